@@ -1,0 +1,243 @@
+//! The control protocol between the controller and its agents, and between the controller and the
+//! process that keeps a path: JSON lines over standard input and output.
+//!
+//! Both sides open with their version; a side that does not know the other's says so and ends.
+//! No control port listens anywhere: end of input ends the agent and all that it started.
+
+use std::{collections::BTreeMap, net::IpAddr, net::SocketAddr, time::Duration};
+
+use regatta_model::{Histogram, HostFacts, Series, Transport, Warning, Workload, units::nanos};
+use serde::{Deserialize, Serialize};
+
+/// Version of the messages in this crate. A change that an older peer would misread raises it.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Which part an end plays in a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Connects and sends: the client of the published experiments.
+    Sender,
+    /// Listens and receives.
+    Receiver,
+}
+
+impl Role {
+    /// `sender` or `receiver`, as in series, histograms and facts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
+    }
+}
+
+/// What a driver may know of the path: enough to size windows and to know when to stop waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathHints {
+    /// Round-trip propagation delay.
+    #[serde(rename = "round_trip_delay_ns", with = "nanos")]
+    pub round_trip_delay: Duration,
+    /// Longest that a packet can be under way in one direction: queue, propagation, jitter.
+    #[serde(rename = "longest_one_way_ns", with = "nanos")]
+    pub longest_one_way: Duration,
+    /// Rate of the bottleneck towards the receiver; unlimited if absent.
+    pub link_rate_bps: Option<u64>,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// Whether both ends read the same monotonic clock, so that one-way delay can be measured.
+    pub shared_clock: bool,
+}
+
+/// A certificate made for the run; the connecting end accepts this one and no other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsMaterial {
+    /// The certificate, DER, base64.
+    pub certificate_der_base64: String,
+    /// Its key, PKCS #8 DER, base64; only the listening end gets it.
+    pub key_der_base64: Option<String>,
+    /// Name in the certificate.
+    pub server_name: String,
+}
+
+/// All that an end needs to know of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialOrder {
+    /// Position in the plan.
+    pub trial: u32,
+    /// Which part this end plays.
+    pub role: Role,
+    /// Driver and options.
+    pub transport: Transport,
+    /// What is sent.
+    pub workload: Workload,
+    /// 16 random bytes, hexadecimal: data flows of this trial open with it, others are refused.
+    pub token: String,
+    /// Seed of random data.
+    pub seed: u64,
+    /// Longest that the transfer may take.
+    #[serde(rename = "deadline_ns", with = "nanos")]
+    pub deadline: Duration,
+    /// Time between samples.
+    #[serde(rename = "sample_interval_ns", with = "nanos")]
+    pub sample_interval: Duration,
+    /// This end's address on the path.
+    pub local: IpAddr,
+    /// The other end's address on the path; nothing else is accepted.
+    pub peer: IpAddr,
+    /// What is known of the path.
+    pub path: PathHints,
+    /// For transports that encrypt.
+    pub tls: TlsMaterial,
+}
+
+/// What one end knows after a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideReport {
+    /// Monotonic clock of this end at the first connect call (sender) or the acceptance of the
+    /// first flow (receiver), in nanoseconds.
+    pub started_monotonic_ns: i64,
+    /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
+    pub ended_monotonic_ns: i64,
+    /// Values by name in `regatta_model::METRICS`, those that this end can know.
+    pub metrics: BTreeMap<String, f64>,
+    /// Samples, times on this end's monotonic clock.
+    pub series: Vec<Series>,
+    /// Distributions.
+    pub histograms: Vec<Histogram>,
+    /// What was read back.
+    pub facts: BTreeMap<String, String>,
+    /// Flags.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why an end has no report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// This transport, or one of its options, cannot run on this host.
+    Unsupported,
+    /// Something broke.
+    Failed,
+    /// The other end gave no answer in time.
+    TimedOut,
+}
+
+/// What the controller says to an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToAgent {
+    /// First line.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the controller.
+        protocol: u32,
+        /// The run that this agent serves.
+        run_id: String,
+        /// `a` or `b`, for logs and errors.
+        host: String,
+    },
+    /// Get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
+    Prepare {
+        /// All about it.
+        order: Box<TrialOrder>,
+    },
+    /// To the sender, once both are ready: connect and send.
+    Start {
+        /// Position in the plan.
+        trial: u32,
+        /// Where the receiver listens.
+        peer: SocketAddr,
+    },
+    /// What the other end of this trial said, passed on unread.
+    Note {
+        /// Position in the plan.
+        trial: u32,
+        /// As in [`FromAgent::Note`].
+        note: Note,
+    },
+    /// End this trial now and report nothing; the agent answers [`FromAgent::Aborted`].
+    Abort {
+        /// Position in the plan.
+        trial: u32,
+    },
+}
+
+/// What the two ends of a trial tell one another over control, passed on by the controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// The sender has handed all to the transport, or was stopped by the deadline: so much was
+    /// sent. The receiver stops waiting for what the path has lost.
+    Sent {
+        /// Messages handed to the transport.
+        messages: u64,
+        /// Bytes handed to the transport.
+        bytes: u64,
+        /// Whether the deadline stopped it.
+        deadline_reached: bool,
+    },
+    /// The receiver will count no more: so much was delivered. The sender may close.
+    Received {
+        /// Distinct messages delivered whole.
+        messages: u64,
+        /// Bytes delivered.
+        bytes: u64,
+    },
+}
+
+/// What an agent says to the controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromAgent {
+    /// Answer to [`ToAgent::Hello`].
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the agent.
+        protocol: u32,
+        /// Version of Regatta.
+        version: String,
+        /// Process identifier on its host.
+        pid: u32,
+        /// This host's monotonic clock at the moment of writing, in nanoseconds.
+        monotonic_ns: i64,
+        /// Facts about the host.
+        facts: HostFacts,
+    },
+    /// Ready for the trial.
+    Ready {
+        /// Position in the plan.
+        trial: u32,
+        /// Where the receiver listens; absent for the sender.
+        listen: Option<SocketAddr>,
+    },
+    /// To be passed on to the other end of this trial.
+    Note {
+        /// Position in the plan.
+        trial: u32,
+        /// What is passed on.
+        note: Note,
+    },
+    /// This end's part is done.
+    Finished {
+        /// Position in the plan.
+        trial: u32,
+        /// What this end knows.
+        report: Box<SideReport>,
+    },
+    /// This end has no report.
+    Failed {
+        /// Position in the plan.
+        trial: u32,
+        /// Why, in one word.
+        kind: FailureKind,
+        /// The causes, outermost first.
+        reasons: Vec<String>,
+        /// What to type next; may be empty.
+        hint: String,
+    },
+    /// Answer to [`ToAgent::Abort`].
+    Aborted {
+        /// Position in the plan.
+        trial: u32,
+    },
+}

@@ -1,0 +1,22 @@
+//! The words of Regatta as types: study, condition, workload, units, outcomes, metric names.
+//!
+//! Nothing here does input or output, except that a study is parsed from text that somebody else
+//! has read. Every other crate may use this one; it uses none of them.
+
+pub mod condition;
+pub mod metric;
+pub mod outcome;
+pub mod record;
+pub mod study;
+pub mod units;
+pub mod workload;
+
+pub use condition::{Condition, Link};
+pub use metric::{Better, METRICS, MetricDefinition, Unit};
+pub use outcome::Outcome;
+pub use record::{
+    AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
+};
+pub use study::{BedKind, OptionValue, PathKind, Published, Source, Study, Transport};
+pub use units::{BitRate, Bytes, Ratio, UnitError};
+pub use workload::{Pattern, Probe, Workload, WorkloadKind};

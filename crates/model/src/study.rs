@@ -1,0 +1,108 @@
+//! A study: transports × conditions × workloads, rounds, seed, bed.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{condition::Condition, units::nanos, workload::Workload};
+
+/// Where a study runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BedKind {
+    /// Two network namespaces on this machine.
+    Netns,
+}
+
+/// What stands between the two hosts of a bed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathKind {
+    /// Regatta's own emulator in user space.
+    Emulator,
+}
+
+/// Value of a transport's option.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// A text; rates, sizes and times are texts with a unit.
+    Text(String),
+}
+
+/// A driver with its options, under a label.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transport {
+    /// Unique in the study.
+    pub label: String,
+    /// Name in the registry: `tcp`, `tcp-tls`, `udp`, `quic-quinn`, ….
+    pub driver: String,
+    /// The driver checks names and values before the first trial.
+    pub options: BTreeMap<String, OptionValue>,
+}
+
+/// Where a study comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Authors, title, journal.
+    pub citation: String,
+    /// Digital object identifier, if there is one.
+    pub doi: Option<String>,
+    /// How the published method differs from ours, one sentence each.
+    pub differences: Vec<String>,
+}
+
+/// One published figure, to stand beside the measured one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Label of the transport in this study, or a name of the publication that this study does
+    /// not run (then the figure stands alone).
+    pub transport: String,
+    /// Name of the condition.
+    pub condition: String,
+    /// Name in [`crate::metric::METRICS`].
+    pub metric: String,
+    /// In the metric's unit.
+    pub value: f64,
+    /// How the published figure was had, where that differs.
+    pub note: Option<String>,
+}
+
+/// A study with every default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// Short name: letters, digits, hyphens.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// A paragraph; may be empty.
+    pub description: String,
+    /// Where it comes from, if it was published.
+    pub source: Option<Source>,
+    /// How often every cell is run.
+    pub rounds: u32,
+    /// Seed of the order of trials, of the paths and of random data.
+    pub seed: u64,
+    /// Where it runs.
+    pub bed: BedKind,
+    /// What stands between the hosts.
+    pub path: PathKind,
+    /// Longest that a transfer may take; one that reaches it is measured on what was delivered.
+    #[serde(rename = "deadline_ns", with = "nanos")]
+    pub deadline: Duration,
+    /// Time between the samples of series.
+    #[serde(rename = "sample_interval_ns", with = "nanos")]
+    pub sample_interval: Duration,
+    /// At least one, with different labels.
+    pub transports: Vec<Transport>,
+    /// At least one, with different names.
+    pub conditions: Vec<Condition>,
+    /// At least one, with different names.
+    pub workloads: Vec<Workload>,
+    /// Published figures.
+    pub published: Vec<Published>,
+}

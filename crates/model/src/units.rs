@@ -1,0 +1,298 @@
+//! Quantities with their units, as users write them and as files carry them.
+//!
+//! SI prefixes are powers of 1000, IEC prefixes powers of 1024; `b` is bit, `B` is byte. A study
+//! file carries text (`"30ms"`, `"100Mbit/s"`); JSON carries plain numbers under names that end
+//! in the unit (`_ns`, `_bytes`, `_bps`, `_ratio`).
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// A text that is not a quantity of the kind that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct UnitError {
+    /// What is wrong, with the offending text in backticks.
+    pub message: String,
+    /// What to type instead.
+    pub hint: String,
+}
+
+impl UnitError {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// An amount of data in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A rate in bits per second.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BitRate(pub u64);
+
+/// A part of a whole, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ratio(pub f64);
+
+/// Splits `"12.5 ms"` into the number and the unit.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')))
+        .unwrap_or(text.len());
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    number.is_finite().then(|| (number, text[end..].trim()))
+}
+
+fn whole(value: f64, what: &str, text: &str) -> Result<u64, UnitError> {
+    if value < 0.0 {
+        return Err(UnitError::new(
+            format!("{what} cannot be negative: `{text}`"),
+            "write a number of zero or more",
+        ));
+    }
+    // Above 2^63 a float no longer holds a whole number near it, and no path or file is that large.
+    if value > 9.0e18 {
+        return Err(UnitError::new(
+            format!("{what} is too large: `{text}`"),
+            "write a smaller one",
+        ));
+    }
+    Ok(value.round() as u64)
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const HINT: &str = "write a size such as `10MB` (1000 × 1000) or `10MiB` (1024 × 1024)";
+        let (number, unit) =
+            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a size"), HINT))?;
+        let factor = match unit {
+            "" | "B" => 1.0,
+            "kB" | "KB" => 1e3,
+            "MB" => 1e6,
+            "GB" => 1e9,
+            "TB" => 1e12,
+            "KiB" => 1024.0,
+            "MiB" => 1024.0 * 1024.0,
+            "GiB" => 1024.0 * 1024.0 * 1024.0,
+            "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            _ => {
+                return Err(UnitError::new(
+                    format!("`{unit}` is not a unit of size"),
+                    HINT,
+                ));
+            }
+        };
+        whole(number * factor, "a size", text).map(Bytes)
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const HINT: &str = "write a rate such as `100Mbit/s` (1000 × 1000 bits per second)";
+        let (number, unit) =
+            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a rate"), HINT))?;
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "bit/s" | "bps" | "bit" => 1.0,
+            "kbit/s" | "kbps" | "kbit" => 1e3,
+            "mbit/s" | "mbps" | "mbit" => 1e6,
+            "gbit/s" | "gbps" | "gbit" => 1e9,
+            "" => {
+                return Err(UnitError::new(
+                    format!("`{text}` has no unit of rate"),
+                    HINT,
+                ));
+            }
+            _ => {
+                return Err(UnitError::new(
+                    format!("`{unit}` is not a unit of rate"),
+                    HINT,
+                ));
+            }
+        };
+        whole(number * factor, "a rate", text).map(BitRate)
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const HINT: &str = "write a ratio such as `5%` or `0.05`";
+        let (number, unit) =
+            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a ratio"), HINT))?;
+        let value = match unit {
+            "%" => number / 100.0,
+            "" => number,
+            _ => {
+                return Err(UnitError::new(
+                    format!("`{unit}` is not a unit of ratio"),
+                    HINT,
+                ));
+            }
+        };
+        if !(0.0..=1.0).contains(&value) {
+            return Err(UnitError::new(
+                format!("`{text}` is not between 0 % and 100 %"),
+                "write a ratio from `0%` to `100%`",
+            ));
+        }
+        Ok(Ratio(value))
+    }
+}
+
+/// Reads a span of time such as `30ms`, `1.5s`, `250us`, `2min`, `6h`, `1d`.
+///
+/// # Errors
+/// [`UnitError`] for a text without a unit of time, and for a negative or too large one.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    const HINT: &str = "write a time such as `30ms`, `1.5s` or `2min`";
+    let (number, unit) =
+        split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a time"), HINT))?;
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" | "m" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
+        "" if number == 0.0 => 1.0,
+        "" => {
+            return Err(UnitError::new(
+                format!("`{text}` has no unit of time"),
+                HINT,
+            ));
+        }
+        _ => {
+            return Err(UnitError::new(
+                format!("`{unit}` is not a unit of time"),
+                HINT,
+            ));
+        }
+    };
+    whole(number * factor, "a time", text).map(Duration::from_nanos)
+}
+
+/// Rounds to three decimals and drops trailing zeros.
+fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} B", self.0),
+            1_000..1_000_000 => write!(f, "{} kB", short(value / 1e3)),
+            1_000_000..1_000_000_000 => write!(f, "{} MB", short(value / 1e6)),
+            _ => write!(f, "{} GB", short(value / 1e9)),
+        }
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} bit/s", self.0),
+            1_000..1_000_000 => write!(f, "{} kbit/s", short(value / 1e3)),
+            1_000_000..1_000_000_000 => write!(f, "{} Mbit/s", short(value / 1e6)),
+            _ => write!(f, "{} Gbit/s", short(value / 1e9)),
+        }
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", short(self.0 * 100.0))
+    }
+}
+
+/// Writes a span of time in the unit a reader would say: `30 ms`, `1.5 s`, `6 h`.
+#[must_use]
+pub fn format_duration(value: Duration) -> String {
+    let ns = value.as_nanos() as f64;
+    match value.as_nanos() {
+        0 => "0 ms".to_owned(),
+        1..1_000 => format!("{} ns", short(ns)),
+        1_000..1_000_000 => format!("{} µs", short(ns / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", short(ns / 1e6)),
+        1_000_000_000..120_000_000_000 => format!("{} s", short(ns / 1e9)),
+        120_000_000_000..7_200_000_000_000 => format!("{} min", short(ns / 60e9)),
+        _ => format!("{} h", short(ns / 3600e9)),
+    }
+}
+
+/// Serde for [`Duration`] as whole nanoseconds, under names that end in `_ns`.
+pub mod nanos {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes whole nanoseconds; a span of more than 584 years is written as the largest number.
+    pub fn serialize<S: Serializer>(value: &Duration, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Reads whole nanoseconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+        u64::deserialize(d).map(Duration::from_nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn si_is_1000_and_iec_is_1024() {
+        assert_eq!("10MB".parse(), Ok(Bytes(10_000_000)));
+        assert_eq!("10 MiB".parse(), Ok(Bytes(10_485_760)));
+        assert_eq!("1.5kB".parse(), Ok(Bytes(1500)));
+        assert_eq!("100Mbit/s".parse(), Ok(BitRate(100_000_000)));
+        assert_eq!("1 Gbps".parse(), Ok(BitRate(1_000_000_000)));
+    }
+
+    #[test]
+    fn times_need_a_unit_and_ratios_a_range() {
+        assert_eq!(parse_duration("30ms"), Ok(Duration::from_millis(30)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert!(parse_duration("30").is_err());
+        assert!(parse_duration("-1ms").is_err());
+        assert!(parse_duration("30MB").is_err());
+        assert_eq!("5%".parse(), Ok(Ratio(0.05)));
+        assert!("120%".parse::<Ratio>().is_err());
+        assert!("NaN%".parse::<Ratio>().is_err());
+        assert!("inf".parse::<Ratio>().is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for value in [0, 1, 999, 1500, 10_000, 10_000_000, 2_500_000_000] {
+            assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+            assert_eq!(BitRate(value).to_string().parse(), Ok(BitRate(value)));
+        }
+        for ns in [0, 250_000, 30_000_000, 1_500_000_000, 21_600_000_000_000] {
+            let value = Duration::from_nanos(ns);
+            assert_eq!(parse_duration(&format_duration(value)), Ok(value));
+        }
+    }
+}
