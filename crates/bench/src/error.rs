@@ -1,0 +1,56 @@
+//! What can go wrong in the bench.
+
+/// Why the bench has no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A program that the bench compares with is not installed.
+    #[error("`{program}` is not installed")]
+    Missing {
+        /// Its name.
+        program: &'static str,
+        /// The command that installs it.
+        hint: &'static str,
+    },
+    /// A reference program broke.
+    #[error("the reference program failed")]
+    Reference(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A process ended badly.
+    #[error("`{command}` failed: {message}")]
+    Process {
+        /// What was run.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// A side of a trial has no report.
+    #[error("the {side} of `{driver}` failed: {reasons}")]
+    Trial {
+        /// Name of the driver.
+        driver: String,
+        /// `sender` or `receiver`.
+        side: &'static str,
+        /// The causes, outermost first.
+        reasons: String,
+    },
+    /// A program printed what it should not.
+    #[error("unreadable output")]
+    Output(#[from] serde_json::Error),
+    /// Sockets, pipes, processes.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl BenchError {
+    /// Keeps what broke a reference program.
+    pub fn reference(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Reference(source.into())
+    }
+
+    /// What to type next; empty if nothing can be done.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { hint, .. } => hint,
+            _ => "",
+        }
+    }
+}
