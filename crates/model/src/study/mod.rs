@@ -4,6 +4,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+mod builtin;
+mod error;
+mod file;
+mod section;
+
+pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
+pub use error::StudyError;
+pub use file::StudyFile;
+pub use section::nearest;
+
 use crate::{condition::Condition, units::nanos, workload::Workload};
 
 /// Where a study runs.

@@ -1,0 +1,25 @@
+//! The studies that come with Regatta: one TOML file each, in `studies/`.
+
+/// A study that comes with Regatta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    /// Name for `regatta run NAME`.
+    pub name: &'static str,
+    /// Text of its file.
+    pub text: &'static str,
+}
+
+/// Name of the study that runs when none is named.
+pub const DEFAULT: &str = "gadasin-2026-short";
+
+/// Every study that comes with Regatta.
+pub const BUILTIN: &[Builtin] = &[Builtin {
+    name: DEFAULT,
+    text: include_str!("../../../../studies/gadasin-2026-short.toml"),
+}];
+
+/// Looks a built-in study up by its name.
+#[must_use]
+pub fn builtin(name: &str) -> Option<&'static Builtin> {
+    BUILTIN.iter().find(|study| study.name == name)
+}

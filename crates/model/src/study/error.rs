@@ -1,0 +1,57 @@
+//! What is wrong with a study file, where, and what to type instead.
+
+use std::{fmt, ops::Range};
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+/// A mistake in a study file. Its display shows the file, the line and a caret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StudyError {
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) span: Range<usize>,
+    /// What is wrong, without a full stop.
+    pub message: String,
+    /// What to type instead.
+    pub hint: String,
+}
+
+impl StudyError {
+    /// Line of the mistake, from 1.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        1 + self.text[..self.span.start]
+            .bytes()
+            .filter(|byte| *byte == b'\n')
+            .count()
+    }
+
+    /// The whole message with the excerpt of the file, with colours if asked for.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let snippet = Snippet::source(&self.text)
+            .path(&self.file)
+            .annotation(AnnotationKind::Primary.span(self.span.clone()));
+        let report = [
+            Level::ERROR.primary_title(&self.message).element(snippet),
+            Level::HELP
+                .with_name(Some("hint"))
+                .secondary_title(&self.hint)
+                .elements([] as [annotate_snippets::Element<'_>; 0]),
+        ];
+        let renderer = if colour {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        renderer.render(&report)
+    }
+}
+
+impl fmt::Display for StudyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for StudyError {}

@@ -1,0 +1,669 @@
+//! Reads a study file: every default filled in, every mistake with its place.
+
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    BedKind, OptionValue, PathKind, Published, Source, Study, Transport,
+    error::StudyError,
+    section::{File, Section},
+};
+use crate::{
+    condition::{Condition, Link},
+    metric::{self, METRICS, Unit},
+    study::section::nearest,
+    units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    workload::{Pattern, Probe, Workload, WorkloadKind},
+};
+
+/// Longest name or label.
+const LONGEST_NAME: usize = 64;
+/// Longest one-way delay, jitter, deadline and interval that a study can ask for: 30 days.
+const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
+/// Largest message: both ends hold one in memory.
+const LARGEST_MESSAGE: Bytes = Bytes(64 << 20);
+
+/// A study that was read, with the places of its transports, so that what only the registry of
+/// drivers knows to be wrong can be shown in the file too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StudyFile {
+    /// The study.
+    pub study: Study,
+    file: String,
+    text: String,
+    transports: Vec<TransportPlace>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct TransportPlace {
+    driver: Range<usize>,
+    options: BTreeMap<String, Range<usize>>,
+}
+
+impl StudyFile {
+    /// Reads a study from the text of a file; `file` is its name for messages.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line, caret and hint.
+    pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
+        let source = File { name: file, text };
+        let document = DeTable::parse(text).map_err(|error| {
+            source.error(
+                error.span().unwrap_or(0..0),
+                format!(
+                    "this is not TOML: {}",
+                    error.message().trim_end_matches('.')
+                ),
+                "a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`",
+            )
+        })?;
+        // The whole file as a place is of no help: what is missing belongs at its beginning.
+        let mut root = Section::new(source, "the study", 0..0, document.into_inner());
+
+        let name = match root.text("name")? {
+            Some((name, span)) => {
+                check_study_name(&source, &name, span)?;
+                name
+            }
+            None => "study".to_owned(),
+        };
+        let title = root
+            .text("title")?
+            .map_or_else(|| name.clone(), |(title, _)| title);
+        let description = root
+            .text("description")?
+            .map_or_else(String::new, |(text, _)| text);
+        let rounds = root.number("rounds", 1, 1_000_000)?.unwrap_or(5);
+        let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
+        let bed = root
+            .choice("bed", &[("netns", BedKind::Netns)])?
+            .unwrap_or(BedKind::Netns);
+        let path = root
+            .choice("path", &[("emulator", PathKind::Emulator)])?
+            .unwrap_or(PathKind::Emulator);
+        let deadline = time(
+            &source,
+            root.duration("deadline", "30s")?,
+            Duration::from_secs(60),
+        )?;
+        let sample_interval = match root.duration("sample_interval", "100ms")? {
+            Some((interval, span)) if interval < Duration::from_millis(10) => {
+                return Err(source.error(
+                    span,
+                    "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
+                    "write `sample_interval = \"100ms\"`",
+                ));
+            }
+            taken => time(&source, taken, Duration::from_millis(100))?,
+        };
+
+        let source_section = root
+            .section("source", "[source]")?
+            .map(read_source)
+            .transpose()?;
+        let mut places = Vec::new();
+        let mut transports = Vec::new();
+        for section in root.sections("transport")? {
+            let (transport, place) = read_transport(&source, section)?;
+            unique(
+                &source,
+                "label",
+                &transports,
+                |t: &Transport| &t.label,
+                &transport.label,
+                place.1,
+            )?;
+            transports.push(transport);
+            places.push(place.0);
+        }
+        let mut conditions: Vec<Condition> = Vec::new();
+        for section in root.sections("condition")? {
+            let span = section.span();
+            let (condition, place) = read_condition(&source, section)?;
+            let place = place.unwrap_or(span);
+            unique(
+                &source,
+                "name",
+                &conditions,
+                |c| &c.name,
+                &condition.name,
+                place,
+            )?;
+            conditions.push(condition);
+        }
+        let mut workloads: Vec<Workload> = Vec::new();
+        for section in root.sections("workload")? {
+            let span = section.span();
+            let (workload, place) = read_workload(&source, section)?;
+            unique(
+                &source,
+                "name",
+                &workloads,
+                |w| &w.name,
+                &workload.name,
+                place.unwrap_or(span),
+            )?;
+            workloads.push(workload);
+        }
+        let published_sections = root.sections("published")?;
+        root.end()?;
+
+        missing(
+            &source,
+            transports.is_empty(),
+            "transport",
+            "driver = \"tcp\"",
+        )?;
+        missing(
+            &source,
+            conditions.is_empty(),
+            "condition",
+            "name = \"baseline\"",
+        )?;
+        missing(&source, workloads.is_empty(), "workload", "kind = \"bulk\"")?;
+        let published = published_sections
+            .into_iter()
+            .map(|section| read_published(&source, section, &conditions))
+            .collect::<Result<_, _>>()?;
+
+        let cells = transports.len() * conditions.len() * workloads.len();
+        if cells as u64 * rounds > u64::from(u32::MAX) {
+            return Err(source.error(
+                0..0,
+                format!("{rounds} rounds of {cells} cells are more trials than a run can hold"),
+                "ask for fewer rounds",
+            ));
+        }
+        Ok(Self {
+            study: Study {
+                name,
+                title,
+                description,
+                source: source_section,
+                rounds: rounds as u32,
+                seed,
+                bed,
+                path,
+                deadline,
+                sample_interval,
+                transports,
+                conditions,
+                workloads,
+                published,
+            },
+            file: file.to_owned(),
+            text: text.to_owned(),
+            transports: places,
+        })
+    }
+
+    /// An error at the driver's name of one transport, or at one of its options.
+    #[must_use]
+    pub fn transport_error(
+        &self,
+        transport: usize,
+        option: Option<&str>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> StudyError {
+        let place = self.transports.get(transport);
+        let span = place
+            .and_then(|place| {
+                option
+                    .and_then(|option| place.options.get(option))
+                    .or(Some(&place.driver))
+            })
+            .cloned()
+            .unwrap_or_default();
+        File {
+            name: &self.file,
+            text: &self.text,
+        }
+        .error(span, message, hint)
+    }
+}
+
+impl Study {
+    /// Reads a study from the text of a file; `file` is its name for messages.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line, caret and hint.
+    pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
+        StudyFile::parse(text, file).map(|file| file.study)
+    }
+}
+
+fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {
+    if !is {
+        return Ok(());
+    }
+    Err(file.error(
+        0..0,
+        format!("this study has no {what}"),
+        format!("add a section `[[{what}]]` with `{example}`"),
+    ))
+}
+
+fn unique<T>(
+    file: &File<'_>,
+    key: &str,
+    before: &[T],
+    name_of: impl Fn(&T) -> &String,
+    name: &str,
+    span: Range<usize>,
+) -> Result<(), StudyError> {
+    if !before.iter().any(|other| name_of(other) == name) {
+        return Ok(());
+    }
+    Err(file.error(
+        span,
+        format!("two of this study have the {key} `{name}`"),
+        format!("give one of them another one: `{key} = \"{name}-2\"`"),
+    ))
+}
+
+fn check_study_name(file: &File<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+    let fits = !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !name.starts_with(['.', '-']);
+    if fits {
+        return Ok(());
+    }
+    Err(file.error(
+        span,
+        format!("`{name}` cannot be the name of a study: it names a directory"),
+        format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
+    ))
+}
+
+/// A name or label that tables can show: some visible characters on one line.
+fn visible(file: &File<'_>, key: &str, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+    if !name.trim().is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && !name.chars().any(char::is_control)
+    {
+        return Ok(());
+    }
+    Err(file.error(
+        span,
+        format!("`{}` cannot be a {key}", name.escape_debug()),
+        format!("write 1 to {LONGEST_NAME} visible characters on one line"),
+    ))
+}
+
+/// A time that was taken, or its default; neither zero nor longer than [`LONGEST_TIME`].
+fn time(
+    file: &File<'_>,
+    taken: Option<(Duration, Range<usize>)>,
+    default: Duration,
+) -> Result<Duration, StudyError> {
+    match taken {
+        None => Ok(default),
+        Some((value, _)) if !value.is_zero() && value <= LONGEST_TIME => Ok(value),
+        Some((_, span)) => Err(file.error(
+            span,
+            "this time must be longer than zero and at most 30 days",
+            "write a time such as `30s`",
+        )),
+    }
+}
+
+fn read_source(mut section: Section<'_>) -> Result<Source, StudyError> {
+    let citation = section.text("citation")?.map(|(text, _)| text);
+    let citation = section.required("citation", "\"authors, title, journal\"", citation)?;
+    let doi = section.text("doi")?.map(|(text, _)| text);
+    let differences = section.texts("differences")?;
+    section.end()?;
+    Ok(Source {
+        citation,
+        doi,
+        differences,
+    })
+}
+
+/// The transport, the places of its parts, and the place of its label.
+fn read_transport(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Transport, (TransportPlace, Range<usize>)), StudyError> {
+    let whole = section.span();
+    let driver = section.text("driver")?;
+    let (driver, driver_span) = section.required("driver", "\"tcp\"", driver)?;
+    let (label, label_span) = match section.text("label")? {
+        Some((label, span)) => {
+            visible(file, "label", &label, span.clone())?;
+            (label, span)
+        }
+        None => (driver.clone(), driver_span.clone()),
+    };
+    visible(file, "driver", &driver, driver_span.clone())?;
+    let mut place = TransportPlace {
+        driver: driver_span,
+        options: BTreeMap::new(),
+    };
+    let mut options = BTreeMap::new();
+    for (key, value) in section.rest() {
+        let read = match value.get_ref() {
+            DeValue::Boolean(flag) => Some(OptionValue::Flag(*flag)),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .ok()
+                .map(OptionValue::Number),
+            DeValue::String(text) => Some(OptionValue::Text(text.to_string())),
+            _ => None,
+        };
+        let Some(read) = read else {
+            return Err(file.error(
+                value.span(),
+                format!("option `{}` cannot have this value", key.get_ref()),
+                "an option is a text, a whole number, true or false",
+            ));
+        };
+        place.options.insert(key.get_ref().to_string(), key.span());
+        options.insert(key.get_ref().to_string(), read);
+    }
+    let label_span = if label_span.is_empty() {
+        whole
+    } else {
+        label_span
+    };
+    Ok((
+        Transport {
+            label,
+            driver,
+            options,
+        },
+        (place, label_span),
+    ))
+}
+
+/// Reads the keys of a link that are there, over what is given.
+fn read_link(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    link: &mut Link,
+) -> Result<(), StudyError> {
+    let delay = section.duration("delay", "15ms")?;
+    let jitter = section.duration("jitter", "2ms")?;
+    for (_, span) in [&delay, &jitter]
+        .into_iter()
+        .flatten()
+        .filter(|(value, _)| *value > LONGEST_TIME)
+    {
+        return Err(file.error(
+            span.clone(),
+            "this time is longer than 30 days",
+            "write `15ms`",
+        ));
+    }
+    if let Some((value, _)) = delay {
+        link.delay = value;
+    }
+    if let Some((value, _)) = &jitter {
+        link.jitter = *value;
+    }
+    if let Some((_, span)) = jitter.filter(|_| link.jitter > link.delay) {
+        return Err(file.error(
+            span,
+            "`jitter` is larger than the one-way delay that it varies",
+            "write a jitter of at most the delay: a packet cannot arrive before it was sent",
+        ));
+    }
+    if let Some(value) = section.flag("jitter_reorders")? {
+        link.jitter_reorders = value;
+    }
+    if let Some((value, _)) = section.parsed::<Ratio>("loss", "1%")? {
+        link.loss = value;
+    }
+    if let Some((value, span)) = section.parsed::<BitRate>("rate", "100Mbit/s")? {
+        if value.0 == 0 {
+            return Err(file.error(
+                span,
+                "a rate of zero carries nothing",
+                "write a rate above zero, or leave `rate` out for a path without a limit",
+            ));
+        }
+        link.rate = Some(value);
+    }
+    if let Some((value, _)) = section.parsed::<Bytes>("queue", "375kB")? {
+        link.queue = Some(value);
+    }
+    Ok(())
+}
+
+fn read_condition(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Condition, Option<Range<usize>>), StudyError> {
+    let name = section.text("name")?;
+    let place = name.as_ref().map(|(_, span)| span.clone());
+    let (name, span) = section.required("name", "\"baseline\"", name)?;
+    visible(file, "name", &name, span)?;
+    let mtu = section
+        .number("mtu", 576, 65_535)?
+        .unwrap_or(u64::from(Condition::DEFAULT_MTU_BYTES));
+
+    let mut link = Link::default();
+    if let Some((rtt, span)) = section.duration("rtt", "30ms")? {
+        if rtt > LONGEST_TIME {
+            return Err(file.error(span, "this time is longer than 30 days", "write `30ms`"));
+        }
+        link.delay = rtt / 2;
+    }
+    read_link(file, &mut section, &mut link)?;
+    let mut forward = link.clone();
+    let mut reverse = link;
+    if let Some(mut direction) = section.section("forward", "[condition.forward]")? {
+        read_link(file, &mut direction, &mut forward)?;
+        direction.end()?;
+    }
+    if let Some(mut direction) = section.section("reverse", "[condition.reverse]")? {
+        read_link(file, &mut direction, &mut reverse)?;
+        direction.end()?;
+    }
+    let span = section.span();
+    section.end()?;
+    for link in [&forward, &reverse] {
+        if link.jitter > link.delay {
+            return Err(file.error(
+                span.clone(),
+                "`jitter` is larger than the one-way delay that it varies",
+                "write a jitter of at most the delay: a packet cannot arrive before it was sent",
+            ));
+        }
+        if link.queue.is_some_and(|queue| queue.0 < mtu) {
+            return Err(file.error(
+                span.clone(),
+                format!("a queue smaller than one packet of {mtu} bytes carries nothing"),
+                "write a larger `queue`, or leave it out to have it sized from the path",
+            ));
+        }
+    }
+    Ok((
+        Condition {
+            name,
+            forward,
+            reverse,
+            mtu_bytes: mtu as u32,
+        },
+        place,
+    ))
+}
+
+fn read_workload(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Workload, Option<Range<usize>>), StudyError> {
+    let name = section.text("name")?;
+    let place = name.as_ref().map(|(_, span)| span.clone());
+    section.choice("kind", &[("bulk", ())])?;
+    let name = match name {
+        Some((name, span)) => {
+            visible(file, "name", &name, span)?;
+            name
+        }
+        None => "bulk".to_owned(),
+    };
+    let size = amount(
+        file,
+        section.parsed("size", "10MB")?,
+        Bytes(10_000_000),
+        Bytes(1 << 50),
+    )?;
+    let message = amount(
+        file,
+        section.parsed("message", "10kB")?,
+        Bytes(10_000),
+        LARGEST_MESSAGE,
+    )?;
+    let patterns = [
+        ("data", Pattern::Data),
+        ("zeros", Pattern::Zeros),
+        ("random", Pattern::Random),
+    ];
+    let pattern = section
+        .choice("pattern", &patterns)?
+        .unwrap_or(Pattern::Data);
+    let mut probe = Probe::default();
+    if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
+        if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
+            probe.idle_messages = idle as u32;
+        }
+        if let Some(under_load) = settings.flag("under_load")? {
+            probe.under_load = under_load;
+        }
+        match settings.duration("interval", "20ms")? {
+            Some((interval, span)) if interval < Duration::from_millis(1) => {
+                return Err(file.error(
+                    span,
+                    "probe messages more often than every millisecond would be load themselves",
+                    "write `interval = \"20ms\"`",
+                ));
+            }
+            taken => probe.interval = time(file, taken, probe.interval)?,
+        }
+        probe.message = match settings.parsed::<Bytes>("message", "64B")? {
+            Some((size, span)) if !(16..=1200).contains(&size.0) => {
+                return Err(file.error(
+                    span,
+                    format!("a probe message cannot have {size}"),
+                    "write a size from `16B` (its header) to `1200B` (one packet)",
+                ));
+            }
+            taken => taken.map_or(probe.message, |(size, _)| size),
+        };
+        settings.end()?;
+    }
+    section.end()?;
+    Ok((
+        Workload {
+            name,
+            kind: WorkloadKind::Bulk {
+                size,
+                message,
+                pattern,
+            },
+            probe,
+        },
+        place,
+    ))
+}
+
+/// A size that was taken, or its default; neither zero nor above a limit.
+fn amount(
+    file: &File<'_>,
+    taken: Option<(Bytes, Range<usize>)>,
+    default: Bytes,
+    largest: Bytes,
+) -> Result<Bytes, StudyError> {
+    match taken {
+        None => Ok(default),
+        Some((value, _)) if value.0 > 0 && value <= largest => Ok(value),
+        Some((_, span)) => Err(file.error(
+            span,
+            "this size must be larger than zero and within reason",
+            format!(
+                "write a size from `1B` to `{}`",
+                largest.to_string().replace(' ', "")
+            ),
+        )),
+    }
+}
+
+fn read_published(
+    file: &File<'_>,
+    mut section: Section<'_>,
+    conditions: &[Condition],
+) -> Result<Published, StudyError> {
+    let transport = section.text("transport")?.map(|(text, _)| text);
+    let transport = section.required("transport", "\"tcp\"", transport)?;
+    let condition = section.text("condition")?;
+    let (condition, span) = section.required("condition", "\"baseline\"", condition)?;
+    if !conditions.iter().any(|known| known.name == condition) {
+        let names: Vec<&str> = conditions.iter().map(|known| known.name.as_str()).collect();
+        let hint = match nearest(&condition, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write one of: {}", names.join(", ")),
+        };
+        return Err(file.error(
+            span,
+            format!("this study has no condition `{condition}`"),
+            hint,
+        ));
+    }
+    let metric = section.text("metric")?;
+    let (metric, span) = section.required("metric", "\"goodput_bps\"", metric)?;
+    let Some(definition) = metric::find(&metric) else {
+        let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
+        let hint = match nearest(&metric, &names) {
+            Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
+            None => "`regatta list metrics` lists all".to_owned(),
+        };
+        return Err(file.error(span, format!("unknown metric `{metric}`"), hint));
+    };
+    let (example, parse) = value_reader(definition.unit);
+    let value = section
+        .quantity("value", example, parse)?
+        .map(|(value, _)| value);
+    let value = section.required("value", &format!("\"{example}\""), value)?;
+    let note = section.text("note")?.map(|(text, _)| text);
+    section.end()?;
+    Ok(Published {
+        transport,
+        condition,
+        metric,
+        value,
+        note,
+    })
+}
+
+/// How a value of a unit is written, and how it is read into that unit.
+fn value_reader(unit: Unit) -> (&'static str, fn(&str) -> Result<f64, UnitError>) {
+    match unit {
+        Unit::BitsPerSecond => ("91.8Mbit/s", |text| {
+            text.parse::<BitRate>().map(|value| value.0 as f64)
+        }),
+        Unit::Nanoseconds => ("52.6ms", |text| {
+            parse_duration(text).map(|t| t.as_nanos() as f64)
+        }),
+        Unit::Bytes => ("10MB", |text| {
+            text.parse::<Bytes>().map(|value| value.0 as f64)
+        }),
+        Unit::Ratio => ("20.4%", |text| text.parse::<Ratio>().map(|value| value.0)),
+        Unit::CoreRatio | Unit::Count | Unit::PerSecond | Unit::NanosecondsPerByte => {
+            ("12", |text| {
+                text.trim()
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|value| value.is_finite())
+                    .ok_or_else(|| UnitError {
+                        message: format!("`{text}` is not a number"),
+                        hint: "write a number in the metric's own unit".to_owned(),
+                    })
+            })
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A table of a study file whose keys are taken one by one; what is left over is unknown.
+
+use std::{ops::Range, str::FromStr, time::Duration};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::error::StudyError;
+use crate::units::{UnitError, parse_duration};
+
+/// The file that is being read.
+#[derive(Clone, Copy)]
+pub(super) struct File<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+}
+
+impl File<'_> {
+    pub fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> StudyError {
+        // A parser may point past the end, or into the middle of a character, of a broken file.
+        let floor = |at: usize| {
+            let mut at = at.min(self.text.len());
+            while !self.text.is_char_boundary(at) {
+                at -= 1;
+            }
+            at
+        };
+        let start = floor(span.start);
+        StudyError {
+            file: self.name.to_owned(),
+            text: self.text.to_owned(),
+            span: start..floor(span.end).max(start),
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// A value that was taken, with its place in the file.
+pub(super) type Taken<T> = Option<(T, Range<usize>)>;
+
+/// One table, by name, with the keys that were asked for so far.
+pub(super) struct Section<'a> {
+    file: File<'a>,
+    /// As a user would say it: `the study`, `[[transport]]`.
+    name: String,
+    span: Range<usize>,
+    table: DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    pub fn new(file: File<'a>, name: &str, span: Range<usize>, table: DeTable<'a>) -> Self {
+        Self {
+            file,
+            name: name.to_owned(),
+            span,
+            table,
+            known: Vec::new(),
+        }
+    }
+
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'a>>> {
+        self.known.push(key);
+        self.table.remove(key)
+    }
+
+    fn wrong_kind(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        want: &str,
+        example: &str,
+    ) -> StudyError {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.file.error(
+            value.span(),
+            format!("`{key}` in {} is {want}, not {found}", self.name),
+            format!("write `{key} = {example}`"),
+        )
+    }
+
+    /// A text.
+    pub fn text(&mut self, key: &'static str) -> Result<Taken<String>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        match value.get_ref() {
+            DeValue::String(text) => Ok(Some((text.to_string(), value.span()))),
+            _ => Err(self.wrong_kind(&value, key, "a text", "\"…\"")),
+        }
+    }
+
+    /// A quantity with a unit, written as a text; a bare number is refused with the unit named.
+    pub fn quantity<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, UnitError>,
+    ) -> Result<Taken<T>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let DeValue::String(text) = value.get_ref() else {
+            return Err(self.wrong_kind(
+                &value,
+                key,
+                "a text with a unit",
+                &format!("\"{example}\""),
+            ));
+        };
+        match parse(text) {
+            Ok(parsed) => Ok(Some((parsed, value.span()))),
+            Err(error) => Err(self.file.error(value.span(), error.message, error.hint)),
+        }
+    }
+
+    /// A quantity whose type reads itself.
+    pub fn parsed<T: FromStr<Err = UnitError>>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<Taken<T>, StudyError> {
+        self.quantity(key, example, str::parse)
+    }
+
+    /// A span of time.
+    pub fn duration(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<Taken<Duration>, StudyError> {
+        self.quantity(key, example, parse_duration)
+    }
+
+    /// A whole number between two bounds, both allowed.
+    pub fn number(
+        &mut self,
+        key: &'static str,
+        lowest: u64,
+        highest: u64,
+    ) -> Result<Option<u64>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let DeValue::Integer(number) = value.get_ref() else {
+            return Err(self.wrong_kind(&value, key, "a whole number", &lowest.max(1).to_string()));
+        };
+        u64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .filter(|number| (lowest..=highest).contains(number))
+            .map(Some)
+            .ok_or_else(|| {
+                self.file.error(
+                    value.span(),
+                    format!("`{key}` cannot be {}", number.as_str()),
+                    format!("write a whole number from {lowest} to {highest}"),
+                )
+            })
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Ok(Some(*flag)),
+            _ => Err(self.wrong_kind(&value, key, "true or false", "true")),
+        }
+    }
+
+    /// One of several words.
+    pub fn choice<T: Copy>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&'static str, T)],
+    ) -> Result<Option<T>, StudyError> {
+        let Some((word, span)) = self.text(key)? else {
+            return Ok(None);
+        };
+        if let Some((_, value)) = choices.iter().find(|(name, _)| *name == word) {
+            return Ok(Some(*value));
+        }
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        Err(self.file.error(
+            span,
+            format!("`{word}` is not a value of `{key}`"),
+            format!("write {}", one_of(&names)),
+        ))
+    }
+
+    /// A list of texts.
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(Vec::new());
+        };
+        let DeValue::Array(items) = value.get_ref() else {
+            return Err(self.wrong_kind(&value, key, "a list of texts", "[\"…\"]"));
+        };
+        items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::String(text) => Ok(text.to_string()),
+                _ => Err(self.wrong_kind(item, key, "a list of texts", "[\"…\"]")),
+            })
+            .collect()
+    }
+
+    /// A table inside this one.
+    pub fn section(&mut self, key: &'static str, name: &str) -> Result<Option<Self>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let span = value.span();
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(Some(Self::new(self.file, name, span, table.clone()))),
+            _ => Err(self.file.error(
+                span,
+                format!("`{key}` is a table"),
+                format!(
+                    "write it as `[{}]` with its keys below",
+                    name.trim_matches(['[', ']'])
+                ),
+            )),
+        }
+    }
+
+    /// The tables of a list `[[key]]`.
+    pub fn sections(&mut self, key: &'static str) -> Result<Vec<Self>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(Vec::new());
+        };
+        let wrong = |span| {
+            self.file.error(
+                span,
+                format!("`{key}` is a list of tables"),
+                format!("write each one as `[[{key}]]` with its keys below"),
+            )
+        };
+        let DeValue::Array(items) = value.get_ref() else {
+            return Err(wrong(value.span()));
+        };
+        items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::Table(table) => Ok(Self::new(
+                    self.file,
+                    &format!("[[{key}]]"),
+                    item.span(),
+                    table.clone(),
+                )),
+                _ => Err(wrong(item.span())),
+            })
+            .collect()
+    }
+
+    /// What was taken, or an error that the key is missing.
+    pub fn required<T>(&self, key: &str, example: &str, taken: Option<T>) -> Result<T, StudyError> {
+        taken.ok_or_else(|| {
+            self.file.error(
+                self.span.clone(),
+                format!("{} has no `{key}`", self.name),
+                format!("add `{key} = {example}`"),
+            )
+        })
+    }
+
+    /// Every key that was not asked for, with its value.
+    pub fn rest(self) -> DeTable<'a> {
+        self.table
+    }
+
+    /// An error for the first key that was not asked for.
+    pub fn end(self) -> Result<(), StudyError> {
+        let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
+            return Ok(());
+        };
+        let hint = match nearest(key.get_ref(), &self.known) {
+            Some(near) => format!(
+                "did you mean `{near}`? {} knows {}",
+                self.name,
+                list(&self.known)
+            ),
+            None => format!("{} knows {}", self.name, list(&self.known)),
+        };
+        Err(self.file.error(
+            key.span(),
+            format!("unknown key `{}` in {}", key.get_ref(), self.name),
+            hint,
+        ))
+    }
+}
+
+/// The nearest of some names to a mistyped one, if any is near.
+#[must_use]
+pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    names
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(word, name), *name))
+        .filter(|(distance, name)| {
+            *distance <= 1 + name.chars().count().max(word.chars().count()) / 4
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.join(""),
+    }
+}

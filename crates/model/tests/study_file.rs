@@ -1,0 +1,240 @@
+//! A study file is read whole, or its first mistake is shown with file, line, caret and hint.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use regatta_model::{
+    BitRate, Bytes, OptionValue, Ratio, Study, WorkloadKind,
+    study::{BUILTIN, StudyFile},
+};
+
+const SMALL: &str = r#"
+[[transport]]
+driver = "tcp"
+
+[[condition]]
+name = "lossy"
+rtt = "30ms"
+loss = "1%"
+rate = "50Mbit/s"
+[condition.reverse]
+loss = "0%"
+
+[[workload]]
+kind = "bulk"
+size = "20MB"
+"#;
+
+fn message(text: &str) -> String {
+    match Study::parse(text, "my-study.toml") {
+        Ok(study) => panic!("was read: {study:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Replaces one line of the small study.
+fn with(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from));
+    SMALL.replacen(from, to, 1)
+}
+
+#[test]
+fn a_small_study_gets_its_defaults() {
+    let study = Study::parse(SMALL, "my-study.toml").expect("a sound study");
+    assert_eq!(study.rounds, 5);
+    assert_eq!(study.deadline, Duration::from_secs(60));
+    assert_eq!(study.transports[0].label, "tcp");
+    let condition = &study.conditions[0];
+    assert_eq!(condition.forward.delay, Duration::from_millis(15));
+    assert_eq!(condition.forward.loss, Ratio(0.01));
+    assert_eq!(condition.reverse.loss, Ratio(0.0));
+    assert_eq!(condition.reverse.rate, Some(BitRate(50_000_000)));
+    let WorkloadKind::Bulk { size, message, .. } = &study.workloads[0].kind;
+    assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
+}
+
+#[test]
+fn options_keep_their_kind() {
+    let text = with(
+        "driver = \"tcp\"",
+        "driver = \"udp\"\nrate = \"96Mbit/s\"\ngso = true\nn = 3",
+    );
+    let study = Study::parse(&text, "s").expect("a sound study");
+    let options = &study.transports[0].options;
+    assert_eq!(options["rate"], OptionValue::Text("96Mbit/s".into()));
+    assert_eq!(options["gso"], OptionValue::Flag(true));
+    assert_eq!(options["n"], OptionValue::Number(3));
+}
+
+#[test]
+fn every_built_in_study_is_sound() {
+    for builtin in BUILTIN {
+        let study = Study::parse(builtin.text, builtin.name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(study.name, builtin.name);
+        let json = serde_json::to_string(&study).expect("a study is JSON");
+        assert_eq!(
+            serde_json::from_str::<Study>(&json).expect("and back"),
+            study
+        );
+    }
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_known_one() {
+    let shown = message(&with("loss = \"1%\"", "los = \"1%\""));
+    assert_eq!(
+        shown,
+        "\
+error: unknown key `los` in [[condition]]
+ --> my-study.toml:8:1
+  |
+8 | los = \"1%\"
+  | ^^^
+  |
+hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `rtt`, `delay`, `jitter`, \
+`jitter_reorders`, `loss`, `rate`, `queue`, `forward`, `reverse`"
+    );
+}
+
+#[test]
+fn a_ratio_above_one_is_shown_with_its_line() {
+    let shown = message(&with("loss = \"1%\"", "loss = \"120%\""));
+    assert!(
+        shown.contains("`120%` is not between 0 % and 100 %"),
+        "{shown}"
+    );
+    assert!(shown.contains("my-study.toml:8:8"), "{shown}");
+    assert!(shown.contains("^^^^^^"), "{shown}");
+    assert!(shown.contains("hint: "), "{shown}");
+}
+
+#[test]
+fn each_mistake_is_told_with_what_to_write() {
+    let cases = [
+        (
+            with("rtt = \"30ms\"", "rtt = \"30MB\""),
+            "`MB` is not a unit of time",
+        ),
+        (
+            with("rtt = \"30ms\"", "rtt = 30"),
+            "`rtt` in [[condition]] is a text with a unit",
+        ),
+        (
+            with("rtt = \"30ms\"", "rtt = \"-1ms\""),
+            "a time cannot be negative",
+        ),
+        (
+            with("rate = \"50Mbit/s\"", "rate = \"50MB\""),
+            "`MB` is not a unit of rate",
+        ),
+        (
+            with("rate = \"50Mbit/s\"", "rate = \"0bit/s\""),
+            "a rate of zero carries nothing",
+        ),
+        (
+            with("rate = \"50Mbit/s\"", "queue = \"100B\""),
+            "a queue smaller than one packet",
+        ),
+        (
+            with("loss = \"1%\"", "jitter = \"20ms\""),
+            "`jitter` is larger than",
+        ),
+        (format!("rounds = 0\n{SMALL}"), "`rounds` cannot be 0"),
+        (format!("rounds = -3\n{SMALL}"), "`rounds` cannot be -3"),
+        (
+            format!("rounds = 99999999999999999999999\n{SMALL}"),
+            "`rounds` cannot be",
+        ),
+        (
+            format!("bed = \"moon\"\n{SMALL}"),
+            "`moon` is not a value of `bed`",
+        ),
+        (
+            format!("name = \"../x\"\n{SMALL}"),
+            "`../x` cannot be the name of a study",
+        ),
+        (
+            format!("{SMALL}\n[[transport]]\ndriver = \"tcp\"\n"),
+            "have the label `tcp`",
+        ),
+        (
+            format!("{SMALL}\n[[condition]]\nname = \"lossy\"\n"),
+            "have the name `lossy`",
+        ),
+        (
+            with("size = \"20MB\"", "size = \"0B\""),
+            "must be larger than zero",
+        ),
+        (
+            with("kind = \"bulk\"", "kind = \"bulky\""),
+            "`bulky` is not a value of `kind`",
+        ),
+        (
+            with("driver = \"tcp\"", "label = \"x\""),
+            "[[transport]] has no `driver`",
+        ),
+        (
+            with("driver = \"tcp\"", "driver = 3"),
+            "`driver` in [[transport]] is a text",
+        ),
+        (
+            with("driver = \"tcp\"", "driver = \"tcp\"\ncc = 1.5"),
+            "cannot have this value",
+        ),
+        (
+            SMALL.replace("[[transport]]\ndriver = \"tcp\"", ""),
+            "this study has no transport",
+        ),
+        (
+            SMALL.replace("[[transport]]", "[transport]"),
+            "`transport` is a list of tables",
+        ),
+        (with("[[transport]]", "[[transport]"), "this is not TOML"),
+        (String::new(), "this study has no transport"),
+    ];
+    for (text, expected) in cases {
+        let shown = message(&text);
+        assert!(
+            shown.contains(expected),
+            "expected {expected:?} in:\n{shown}"
+        );
+        assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+        assert!(shown.contains("my-study.toml:"), "no place in:\n{shown}");
+    }
+}
+
+#[test]
+fn what_only_the_registry_knows_is_shown_in_the_file_too() {
+    let text = with(
+        "driver = \"tcp\"",
+        "driver = \"tcp\"\ncongestion = \"cubic\"",
+    );
+    let file = StudyFile::parse(&text, "my-study.toml").expect("a sound study");
+    let shown = file
+        .transport_error(0, Some("congestion"), "unknown option", "write `cc`")
+        .to_string();
+    assert!(shown.contains("my-study.toml:4:1"), "{shown}");
+    assert!(shown.contains("^^^^^^^^^^"), "{shown}");
+    let error = file.transport_error(0, None, "unknown transport", "write `tcp`");
+    assert_eq!(error.line(), 3);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC*") {
+        if let Err(error) = Study::parse(&text, "s") {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn no_change_of_one_place_makes_the_reader_panic(at in 0usize..200, with in "\\PC{0,3}") {
+        let mut text: Vec<char> = SMALL.chars().collect();
+        let at = at.min(text.len() - 1);
+        text.splice(at..=at, with.chars());
+        let text: String = text.into_iter().collect();
+        if let Err(error) = Study::parse(&text, "s") {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
