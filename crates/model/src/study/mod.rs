@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 mod builtin;
 mod error;
 mod file;
+mod parts;
 mod section;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};

@@ -1,0 +1,421 @@
+//! The sections of a study file: source, transport, condition, workload, published figure.
+
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use toml::de::DeValue;
+
+use super::{
+    OptionValue, Published, Source, Transport,
+    error::StudyError,
+    file::TransportPlace,
+    section::{File, Section, nearest},
+};
+use crate::{
+    condition::{Condition, Link},
+    metric::{self, METRICS, Unit},
+    units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    workload::{Pattern, Probe, Workload, WorkloadKind},
+};
+
+/// Longest name or label.
+pub(super) const LONGEST_NAME: usize = 64;
+/// Longest one-way delay, jitter, deadline and interval that a study can ask for: 30 days.
+const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
+/// Largest message: both ends hold one in memory.
+const LARGEST_MESSAGE: Bytes = Bytes(64 << 20);
+
+/// A name or label that tables can show: some visible characters on one line.
+pub(super) fn visible(
+    file: &File<'_>,
+    key: &str,
+    name: &str,
+    span: Range<usize>,
+) -> Result<(), StudyError> {
+    if !name.trim().is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && !name.chars().any(char::is_control)
+    {
+        return Ok(());
+    }
+    Err(file.error(
+        span,
+        format!("`{}` cannot be a {key}", name.escape_debug()),
+        format!("write 1 to {LONGEST_NAME} visible characters on one line"),
+    ))
+}
+
+/// A time that was taken, or its default; neither zero nor longer than [`LONGEST_TIME`].
+pub(super) fn time(
+    file: &File<'_>,
+    taken: Option<(Duration, Range<usize>)>,
+    default: Duration,
+) -> Result<Duration, StudyError> {
+    match taken {
+        None => Ok(default),
+        Some((value, _)) if !value.is_zero() && value <= LONGEST_TIME => Ok(value),
+        Some((_, span)) => Err(file.error(
+            span,
+            "this time must be longer than zero and at most 30 days",
+            "write a time such as `30s`",
+        )),
+    }
+}
+
+pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError> {
+    let citation = section.text("citation")?.map(|(text, _)| text);
+    let citation = section.required("citation", "\"authors, title, journal\"", citation)?;
+    let doi = section.text("doi")?.map(|(text, _)| text);
+    let differences = section.texts("differences")?;
+    section.end()?;
+    Ok(Source {
+        citation,
+        doi,
+        differences,
+    })
+}
+
+/// The transport, the places of its parts, and the place of its label.
+pub(super) fn read_transport(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Transport, (TransportPlace, Range<usize>)), StudyError> {
+    let whole = section.span();
+    let driver = section.text("driver")?;
+    let (driver, driver_span) = section.required("driver", "\"tcp\"", driver)?;
+    let (label, label_span) = match section.text("label")? {
+        Some((label, span)) => {
+            visible(file, "label", &label, span.clone())?;
+            (label, span)
+        }
+        None => (driver.clone(), driver_span.clone()),
+    };
+    visible(file, "driver", &driver, driver_span.clone())?;
+    let mut place = TransportPlace {
+        driver: driver_span,
+        options: BTreeMap::new(),
+    };
+    let mut options = BTreeMap::new();
+    for (key, value) in section.rest() {
+        let read = match value.get_ref() {
+            DeValue::Boolean(flag) => Some(OptionValue::Flag(*flag)),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .ok()
+                .map(OptionValue::Number),
+            DeValue::String(text) => Some(OptionValue::Text(text.to_string())),
+            _ => None,
+        };
+        let Some(read) = read else {
+            return Err(file.error(
+                value.span(),
+                format!("option `{}` cannot have this value", key.get_ref()),
+                "an option is a text, a whole number, true or false",
+            ));
+        };
+        place.options.insert(key.get_ref().to_string(), key.span());
+        options.insert(key.get_ref().to_string(), read);
+    }
+    let label_span = if label_span.is_empty() {
+        whole
+    } else {
+        label_span
+    };
+    Ok((
+        Transport {
+            label,
+            driver,
+            options,
+        },
+        (place, label_span),
+    ))
+}
+
+/// Reads the keys of a link that are there, over what is given.
+fn read_link(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    link: &mut Link,
+) -> Result<(), StudyError> {
+    let delay = section.duration("delay", "15ms")?;
+    let jitter = section.duration("jitter", "2ms")?;
+    if let Some((_, span)) = [&delay, &jitter]
+        .into_iter()
+        .flatten()
+        .find(|(value, _)| *value > LONGEST_TIME)
+    {
+        return Err(file.error(
+            span.clone(),
+            "this time is longer than 30 days",
+            "write `15ms`",
+        ));
+    }
+    if let Some((value, _)) = delay {
+        link.delay = value;
+    }
+    if let Some((value, _)) = &jitter {
+        link.jitter = *value;
+    }
+    if let Some((_, span)) = jitter.filter(|_| link.jitter > link.delay) {
+        return Err(file.error(
+            span,
+            "`jitter` is larger than the one-way delay that it varies",
+            "write a jitter of at most the delay: a packet cannot arrive before it was sent",
+        ));
+    }
+    if let Some(value) = section.flag("jitter_reorders")? {
+        link.jitter_reorders = value;
+    }
+    if let Some((value, _)) = section.parsed::<Ratio>("loss", "1%")? {
+        link.loss = value;
+    }
+    if let Some((value, span)) = section.parsed::<BitRate>("rate", "100Mbit/s")? {
+        if value.0 == 0 {
+            return Err(file.error(
+                span,
+                "a rate of zero carries nothing",
+                "write a rate above zero, or leave `rate` out for a path without a limit",
+            ));
+        }
+        link.rate = Some(value);
+    }
+    if let Some((value, _)) = section.parsed::<Bytes>("queue", "375kB")? {
+        link.queue = Some(value);
+    }
+    Ok(())
+}
+
+pub(super) fn read_condition(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Condition, Option<Range<usize>>), StudyError> {
+    let name = section.text("name")?;
+    let place = name.as_ref().map(|(_, span)| span.clone());
+    let (name, span) = section.required("name", "\"baseline\"", name)?;
+    visible(file, "name", &name, span)?;
+    let mtu = section
+        .number("mtu", 576, 65_535)?
+        .unwrap_or(u64::from(Condition::DEFAULT_MTU_BYTES));
+
+    let mut link = Link::default();
+    if let Some((rtt, span)) = section.duration("rtt", "30ms")? {
+        if rtt > LONGEST_TIME {
+            return Err(file.error(span, "this time is longer than 30 days", "write `30ms`"));
+        }
+        link.delay = rtt / 2;
+    }
+    read_link(file, &mut section, &mut link)?;
+    let mut forward = link.clone();
+    let mut reverse = link;
+    if let Some(mut direction) = section.section("forward", "[condition.forward]")? {
+        read_link(file, &mut direction, &mut forward)?;
+        direction.end()?;
+    }
+    if let Some(mut direction) = section.section("reverse", "[condition.reverse]")? {
+        read_link(file, &mut direction, &mut reverse)?;
+        direction.end()?;
+    }
+    let span = section.span();
+    section.end()?;
+    for link in [&forward, &reverse] {
+        if link.jitter > link.delay {
+            return Err(file.error(
+                span.clone(),
+                "`jitter` is larger than the one-way delay that it varies",
+                "write a jitter of at most the delay: a packet cannot arrive before it was sent",
+            ));
+        }
+        if link.queue.is_some_and(|queue| queue.0 < mtu) {
+            return Err(file.error(
+                span.clone(),
+                format!("a queue smaller than one packet of {mtu} bytes carries nothing"),
+                "write a larger `queue`, or leave it out to have it sized from the path",
+            ));
+        }
+    }
+    Ok((
+        Condition {
+            name,
+            forward,
+            reverse,
+            mtu_bytes: mtu as u32,
+        },
+        place,
+    ))
+}
+
+pub(super) fn read_workload(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Workload, Option<Range<usize>>), StudyError> {
+    let name = section.text("name")?;
+    let place = name.as_ref().map(|(_, span)| span.clone());
+    section.choice("kind", &[("bulk", ())])?;
+    let name = match name {
+        Some((name, span)) => {
+            visible(file, "name", &name, span)?;
+            name
+        }
+        None => "bulk".to_owned(),
+    };
+    let size = amount(
+        file,
+        section.parsed("size", "10MB")?,
+        Bytes(10_000_000),
+        Bytes(1 << 50),
+    )?;
+    let message = amount(
+        file,
+        section.parsed("message", "10kB")?,
+        Bytes(10_000),
+        LARGEST_MESSAGE,
+    )?;
+    let patterns = [
+        ("data", Pattern::Data),
+        ("zeros", Pattern::Zeros),
+        ("random", Pattern::Random),
+    ];
+    let pattern = section
+        .choice("pattern", &patterns)?
+        .unwrap_or(Pattern::Data);
+    let mut probe = Probe::default();
+    if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
+        if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
+            probe.idle_messages = idle as u32;
+        }
+        if let Some(under_load) = settings.flag("under_load")? {
+            probe.under_load = under_load;
+        }
+        match settings.duration("interval", "20ms")? {
+            Some((interval, span)) if interval < Duration::from_millis(1) => {
+                return Err(file.error(
+                    span,
+                    "probe messages more often than every millisecond would be load themselves",
+                    "write `interval = \"20ms\"`",
+                ));
+            }
+            taken => probe.interval = time(file, taken, probe.interval)?,
+        }
+        probe.message = match settings.parsed::<Bytes>("message", "64B")? {
+            Some((size, span)) if !(16..=1200).contains(&size.0) => {
+                return Err(file.error(
+                    span,
+                    format!("a probe message cannot have {size}"),
+                    "write a size from `16B` (its header) to `1200B` (one packet)",
+                ));
+            }
+            taken => taken.map_or(probe.message, |(size, _)| size),
+        };
+        settings.end()?;
+    }
+    section.end()?;
+    Ok((
+        Workload {
+            name,
+            kind: WorkloadKind::Bulk {
+                size,
+                message,
+                pattern,
+            },
+            probe,
+        },
+        place,
+    ))
+}
+
+/// A size that was taken, or its default; neither zero nor above a limit.
+fn amount(
+    file: &File<'_>,
+    taken: Option<(Bytes, Range<usize>)>,
+    default: Bytes,
+    largest: Bytes,
+) -> Result<Bytes, StudyError> {
+    match taken {
+        None => Ok(default),
+        Some((value, _)) if value.0 > 0 && value <= largest => Ok(value),
+        Some((_, span)) => Err(file.error(
+            span,
+            "this size must be larger than zero and within reason",
+            format!(
+                "write a size from `1B` to `{}`",
+                largest.to_string().replace(' ', "")
+            ),
+        )),
+    }
+}
+
+pub(super) fn read_published(
+    file: &File<'_>,
+    mut section: Section<'_>,
+    conditions: &[Condition],
+) -> Result<Published, StudyError> {
+    let transport = section.text("transport")?.map(|(text, _)| text);
+    let transport = section.required("transport", "\"tcp\"", transport)?;
+    let condition = section.text("condition")?;
+    let (condition, span) = section.required("condition", "\"baseline\"", condition)?;
+    if !conditions.iter().any(|known| known.name == condition) {
+        let names: Vec<&str> = conditions.iter().map(|known| known.name.as_str()).collect();
+        let hint = match nearest(&condition, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write one of: {}", names.join(", ")),
+        };
+        return Err(file.error(
+            span,
+            format!("this study has no condition `{condition}`"),
+            hint,
+        ));
+    }
+    let metric = section.text("metric")?;
+    let (metric, span) = section.required("metric", "\"goodput_bps\"", metric)?;
+    let Some(definition) = metric::find(&metric) else {
+        let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
+        let hint = match nearest(&metric, &names) {
+            Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
+            None => "`regatta list metrics` lists all".to_owned(),
+        };
+        return Err(file.error(span, format!("unknown metric `{metric}`"), hint));
+    };
+    let (example, parse) = value_reader(definition.unit);
+    let value = section
+        .quantity("value", example, parse)?
+        .map(|(value, _)| value);
+    let value = section.required("value", &format!("\"{example}\""), value)?;
+    let note = section.text("note")?.map(|(text, _)| text);
+    section.end()?;
+    Ok(Published {
+        transport,
+        condition,
+        metric,
+        value,
+        note,
+    })
+}
+
+/// Reads a value into a metric's unit.
+type ReadValue = fn(&str) -> Result<f64, UnitError>;
+
+/// How a value of a unit is written, and how it is read into that unit.
+fn value_reader(unit: Unit) -> (&'static str, ReadValue) {
+    match unit {
+        Unit::BitsPerSecond => ("91.8Mbit/s", |text| {
+            text.parse::<BitRate>().map(|value| value.0 as f64)
+        }),
+        Unit::Nanoseconds => ("52.6ms", |text| {
+            parse_duration(text).map(|t| t.as_nanos() as f64)
+        }),
+        Unit::Bytes => ("10MB", |text| {
+            text.parse::<Bytes>().map(|value| value.0 as f64)
+        }),
+        Unit::Ratio => ("20.4%", |text| text.parse::<Ratio>().map(|value| value.0)),
+        Unit::CoreRatio | Unit::Count | Unit::PerSecond | Unit::NanosecondsPerByte => {
+            ("12", |text| {
+                text.trim()
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|value| value.is_finite())
+                    .ok_or_else(|| UnitError {
+                        message: format!("`{text}` is not a number"),
+                        hint: "write a number in the metric's own unit".to_owned(),
+                    })
+            })
+        }
+    }
+}
