@@ -1,1 +1,35 @@
-//! TODO
+//! The driver traits, and the workloads written once against them.
+//!
+//! A driver is registered as a [`Driver`]: it describes itself, checks its options, says whether
+//! it can run on this host, and prepares a [`Session`] for one end of one trial. Below that line
+//! everything is generic code: a driver of streams implements [`StreamEndpoint`],
+//! [`StreamConnection`] and [`ByteStream`] and hands them to [`StreamSession`]; a driver of
+//! messages implements [`MessageEndpoint`] and [`MessageFlow`] and hands them to
+//! [`MessageSession`]. The sessions hold the workload: idle probe, transfer, probe under load, end
+//! of trial by agreement of both ends, deadline.
+//!
+//! A driver's `prepare` ends with `Box::new(StreamSession::new(endpoint, order, context)?)`.
+//!
+//! The process that hosts a session gives it a [`TrialContext`]: live counters, an observer that
+//! is told of the edges of the transfer window, a way to the other end over control, and a stop.
+
+pub mod clock;
+pub mod context;
+pub mod descriptor;
+pub mod driver;
+pub mod message;
+pub mod opening;
+pub mod stop;
+pub mod stream;
+
+pub use clock::MonotonicTime;
+pub use context::{
+    LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
+    WindowEdge,
+};
+pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, OptionKind};
+pub use driver::{Driver, Session, TransportError, Unsupported};
+pub use message::{Arrival, MessageEndpoint, MessageFlow};
+pub use opening::Purpose;
+pub use stop::{Abort, Stop};
+pub use stream::{ByteStream, Received, StreamConnection, StreamEndpoint};

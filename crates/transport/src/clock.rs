@@ -1,0 +1,67 @@
+//! The monotonic clock that every figure is taken from.
+
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A moment on this host's `CLOCK_MONOTONIC`, in nanoseconds.
+///
+/// Two processes on one host read the same clock, in different namespaces too, so their moments
+/// compare; moments of two hosts do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MonotonicTime(pub i64);
+
+impl MonotonicTime {
+    /// A moment that never comes.
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// This moment.
+    #[must_use]
+    pub fn now() -> Self {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is a valid place for one timespec. The call cannot fail for this clock.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        Self(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+    }
+
+    /// Time from `earlier` to this moment; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or_default())
+    }
+
+    /// Time from now until this moment; zero if it has passed.
+    #[must_use]
+    pub fn remaining(self) -> Duration {
+        self.since(Self::now())
+    }
+
+    /// Whether this moment has come.
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        self <= Self::now()
+    }
+}
+
+impl Add<Duration> for MonotonicTime {
+    type Output = Self;
+
+    /// Saturates at [`MonotonicTime::NEVER`].
+    fn add(self, span: Duration) -> Self {
+        let ns = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(ns))
+    }
+}
+
+impl Sub for MonotonicTime {
+    type Output = i64;
+
+    /// Signed difference in nanoseconds.
+    fn sub(self, other: Self) -> i64 {
+        self.0.saturating_sub(other.0)
+    }
+}

@@ -1,0 +1,228 @@
+//! What the hosting process (the agent) gives to a session, and learns from it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use regatta_control::Note;
+
+use crate::{
+    clock::MonotonicTime,
+    opening::Purpose,
+    stop::{Abort, Stop},
+};
+
+/// Everything that one end of one trial shares with the process that hosts it.
+///
+/// The host makes one for each trial, keeps clones of `live`, `mailbox` and `stop`, and moves
+/// this into [`crate::Driver::prepare`]. `testing::trial_context` makes one without an agent.
+#[derive(Clone)]
+pub struct TrialContext {
+    /// Counted by the session, read by the host's sampler.
+    pub live: Arc<LiveCounters>,
+    /// Told of what happens in the session.
+    pub observer: Arc<dyn Observer>,
+    /// Notes from the other end; the host puts them in.
+    pub mailbox: Arc<Mailbox>,
+    /// Raised by the host to abort the trial: the session then returns
+    /// [`crate::TransportError::Cancelled`], within a second.
+    pub stop: Stop,
+}
+
+impl fmt::Debug for TrialContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrialContext")
+            .field("live", &self.live)
+            .field("stop", &self.stop)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An edge of the transfer window, over which CPU time, memory and interface counters are charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowEdge {
+    /// Sender: just before the first connect call. Receiver: a flow has arrived that may be the
+    /// transfer's, before any work for it. May come more than once, as a listening end cannot know
+    /// a flow's purpose before it has read from it: **the last one counts**.
+    Start,
+    /// Sender: the acknowledgement has arrived, or the deadline has. Receiver: all that will be
+    /// counted is counted and the acknowledgement is sent. Comes once, and not in a trial that
+    /// failed.
+    End,
+}
+
+/// What the host learns while a session runs.
+///
+/// Calls come on the session's threads, so an implementation must be quick: what it does between
+/// `Start` and `End` is charged to the transport.
+pub trait Observer: Send + Sync {
+    /// An edge of the transfer window has come.
+    fn on_window(&self, edge: WindowEdge);
+
+    /// A connection is established whose statistics can be sampled, until the reference is dead.
+    /// Series are made from the connection whose purpose is [`Purpose::Transfer`].
+    fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>);
+
+    /// Passes a note to the other end of the trial, over control. Never blocks for long.
+    fn send_note(&self, note: Note);
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Not running yet.
+    Prepared = 0,
+    /// Probing the idle path, and opening what is needed before the transfer.
+    Idle = 1,
+    /// From the first connect call to the acknowledgement's arrival.
+    Transfer = 2,
+    /// Closing and reporting.
+    Done = 3,
+}
+
+/// Counters of one end of one trial, written by one thread each and read by the sampler.
+///
+/// At the sender `*_sent` counts what was handed to the transport; at the receiver `*_delivered`
+/// counts what its application got, each byte and each message once. The others stay zero.
+#[derive(Debug, Default)]
+pub struct LiveCounters {
+    /// Bytes handed to the transport by the sender.
+    pub bytes_sent: AtomicU64,
+    /// Messages handed to the transport by the sender.
+    pub messages_sent: AtomicU64,
+    /// Bytes delivered at the receiver.
+    pub bytes_delivered: AtomicU64,
+    /// Messages delivered whole at the receiver.
+    pub messages_delivered: AtomicU64,
+    phase: AtomicU8,
+}
+
+impl LiveCounters {
+    /// What the session is doing.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Prepared,
+            1 => Phase::Idle,
+            2 => Phase::Transfer,
+            _ => Phase::Done,
+        }
+    }
+
+    /// Says what the session is doing.
+    pub fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+}
+
+/// The state of a connection as its own stack sees it. What the stack does not tell is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProtocolSample {
+    /// Smoothed round-trip time (RFC 9002; TCP: `tcpi_rtt`).
+    pub smoothed_rtt: Option<Duration>,
+    /// Least round-trip time that the stack has seen.
+    pub min_rtt: Option<Duration>,
+    /// Congestion window, in bytes.
+    pub congestion_window_bytes: Option<u64>,
+    /// Bytes sent, not acknowledged and not declared lost.
+    pub bytes_in_flight: Option<u64>,
+    /// Packets (TCP: segments) sent since the connection began, retransmissions included.
+    pub packets_sent: Option<u64>,
+    /// Retransmitted segments (TCP), or packets declared lost (QUIC), since it began.
+    pub retransmitted_packets: Option<u64>,
+    /// How often the congestion control was told of congestion, since it began.
+    pub congestion_events: Option<u64>,
+    /// Time during which the peer's receive window limited the sender, since it began.
+    pub window_limited: Option<Duration>,
+}
+
+/// A connection whose statistics can be read from another thread at any time.
+pub trait StatisticsSource: Send + Sync {
+    /// The state now; `None` once the connection is gone.
+    fn sample(&self) -> Option<ProtocolSample>;
+
+    /// What is known of the connection by name, as in `TrialRecord::facts`, without the end:
+    /// `congestion_control`, `tls.version`. The session adds `.sender` or `.receiver` where both
+    /// ends can differ. Read once, when the transfer has ended.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}
+
+/// Notes from the other end, in order.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    inner: Mutex<Inbox>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    notes: VecDeque<Note>,
+    closed: bool,
+}
+
+/// More notes than a trial can have; the rest of a flood is dropped.
+const MAILBOX_LIMIT: usize = 64;
+
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Nothing that can panic runs under this lock.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a note in; called by the host.
+    pub fn put(&self, note: Note) {
+        let mut inbox = self.lock();
+        if inbox.notes.len() < MAILBOX_LIMIT {
+            inbox.notes.push_back(note);
+        }
+        drop(inbox);
+        self.changed.notify_all();
+    }
+
+    /// Takes the oldest note, without waiting.
+    #[must_use]
+    pub fn try_take(&self) -> Option<Note> {
+        self.lock().notes.pop_front()
+    }
+
+    /// Waits for a note until the moment has come or [`Mailbox::close`] was called.
+    #[must_use]
+    pub fn take_until(&self, moment: MonotonicTime) -> Option<Note> {
+        let mut inbox = self.lock();
+        loop {
+            if let Some(note) = inbox.notes.pop_front() {
+                return Some(note);
+            }
+            let left = moment.remaining();
+            if inbox.closed || left.is_zero() {
+                return None;
+            }
+            inbox = self
+                .changed
+                .wait_timeout(inbox, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Ends every wait, now and later.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Abort for Mailbox {
+    fn abort(&self) {
+        self.close();
+    }
+}

@@ -1,0 +1,272 @@
+//! What a driver is, what it can do, which options it takes.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{BitRate, Bytes, OptionValue};
+
+/// What a transport carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carries {
+    /// Bytes in order, reliably.
+    Streams,
+    /// Datagrams or records with boundaries.
+    Messages,
+}
+
+/// What a driver is and what it can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverDescriptor {
+    /// Name in the registry: `tcp-tls`.
+    pub name: &'static str,
+    /// As in tables: `TCP with TLS 1.3`.
+    pub title: &'static str,
+    /// One sentence, without a full stop.
+    pub summary: &'static str,
+    /// Streams or messages.
+    pub carries: Carries,
+    /// Whether every byte of the application is delivered, or the transfer fails.
+    pub reliable: bool,
+    /// Whether what it carries is encrypted.
+    pub encrypted: bool,
+    /// Whether one connection carries several streams that do not block one another.
+    pub multiplexes: bool,
+    /// Whether the option `cc` chooses the congestion control.
+    pub congestion_control_choosable: bool,
+    /// What else it can do, by name: `0-rtt`, `multihoming`, `retry`.
+    pub capabilities: &'static [&'static str],
+    /// The stack that does the work: `Linux kernel`, `quinn`.
+    pub stack: &'static str,
+    /// Its version; empty where it is the running kernel's.
+    pub stack_version: &'static str,
+    /// The options, in the order of help.
+    pub options: &'static [OptionDefinition],
+}
+
+/// One option of a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionDefinition {
+    /// Name in a study.
+    pub name: &'static str,
+    /// Which values it takes.
+    pub kind: OptionKind,
+    /// The value when it is absent, as it would be written; empty for "not set".
+    pub default: &'static str,
+    /// One sentence, without a full stop.
+    pub help: &'static str,
+}
+
+/// Which values an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKind {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number in a range.
+    Number {
+        /// Least value.
+        least: i64,
+        /// Largest value.
+        most: i64,
+    },
+    /// A name: letters, digits, hyphens, underscores.
+    Name,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// A rate above zero with its unit, `96Mbit/s`.
+    Rate,
+    /// A size above zero with its unit, `4MiB`.
+    Size,
+}
+
+impl OptionKind {
+    /// In words: `a rate such as "96Mbit/s"`.
+    #[must_use]
+    pub fn description(self) -> String {
+        match self {
+            Self::Flag => "`true` or `false`".to_owned(),
+            Self::Number { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Name => "a name".to_owned(),
+            Self::OneOf(names) => format!("one of `{}`", names.join("`, `")),
+            Self::Rate => "a rate such as `\"96Mbit/s\"`".to_owned(),
+            Self::Size => "a size such as `\"4MiB\"`".to_owned(),
+        }
+    }
+
+    fn accepts(self, value: &OptionValue) -> bool {
+        match (self, value) {
+            (Self::Flag, OptionValue::Flag(_)) => true,
+            (Self::Number { least, most }, OptionValue::Number(number)) => {
+                (least..=most).contains(number)
+            }
+            (Self::Name, OptionValue::Text(text)) => {
+                // The kernel's names of congestion controls have at most 15 characters.
+                (1..=15).contains(&text.len())
+                    && text
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            }
+            (Self::OneOf(names), OptionValue::Text(text)) => names.contains(&text.as_str()),
+            (Self::Rate, OptionValue::Text(text)) => {
+                text.parse::<BitRate>().is_ok_and(|rate| rate.0 > 0)
+            }
+            (Self::Size, OptionValue::Text(text)) => {
+                text.parse::<Bytes>().is_ok_and(|size| size.0 > 0)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An option that a driver does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No such option.
+    #[error("`{driver}` has no option `{name}`")]
+    Unknown {
+        /// The driver.
+        driver: &'static str,
+        /// What was written.
+        name: String,
+        /// What to write instead.
+        hint: String,
+    },
+    /// A value that the option does not take.
+    #[error("`{value}` is not a value of option `{name}` of `{driver}`")]
+    Value {
+        /// The driver.
+        driver: &'static str,
+        /// The option.
+        name: &'static str,
+        /// What was written.
+        value: String,
+        /// What to write instead.
+        hint: String,
+    },
+}
+
+impl OptionError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Unknown { hint, .. } | Self::Value { hint, .. } => hint,
+        }
+    }
+}
+
+fn shown(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Flag(flag) => flag.to_string(),
+        OptionValue::Number(number) => number.to_string(),
+        OptionValue::Text(text) => text.clone(),
+    }
+}
+
+impl DriverDescriptor {
+    /// Checks names and kinds of options.
+    ///
+    /// # Errors
+    /// The first option, by name, that is unknown or has a wrong value.
+    pub fn check(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
+        for (name, value) in options {
+            let Some(definition) = self.options.iter().find(|option| option.name == *name) else {
+                return Err(OptionError::Unknown {
+                    driver: self.name,
+                    name: name.clone(),
+                    hint: self.hint_for_unknown(name),
+                });
+            };
+            if !definition.kind.accepts(value) {
+                return Err(OptionError::Value {
+                    driver: self.name,
+                    name: definition.name,
+                    value: shown(value),
+                    hint: format!("write {}", definition.kind.description()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn hint_for_unknown(&self, name: &str) -> String {
+        let nearest = self
+            .options
+            .iter()
+            .map(|option| (strsim::damerau_levenshtein(name, option.name), option.name))
+            .min();
+        match nearest {
+            None => format!("`{}` takes no options", self.name),
+            // A name that shares less than half of its letters is not what was meant.
+            Some((distance, near)) if distance * 2 <= near.len().max(2) => {
+                format!("did you mean `{near}`?")
+            }
+            Some(_) => {
+                let names: Vec<_> = self.options.iter().map(|option| option.name).collect();
+                format!("it has `{}`", names.join("`, `"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIVER: DriverDescriptor = DriverDescriptor {
+        name: "raft",
+        title: "Raft",
+        summary: "floats",
+        carries: Carries::Messages,
+        reliable: false,
+        encrypted: false,
+        multiplexes: false,
+        congestion_control_choosable: true,
+        capabilities: &[],
+        stack: "wood",
+        stack_version: "1",
+        options: &[
+            OptionDefinition {
+                name: "rate",
+                kind: OptionKind::Rate,
+                default: "",
+                help: "how fast it is paddled",
+            },
+            OptionDefinition {
+                name: "cc",
+                kind: OptionKind::Name,
+                default: "cubic",
+                help: "who steers",
+            },
+        ],
+    };
+
+    fn check(name: &str, value: OptionValue) -> Result<(), OptionError> {
+        DRIVER.check(&BTreeMap::from([(name.to_owned(), value)]))
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered() {
+        let error = check("raet", OptionValue::Flag(true)).expect_err("unknown");
+        assert_eq!(error.to_string(), "`raft` has no option `raet`");
+        assert_eq!(error.hint(), "did you mean `rate`?");
+        let error = check("quite-other", OptionValue::Flag(true)).expect_err("unknown");
+        assert_eq!(error.hint(), "it has `rate`, `cc`");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_or_unit_is_refused() {
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        assert!(check("rate", text("96Mbit/s")).is_ok());
+        for wrong in [
+            text("96"),
+            text("0Mbit/s"),
+            text("-1Mbit/s"),
+            OptionValue::Number(96),
+        ] {
+            assert!(check("rate", wrong).is_err());
+        }
+        assert!(check("cc", text("bbr")).is_ok());
+        for wrong in ["", "b br", "../../etc", "sixteen-letters-"] {
+            assert!(check("cc", text(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The traits of a driver of messages, and what they promise to the workloads.
+//!
+//! As with streams, functions are `async` so that one workload serves blocking and asynchronous
+//! stacks.
+
+use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
+
+use regatta_model::Warning;
+
+use crate::{
+    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, opening::Purpose,
+    stop::Stop,
+};
+
+/// One message that arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// All of it.
+    pub data: &'a [u8],
+}
+
+/// A flow of messages between two ends: a connected socket, an association, a connection's
+/// datagrams. It may lose, duplicate and reorder.
+pub trait MessageFlow: Send {
+    /// How many messages of this size the flow likes to be handed at once; at least one.
+    fn batch_messages(&self, message_bytes: usize) -> usize;
+
+    /// Sends the messages that stand one after another in `batch`, all of `message_bytes` but the
+    /// last, which may be shorter. Returns when the transport has taken them; one that it drops
+    /// for want of memory counts as sent.
+    fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Waits for messages, at most until `until`, and passes each to `consume`; returns how many
+    /// there were: zero if the moment has come. A moment that has passed still gets what is there.
+    fn receive_batch(
+        &mut self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> impl Future<Output = Result<usize, TransportError>>;
+
+    /// The flow's statistics, where its stack has any.
+    fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
+        None
+    }
+
+    /// What is known of the flow by name of a fact, without the end.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}
+
+/// One end of a driver of messages in one trial: it listens from the moment when it is made for a
+/// receiver's order.
+pub trait MessageEndpoint: Send + Sync + Sized + 'static {
+    /// Its flows.
+    type Flow: MessageFlow;
+
+    /// Where it listens; `None` at a sender.
+    fn listen_address(&self) -> Option<SocketAddr>;
+
+    /// Largest message that it carries, in bytes.
+    fn longest_message(&self) -> usize;
+
+    /// Rate at which the transfer's messages are to leave, in bits of messages per second; `None`
+    /// for as fast as they are taken.
+    fn pace(&self) -> Option<u64> {
+        None
+    }
+
+    /// Runs a future to its end on this thread.
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+
+    /// Makes a flow to the peer; sends nothing. It is registered with `stop`.
+    fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        stop: &Stop,
+    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+
+    /// Waits for the first message of a new flow from the announced peer, and passes it to
+    /// `admit`. If that returns true a flow to its sender is made; if not, the message is dropped
+    /// and the wait goes on.
+    ///
+    /// # Errors
+    /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
+    fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+
+    /// Runs two tasks at once. The futures are made where they run and need not be `Send`.
+    fn join<A, B, FA, FB>(&self, a: A, b: B) -> impl Future<Output = (FA::Output, FB::Output)>
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>;
+
+    /// Waits until the moment has come; see [`crate::StreamEndpoint::sleep_until`].
+    fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// What a reader must know of messages of this size over this path.
+    fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
+        let _ = message_bytes;
+        Vec::new()
+    }
+}

@@ -1,0 +1,175 @@
+//! Ending blocked work from outside.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::clock::MonotonicTime;
+
+/// Something that can be made to return at once: a blocked socket, a connection, a wait.
+pub trait Abort: Send + Sync {
+    /// Wakes whatever is blocked; called from another thread, at most a few times.
+    fn abort(&self);
+}
+
+/// A flag that can be raised once, wakes those who wait for it, and aborts what is registered.
+///
+/// Clones share the flag. A [`Stop::child`] is stopped with its parent, and alone without it: the
+/// trial has one, the transfer that the deadline ends has a child of it.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    stopped: AtomicBool,
+    registered: Mutex<Registered>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Registered {
+    aborts: Vec<Weak<dyn Abort>>,
+    children: Vec<Weak<Shared>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Registered> {
+        // Nothing that can panic runs under this lock.
+        self.registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) {
+        let (aborts, children) = {
+            let mut registered = self.lock();
+            self.stopped.store(true, Ordering::Release);
+            let taken = std::mem::take(&mut *registered);
+            (taken.aborts, taken.children)
+        };
+        self.changed.notify_all();
+        for abort in aborts.iter().filter_map(Weak::upgrade) {
+            abort.abort();
+        }
+        for child in children.iter().filter_map(Weak::upgrade) {
+            child.stop();
+        }
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stop").field(&self.is_stopped()).finish()
+    }
+}
+
+impl Stop {
+    /// A flag that is not raised.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A flag that is raised with this one, and can be raised alone.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        let child = Self::new();
+        let mut registered = self.0.lock();
+        if self.is_stopped() {
+            child.0.stopped.store(true, Ordering::Release);
+        } else {
+            registered.children.push(Arc::downgrade(&child.0));
+        }
+        drop(registered);
+        child
+    }
+
+    /// Raises the flag, and aborts everything registered here and in children.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// Whether the flag is raised.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.0.stopped.load(Ordering::Acquire)
+    }
+
+    /// Has `abort` called when the flag is raised; at once if it is raised already.
+    ///
+    /// Only a weak reference is kept: a connection that is dropped is closed, whoever registered
+    /// it.
+    pub fn on_stop<A: Abort + 'static>(&self, abort: &Arc<A>) {
+        let mut registered = self.0.lock();
+        if self.is_stopped() {
+            drop(registered);
+            abort.abort();
+        } else {
+            let weak = Arc::downgrade(abort);
+            registered.aborts.push(weak);
+        }
+    }
+
+    /// Waits until the flag is raised or the moment has come; returns whether it is raised.
+    pub fn wait_until(&self, moment: MonotonicTime) -> bool {
+        let mut registered = self.0.lock();
+        while !self.is_stopped() {
+            let left = moment.remaining();
+            if left.is_zero() {
+                return false;
+            }
+            registered = self
+                .0
+                .changed
+                .wait_timeout(registered, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counter(AtomicU32);
+
+    impl Abort for Counter {
+        fn abort(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_parent_stops_its_children_and_a_child_does_not_stop_its_parent() {
+        let parent = Stop::new();
+        let (first, second) = (parent.child(), parent.child());
+        let counter = Arc::new(Counter::default());
+        second.on_stop(&counter);
+        first.stop();
+        assert!(first.is_stopped() && !parent.is_stopped() && !second.is_stopped());
+        parent.stop();
+        assert!(second.is_stopped() && parent.child().is_stopped());
+        assert_eq!(counter.0.load(Ordering::Relaxed), 1);
+        second.on_stop(&counter);
+        assert_eq!(counter.0.load(Ordering::Relaxed), 2, "registered too late");
+    }
+
+    #[test]
+    fn what_is_registered_is_not_kept_alive() {
+        let stop = Stop::new();
+        let counter = Arc::new(Counter::default());
+        stop.on_stop(&counter);
+        assert_eq!(Arc::strong_count(&counter), 1);
+        drop(counter);
+        stop.stop();
+    }
+}

@@ -1,0 +1,221 @@
+//! The traits of a driver of streams, and what they promise to the workloads.
+//!
+//! All functions are `async` so that one workload serves blocking and asynchronous stacks. A
+//! blocking driver's functions simply block and never yield; its [`StreamEndpoint::block_on`] is
+//! [`block_on_blocking`], its [`StreamEndpoint::join`] uses threads
+//! ([`join_with_threads`]). An asynchronous driver holds its own current-thread runtime and joins
+//! on it.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, opening::Purpose,
+    stop::Stop,
+};
+
+/// What a receive call brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing until the moment that was given.
+    TimedOut,
+    /// The other end has finished its direction; nothing more comes.
+    Closed,
+}
+
+/// Reliable bytes in order, both ways.
+pub trait ByteStream: Send {
+    /// Hands a whole message to the transport: `header` first, then `payload`, either of which may
+    /// be empty. Returns when the transport has taken all of it, and need not have sent it.
+    fn send_message(
+        &mut self,
+        header: &[u8],
+        payload: &Bytes,
+    ) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Sends everything that was handed over and is still held back in this process.
+    fn flush(&mut self) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Waits for bytes, at most until the moment `until` ([`MonotonicTime::NEVER`]: without limit),
+    /// and passes them to `consume`, in order, in one call or several.
+    ///
+    /// `scratch` is memory to read into for a transport that needs some; one that has the bytes in
+    /// memory of its own passes them on uncopied. A moment that has passed still gets what is
+    /// there. Nothing is lost when it times out.
+    fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Result<Received, TransportError>>;
+
+    /// Ends this direction after everything that was sent; the other direction stays open.
+    fn finish(&mut self) -> impl Future<Output = Result<(), TransportError>>;
+}
+
+/// An established connection. Dropping it closes it; blocked calls of its streams are woken with
+/// an error by the [`Stop`] that it was made with.
+pub trait StreamConnection: Send + Sync {
+    /// Its streams.
+    type Stream: ByteStream;
+
+    /// Opens a stream. A transport that does not multiplex gives its only one, once.
+    fn open_stream(&self) -> impl Future<Output = Result<Self::Stream, TransportError>>;
+
+    /// Takes the next stream that the other end opened, in the order of opening. A transport that
+    /// does not multiplex gives its only one, once.
+    ///
+    /// # Errors
+    /// [`TransportError::TimedOut`] when there is none until `until`.
+    fn accept_stream(
+        &self,
+        until: MonotonicTime,
+    ) -> impl Future<Output = Result<Self::Stream, TransportError>>;
+
+    /// The connection's statistics. Must not keep the connection open.
+    fn statistics(&self) -> Arc<dyn StatisticsSource>;
+
+    /// Closes in good order once both ends have agreed that all is done: what was sent still
+    /// reaches the other end if it is there. Takes at most until `until`.
+    fn close(self, until: MonotonicTime) -> impl Future<Output = ()>;
+}
+
+/// One end of a driver of streams in one trial: it listens from the moment when it is made for a
+/// receiver's order.
+pub trait StreamEndpoint: Send + Sync + Sized + 'static {
+    /// Its connections.
+    type Connection: StreamConnection;
+
+    /// Whether the load probe gets a stream of its own on the transfer's connection. If not, it
+    /// gets a connection of its own.
+    const MULTIPLEXES: bool;
+
+    /// Where it listens; `None` at a sender.
+    fn listen_address(&self) -> Option<SocketAddr>;
+
+    /// Runs a future to its end on this thread.
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+
+    /// Connects; returns when the connection can carry data. `purpose` is
+    /// [`Purpose::Transfer`] or one of the probes, whose small messages must not be held back.
+    ///
+    /// The connection, and the attempt, are registered with `stop`.
+    ///
+    /// # Errors
+    /// Whatever the stack says; [`TransportError::TimedOut`] at `until`.
+    fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> impl Future<Output = Result<Self::Connection, TransportError>>;
+
+    /// Waits for a connection from the announced peer; others are refused without ending the
+    /// wait. Calls `arrived` when an attempt comes in, before any work for it.
+    ///
+    /// An attempt that fails in its handshake is an `Err` of [`Accepted::Failed`], after which
+    /// the caller may wait again.
+    ///
+    /// # Errors
+    /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
+    fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> impl Future<Output = Result<Accepted<Self::Connection>, TransportError>>;
+
+    /// Runs two tasks at once. The futures are made where they run and need not be `Send`.
+    fn join<A, B, FA, FB>(&self, a: A, b: B) -> impl Future<Output = (FA::Output, FB::Output)>
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>;
+
+    /// Waits until the moment has come. A late return is counted as delay by the probe, so timers
+    /// that round to whole milliseconds are not good enough.
+    fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// What is known before any connection, by name of a fact without the end.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}
+
+/// What came of one attempt to connect.
+#[derive(Debug)]
+pub enum Accepted<C> {
+    /// A connection.
+    Connection(C),
+    /// The attempt failed, and why. Listening goes on.
+    Failed(TransportError),
+}
+
+/// Runs a future that blocks and never yields, as those of a blocking driver.
+///
+/// Costs one virtual call for the whole future. Should a future yield nevertheless, it is polled
+/// again at once.
+pub fn block_on_blocking<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::yield_now(),
+        }
+    }
+}
+
+/// Runs two blocking futures at once, the second in a thread of its own.
+pub fn join_with_threads<A, B, FA, FB>(a: A, b: B) -> (FA::Output, FB::Output)
+where
+    A: FnOnce() -> FA + Send,
+    B: FnOnce() -> FB + Send,
+    FA: Future<Output: Send>,
+    FB: Future<Output: Send>,
+{
+    thread::scope(|scope| {
+        let second = scope.spawn(|| block_on_blocking(b()));
+        let first = block_on_blocking(a());
+        match second.join() {
+            Ok(second) => (first, second),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Waits until the moment has come, blocking this thread, with the kernel's high-resolution timer.
+pub fn sleep_until_blocking(moment: MonotonicTime) {
+    let time = libc::timespec {
+        tv_sec: moment.0.div_euclid(1_000_000_000),
+        tv_nsec: moment.0.rem_euclid(1_000_000_000),
+    };
+    loop {
+        // SAFETY: `time` is a valid timespec; no place for the remainder is needed with an
+        // absolute time.
+        let result = unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &raw const time,
+                std::ptr::null_mut(),
+            )
+        };
+        if result != libc::EINTR {
+            return;
+        }
+    }
+}
