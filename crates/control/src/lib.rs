@@ -48,6 +48,10 @@ pub struct PathHints {
     pub mtu_bytes: u32,
     /// Whether both ends read the same monotonic clock, so that one-way delay can be measured.
     pub shared_clock: bool,
+    /// Whether packets leave the path in the order in which they entered it. If so, nothing can
+    /// follow an end marker, and a receiver need not wait after it.
+    #[serde(default)]
+    pub keeps_order: bool,
 }
 
 /// A certificate made for the run; the connecting end accepts this one and no other.
