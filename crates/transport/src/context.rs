@@ -148,9 +148,8 @@ pub trait StatisticsSource: Send + Sync {
     /// The state now; `None` once the connection is gone.
     fn sample(&self) -> Option<ProtocolSample>;
 
-    /// What is known of the connection by name, as in `TrialRecord::facts`, without the end:
-    /// `congestion_control`, `tls.version`. The session adds `.sender` or `.receiver` where both
-    /// ends can differ. Read once, when the transfer has ended.
+    /// What is known of the connection, by the whole name of the fact as in `TrialRecord::facts`:
+    /// `congestion_control.sender`, `tls.version`. Read once, when the transfer has ended.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

@@ -47,7 +47,7 @@ pub trait MessageFlow: Send {
         None
     }
 
-    /// What is known of the flow by name of a fact, without the end.
+    /// What is known of the flow by the whole name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

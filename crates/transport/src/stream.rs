@@ -149,7 +149,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
-    /// What is known before any connection, by name of a fact without the end.
+    /// What is known before any connection, by the whole name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
