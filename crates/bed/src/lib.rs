@@ -1,1 +1,17 @@
-//! TODO
+//! Where a study runs: two hosts and the path between them.
+//!
+//! [`Bed::up`] starts a process that keeps the path (`path-keeper`, [`keeper::main`]): two network
+//! namespaces, a TUN device in each, and one thread that carries packets between them through
+//! [`regatta_emulation`]. Agents are started inside the namespaces. Everything hangs on the
+//! controller: when it ends, however it ends, the keeper and the agents end, and with the last
+//! process in them the namespaces go.
+
+mod bed;
+mod error;
+pub mod keeper;
+mod messages;
+mod process;
+
+pub use bed::{Bed, Host};
+pub use error::{BedError, Reported};
+pub use messages::{LinkCounters, PathCounters};

@@ -1,0 +1,184 @@
+//! The controller's side of a bed.
+
+use std::{
+    fs::File,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::Child,
+    time::Duration,
+};
+
+use nix::sched::CloneFlags;
+use regatta_model::{BedKind, Condition, PathCheck, PathKind};
+
+use crate::{
+    error::BedError,
+    keeper::ADDRESSES,
+    messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, ToKeeper},
+    process::{self, KeeperProcess},
+};
+
+/// One of the two hosts of a bed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// The connecting host: the sender's.
+    A,
+    /// The listening host: the receiver's.
+    B,
+}
+
+/// Longest that the keeper may take for anything but a path check.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest that a path check may take; it bounds itself well below.
+const CHECK_WITHIN: Duration = Duration::from_secs(60);
+
+/// Two hosts and the path between them.
+///
+/// It ends when it is dropped. The keeper and the agents also end with the *thread* that started
+/// them, since the kernel ties a process to the thread of its parent: call [`Bed::up`] and
+/// [`Bed::spawn_agent`] on a thread that lives as long as the run.
+#[derive(Debug)]
+pub struct Bed {
+    executable: PathBuf,
+    keeper: KeeperProcess,
+    user_namespace: Option<File>,
+    network_namespaces: [File; 2],
+}
+
+impl Bed {
+    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
+    /// when the keeper cannot be started or ends.
+    pub fn up(
+        kind: BedKind,
+        path: PathKind,
+        executable: &Path,
+        run_id: &str,
+    ) -> Result<Self, BedError> {
+        // One of each today; a second one makes this pattern fail to compile.
+        let (BedKind::Netns, PathKind::Emulator) = (kind, path);
+        let mut keeper = KeeperProcess::start(executable)?;
+        let hello = ToKeeper::Hello {
+            protocol: KEEPER_PROTOCOL_VERSION,
+            run_id: run_id.to_owned(),
+        };
+        let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
+        let FromKeeper::Up {
+            protocol: KEEPER_PROTOCOL_VERSION,
+            user_namespace,
+            namespaces,
+        } = answer
+        else {
+            return Err(unexpected(&answer));
+        };
+        let directory = PathBuf::from(format!("/proc/{}", keeper.pid()));
+        let open = |what, path: String| {
+            File::open(directory.join(path)).map_err(|source| BedError::Namespace { what, source })
+        };
+        let network = |fd: i32| open("network namespace", format!("fd/{fd}"));
+        Ok(Self {
+            executable: executable.to_owned(),
+            user_namespace: user_namespace
+                .then(|| open("user namespace", "ns/user".into()))
+                .transpose()?,
+            network_namespaces: [network(namespaces[0])?, network(namespaces[1])?],
+            keeper,
+        })
+    }
+
+    /// What carries the study, in words, for the run's header.
+    #[must_use]
+    pub fn description(&self) -> String {
+        "netns, user-space emulator".to_owned()
+    }
+
+    /// Starts `executable agent` on a host, its standard input and output piped, its standard
+    /// error shared with this process. May be called again after an agent ended.
+    ///
+    /// # Errors
+    /// [`BedError::Spawn`].
+    pub fn spawn_agent(&mut self, host: Host) -> Result<Child, BedError> {
+        let mut namespaces = Vec::new();
+        if let Some(file) = &self.user_namespace {
+            namespaces.push((file, CloneFlags::CLONE_NEWUSER));
+        }
+        namespaces.push((
+            &self.network_namespaces[host as usize],
+            CloneFlags::CLONE_NEWNET,
+        ));
+        process::spawn(&self.executable, "agent", &namespaces)
+    }
+
+    /// Address of a host on the path.
+    #[must_use]
+    pub fn address(&self, host: Host) -> IpAddr {
+        ADDRESSES[host as usize].into()
+    }
+
+    /// Whether both hosts read the same monotonic clock.
+    #[must_use]
+    pub fn shares_clock(&self) -> bool {
+        true
+    }
+
+    /// Gives the path a condition: empties its queues, zeroes its counters, sets the largest
+    /// packet of both hosts' interfaces.
+    ///
+    /// The same seed and sequence of packets in a direction lose the same packets.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    pub fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+        let request = ToKeeper::SetCondition {
+            condition: condition.clone(),
+            seed,
+        };
+        match self
+            .keeper
+            .ask(&request, "set the condition", ANSWER_WITHIN)?
+        {
+            FromKeeper::Set => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What happened on the path since [`Bed::set_condition`].
+    ///
+    /// # Errors
+    /// [`BedError`] when the keeper does not answer.
+    pub fn counters(&mut self) -> Result<PathCounters, BedError> {
+        let answer = self
+            .keeper
+            .ask(&ToKeeper::Counters, "tell its counters", ANSWER_WITHIN)?;
+        match answer {
+            FromKeeper::Counters { counters } => Ok(counters),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
+    /// set the condition again before a trial.
+    ///
+    /// Nothing else may use the path meanwhile.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    pub fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        let request = ToKeeper::Check {
+            condition: condition.clone(),
+        };
+        match self.keeper.ask(&request, "check its path", CHECK_WITHIN)? {
+            FromKeeper::Checked { check } => Ok(check),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn unexpected(answer: &FromKeeper) -> BedError {
+    BedError::Protocol {
+        line: format!("{answer:?}"),
+    }
+}

@@ -1,0 +1,101 @@
+//! What can go wrong with a bed.
+
+use std::{fmt, io, time::Duration};
+
+/// A chain of causes that another process told, outermost first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    message: String,
+    source: Option<Box<Reported>>,
+}
+
+impl Reported {
+    /// A chain from its messages; `None` if there are none.
+    #[must_use]
+    pub fn chain(reasons: &[String]) -> Option<Self> {
+        reasons.iter().rev().fold(None, |source, message| {
+            Some(Self {
+                message: message.clone(),
+                source: source.map(Box::new),
+            })
+        })
+    }
+}
+
+impl fmt::Display for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Reported {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// A bed that does not stand, or a request that it could not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum BedError {
+    /// The keeper or an agent could not be started.
+    #[error("cannot start `{what}`")]
+    Spawn {
+        /// The command.
+        what: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A namespace of the keeper's cannot be entered.
+    #[error("cannot open the {what} of the bed")]
+    Namespace {
+        /// Which.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The keeper ended, or its pipe broke.
+    #[error("the path keeper ended{status}")]
+    Gone {
+        /// ` (exit status: 1)`, or nothing.
+        status: String,
+        /// What the pipe said.
+        #[source]
+        source: io::Error,
+    },
+    /// The keeper gave no answer.
+    #[error("the path keeper gave no answer within {0:?}")]
+    TimedOut(Duration),
+    /// What the keeper said is not in its protocol.
+    #[error("the path keeper answered `{line}`, which this version does not understand")]
+    Protocol {
+        /// What it said.
+        line: String,
+    },
+    /// The keeper could not do what was asked.
+    #[error("the bed `netns` cannot {what}")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// The keeper's causes.
+        #[source]
+        source: Reported,
+        /// What to type next; may be empty.
+        hint: String,
+    },
+}
+
+impl BedError {
+    /// What to type next; empty if nothing is known to help.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Refused { hint, .. } => hint,
+            Self::Protocol { .. } => "do not replace the `regatta` binary while a run is going on",
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The clocks of the forwarder.
+
+use std::time::Duration;
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for one `timespec`.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    // All clocks read here count up from zero or from the Unix epoch.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The monotonic clock, in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// The wall clock, in nanoseconds since the Unix epoch. Only to date things, and beside the
+/// kernel's receive time stamps, which are on this clock.
+pub(crate) fn unix_ns() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// CPU time of this process, all threads, in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// A span for the kernel.
+pub(crate) fn timespec(value: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(value.subsec_nanos()),
+    }
+}

@@ -1,0 +1,401 @@
+//! The thread that carries packets from one TUN device to the other through the emulation.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::AsRawFd,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use regatta_emulation::{Counters, Direction, Line, Offer, Packet};
+use regatta_model::Condition;
+
+use super::{
+    clock::{monotonic_ns, timespec},
+    error::KeeperError,
+    tun::HEADER_BYTES,
+};
+use crate::messages::LinkCounters;
+
+/// Packets read from one device before the other direction and what is due get their turn.
+const BATCH: usize = 32;
+
+/// A packet delivered later than this after it was due is counted as late.
+const LATE_NS: u64 = 2_000_000;
+
+/// A packet as the device gives it: its header, then the IP packet.
+#[derive(Debug)]
+struct Frame {
+    buffer: Box<[u8]>,
+    length: usize,
+}
+
+impl Packet for Frame {
+    fn size(&self) -> usize {
+        self.length - HEADER_BYTES
+    }
+}
+
+/// How late packets left.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lateness {
+    sum_ns: u64,
+    max_ns: u64,
+    late: u64,
+    refused: u64,
+}
+
+/// One direction: from a device through a line to the other device.
+struct Lane {
+    from: File,
+    to: File,
+    line: Line<Frame>,
+    lateness: Lateness,
+}
+
+impl Lane {
+    fn counters(&self) -> LinkCounters {
+        let Counters {
+            offered,
+            delivered,
+            loss_drops,
+            queue_drops,
+            mtu_drops,
+            queue_max_bytes,
+        } = self.line.counters();
+        let Lateness {
+            sum_ns,
+            max_ns,
+            late,
+            refused,
+        } = self.lateness;
+        LinkCounters {
+            offered,
+            delivered: delivered - refused,
+            loss_drops,
+            queue_drops,
+            mtu_drops,
+            refused_drops: refused,
+            queue_max_bytes,
+            late_packets: late,
+            lateness_mean_ns: if delivered == 0 {
+                0.0
+            } else {
+                sum_ns as f64 / delivered as f64
+            },
+            lateness_max_ns: max_ns,
+        }
+    }
+}
+
+enum Request {
+    Set {
+        condition: Box<Condition>,
+        seed: u64,
+        reply: Sender<Result<(), KeeperError>>,
+    },
+    Counters {
+        reply: Sender<[LinkCounters; 2]>,
+    },
+}
+
+/// The thread's handle. The thread ends with the process.
+pub(crate) struct Forwarder {
+    requests: Sender<Request>,
+    wake: Arc<EventFd>,
+}
+
+impl Forwarder {
+    /// Starts carrying packets between two devices, at first over a path that does nothing.
+    pub(crate) fn start(devices: [[File; 2]; 2]) -> Result<Self, KeeperError> {
+        let condition = Condition {
+            name: String::new(),
+            forward: regatta_model::Link::default(),
+            reverse: regatta_model::Link::default(),
+            mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        };
+        let [[a_in, a_out], [b_in, b_out]] = devices;
+        let lanes = [
+            lane(a_in, b_out, &condition, Direction::Forward, 0)?,
+            lane(b_in, a_out, &condition, Direction::Reverse, 0)?,
+        ];
+        let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|e| KeeperError::Thread(e.into()))?;
+        let wake = Arc::new(wake);
+        let (requests, inbox) = mpsc::channel();
+        let state = Running {
+            lanes,
+            inbox,
+            wake: Arc::clone(&wake),
+            buffer_bytes: buffer_bytes(&condition),
+            pool: Vec::new(),
+        };
+        thread::Builder::new()
+            .name("forwarder".into())
+            .spawn(move || state.run())
+            .map_err(KeeperError::Thread)?;
+        Ok(Self { requests, wake })
+    }
+
+    /// Empties the path and its devices, zeroes the counters, installs a condition.
+    pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Set {
+            condition: Box::new(condition.clone()),
+            seed,
+            reply,
+        })?;
+        answer.recv().map_err(|_| KeeperError::ForwarderGone)?
+    }
+
+    /// Forward and reverse since [`Forwarder::set`]. Drops at the sending devices are not in here.
+    pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Counters { reply })?;
+        answer.recv().map_err(|_| KeeperError::ForwarderGone)
+    }
+
+    fn send(&self, request: Request) -> Result<(), KeeperError> {
+        self.requests
+            .send(request)
+            .map_err(|_| KeeperError::ForwarderGone)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // Fails only when the counter is full, and then the thread wakes up as well.
+        let _ = self.wake.write(1);
+    }
+}
+
+fn lane(
+    from: File,
+    to: File,
+    condition: &Condition,
+    direction: Direction,
+    seed: u64,
+) -> Result<Lane, KeeperError> {
+    Ok(Lane {
+        from,
+        to,
+        line: line(condition, direction, seed)?,
+        lateness: Lateness::default(),
+    })
+}
+
+fn line(
+    condition: &Condition,
+    direction: Direction,
+    seed: u64,
+) -> Result<Line<Frame>, KeeperError> {
+    Line::new(condition, direction, seed).map_err(|source| KeeperError::Link {
+        condition: condition.name.clone(),
+        direction: match direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        },
+        source,
+    })
+}
+
+/// Room for the largest packet and one byte more, by which a larger one is told.
+fn buffer_bytes(condition: &Condition) -> usize {
+    HEADER_BYTES + condition.mtu_bytes as usize + 1
+}
+
+struct Running {
+    lanes: [Lane; 2],
+    inbox: Receiver<Request>,
+    wake: Arc<EventFd>,
+    buffer_bytes: usize,
+    /// Buffers that are free.
+    pool: Vec<Box<[u8]>>,
+}
+
+impl Running {
+    fn run(mut self) {
+        be_punctual();
+        let mut readable = [true; 2];
+        loop {
+            for (lane, readable) in readable.iter_mut().enumerate() {
+                if *readable {
+                    *readable = self.take_in(lane);
+                }
+            }
+            self.deliver();
+            if readable[0] || readable[1] {
+                continue;
+            }
+            let [forward, reverse] = &self.lanes;
+            let next = [forward.line.next(), reverse.line.next()];
+            let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
+                return;
+            };
+            readable = woken.readable;
+            if woken.request && self.serve().is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Reads a batch of packets of one direction and offers them to its line; says whether there
+    /// may be more.
+    fn take_in(&mut self, lane: usize) -> bool {
+        let lane = &mut self.lanes[lane];
+        for _ in 0..BATCH {
+            let mut buffer = self
+                .pool
+                .pop()
+                .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
+            match lane.from.read(&mut buffer) {
+                Ok(length) if length > HEADER_BYTES => {
+                    let frame = Frame { buffer, length };
+                    if let Offer::Dropped { packet, .. } = lane.line.offer(monotonic_ns(), frame) {
+                        self.pool.push(packet.buffer);
+                    }
+                }
+                Ok(_) => self.pool.push(buffer),
+                Err(error) => {
+                    self.pool.push(buffer);
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Writes what is due, in both directions.
+    fn deliver(&mut self) {
+        for lane in &mut self.lanes {
+            let mut now = monotonic_ns();
+            while let Some(due) = lane.line.poll(now) {
+                let late = now - due.at;
+                lane.lateness.sum_ns += late;
+                lane.lateness.max_ns = lane.lateness.max_ns.max(late);
+                lane.lateness.late += u64::from(late > LATE_NS);
+                let Frame { buffer, length } = due.packet;
+                if lane.to.write(&buffer[..length]).is_err() {
+                    lane.lateness.refused += 1;
+                }
+                self.pool.push(buffer);
+                now = monotonic_ns();
+            }
+        }
+    }
+
+    /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
+    fn wait(&self, until: Option<u64>) -> Option<Woken> {
+        let entry = |fd: i32| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled = [
+            entry(self.lanes[0].from.as_raw_fd()),
+            entry(self.lanes[1].from.as_raw_fd()),
+            entry(self.wake.as_raw_fd()),
+        ];
+        let timeout =
+            until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(monotonic_ns()))));
+        let timeout = timeout
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the array and the time span outlive the call; no signal mask is given.
+        let returned = unsafe {
+            libc::ppoll(
+                polled.as_mut_ptr(),
+                polled.len() as libc::nfds_t,
+                timeout,
+                std::ptr::null(),
+            )
+        };
+        if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return None;
+        }
+        Some(Woken {
+            readable: [polled[0].revents != 0, polled[1].revents != 0],
+            request: polled[2].revents != 0,
+        })
+    }
+
+    /// Serves every request that waits; `None` if the handle is gone.
+    fn serve(&mut self) -> Option<()> {
+        // Fails only when another read has already emptied it.
+        let _ = self.wake.read();
+        loop {
+            let request = match self.inbox.try_recv() {
+                Ok(request) => request,
+                Err(mpsc::TryRecvError::Empty) => return Some(()),
+                Err(mpsc::TryRecvError::Disconnected) => return None,
+            };
+            // Whoever asked may have gone; that is no reason to stop.
+            match request {
+                Request::Counters { reply } => {
+                    let [forward, reverse] = &self.lanes;
+                    let _ = reply.send([forward.counters(), reverse.counters()]);
+                }
+                Request::Set {
+                    condition,
+                    seed,
+                    reply,
+                } => {
+                    let _ = reply.send(self.install(&condition, seed));
+                }
+            }
+        }
+    }
+
+    fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
+        let lines = [
+            line(condition, Direction::Forward, seed)?,
+            line(condition, Direction::Reverse, seed)?,
+        ];
+        let wanted = buffer_bytes(condition);
+        if wanted != self.buffer_bytes {
+            self.buffer_bytes = wanted;
+            self.pool.clear();
+        }
+        // What is under way was read into buffers of the old size, which go with the old lines.
+        for (lane, line) in self.lanes.iter_mut().zip(lines) {
+            lane.line = line;
+            lane.lateness = Lateness::default();
+            discard(&mut lane.from);
+        }
+        Ok(())
+    }
+}
+
+struct Woken {
+    readable: [bool; 2],
+    request: bool,
+}
+
+/// Throws away what waits in a device: at most one full device, so that a host that goes on
+/// sending cannot hold this up.
+fn discard(device: &mut File) {
+    let mut scrap = [0; 2048];
+    for _ in 0..4096 {
+        if device.read(&mut scrap).is_err() {
+            return;
+        }
+    }
+}
+
+/// Asks the kernel to wake this thread exactly when it asked, as far as this user may.
+fn be_punctual() {
+    // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: 0 is the calling thread and `lowest` a valid parameter. It fails for ordinary users,
+    // who get the scheduler's usual punctuality.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };
+}

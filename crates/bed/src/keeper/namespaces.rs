@@ -1,0 +1,92 @@
+//! The two hosts as network namespaces.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::AsFd,
+    path::Path,
+};
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use super::error::KeeperError;
+
+/// Makes a user namespace if this process may not make network namespaces without, and says
+/// whether it did. In it this user is root; outside of it nothing changes.
+///
+/// Only while the process has one thread.
+pub(crate) fn become_able() -> Result<bool, KeeperError> {
+    // A trial run in the place where it counts: being root is neither needed (capabilities) nor
+    // enough (containers).
+    if nix::unistd::geteuid().is_root() && unshare(CloneFlags::CLONE_NEWNET).is_ok() {
+        return Ok(false);
+    }
+    let uid = nix::unistd::geteuid();
+    let gid = nix::unistd::getegid();
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| KeeperError::UserNamespace(e.into()))?;
+    // A user may map a group of its own only after giving up `setgroups`.
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    write("/proc/self/gid_map", &format!("0 {gid} 1"))?;
+    Ok(true)
+}
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace(File);
+
+impl Namespace {
+    /// Makes a new one, enters it and prepares its protocol stack.
+    pub(crate) fn create() -> Result<Self, KeeperError> {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|e| KeeperError::NetworkNamespace(e.into()))?;
+        let path = "/proc/thread-self/ns/net";
+        let file = File::open(path).map_err(|source| KeeperError::Read {
+            path: path.into(),
+            source,
+        })?;
+        prepare_stack();
+        Ok(Self(file))
+    }
+
+    /// Moves the calling thread into it.
+    pub(crate) fn enter(&self) -> Result<(), KeeperError> {
+        setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| KeeperError::Enter(e.into()))
+    }
+
+    /// The file that holds it.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+/// Switches of the namespace that the calling thread is in: what keeps one trial out of the next,
+/// what keeps a flow from being capped below the path's bandwidth-delay product, and what keeps
+/// packets that nobody asked for off the path.
+///
+/// A kernel that lacks one, or a read-only `/proc/sys`, leaves its default; the trial then says
+/// that its flow was limited by its window.
+fn prepare_stack() {
+    const SWITCHES: &[(&str, &str)] = &[
+        // Slow-start thresholds and RTTs of earlier connections do not pass to later ones.
+        ("net/ipv4/tcp_no_metrics_save", "1"),
+        // Room for 2 × BDP of 1 Gbit/s × 200 ms, and for what the kernel counts beside payload.
+        ("net/ipv4/tcp_rmem", "4096 131072 134217728"),
+        ("net/ipv4/tcp_wmem", "4096 65536 134217728"),
+        // A connection that was given up does not go on retransmitting into the next trial.
+        ("net/ipv4/tcp_orphan_retries", "1"),
+        ("net/ipv4/tcp_fin_timeout", "5"),
+        // Router solicitations and the like would travel on the path and take part in its draws.
+        ("net/ipv6/conf/default/disable_ipv6", "1"),
+    ];
+    for (name, value) in SWITCHES {
+        // Not an error, as said above.
+        let _ = fs::write(Path::new("/proc/sys").join(name), value);
+    }
+}
+
+fn write(path: &str, text: &str) -> Result<(), KeeperError> {
+    fs::write(path, text).map_err(|source: io::Error| KeeperError::Write {
+        path: path.into(),
+        source,
+    })
+}

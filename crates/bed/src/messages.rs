@@ -1,0 +1,91 @@
+//! What the controller and the path keeper say to one another: JSON lines, one answer to each
+//! request.
+
+use regatta_model::{Condition, PathCheck};
+use serde::{Deserialize, Serialize};
+
+/// Version of these messages. Both ends are the same binary; a difference means that it was
+/// replaced while a run was going on.
+pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 1;
+
+/// From the controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ToKeeper {
+    /// First line: make the namespaces.
+    Hello { protocol: u32, run_id: String },
+    /// Empty the path, forget the counters, be this condition.
+    SetCondition { condition: Condition, seed: u64 },
+    /// Tell the counters since the condition was set.
+    Counters,
+    /// Measure the path under this condition.
+    Check { condition: Condition },
+}
+
+/// From the keeper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum FromKeeper {
+    /// Answer to [`ToKeeper::Hello`]: the namespaces stand.
+    Up {
+        protocol: u32,
+        /// Whether the namespaces belong to a user namespace of the keeper's own.
+        user_namespace: bool,
+        /// File descriptors of the keeper that hold the two network namespaces.
+        namespaces: [i32; 2],
+    },
+    /// The condition is set.
+    Set,
+    /// The counters.
+    Counters { counters: PathCounters },
+    /// What was measured.
+    Checked { check: PathCheck },
+    /// The request could not be served.
+    Failed {
+        /// The causes, outermost first.
+        reasons: Vec<String>,
+        /// What to type next; may be empty.
+        hint: String,
+    },
+}
+
+/// What happened in one direction of the path since its condition was set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkCounters {
+    /// Packets that entered the path.
+    pub offered: u64,
+    /// Packets that left it.
+    pub delivered: u64,
+    /// Packets lost at random.
+    pub loss_drops: u64,
+    /// Packets that found the bottleneck's queue full.
+    pub queue_drops: u64,
+    /// Packets larger than the path's largest.
+    pub mtu_drops: u64,
+    /// Packets that never got as far as the path or its far end: the sending host's device was
+    /// full because the emulator did not keep up, or the receiving host's device refused them.
+    /// They are no part of the asked condition.
+    pub refused_drops: u64,
+    /// Most bytes that waited for the bottleneck at one moment.
+    pub queue_max_bytes: u64,
+    /// Packets delivered more than 2 ms after they were due.
+    pub late_packets: u64,
+    /// Mean time between a packet's being due and its delivery, in nanoseconds.
+    pub lateness_mean_ns: f64,
+    /// Longest such time, in nanoseconds.
+    pub lateness_max_ns: u64,
+}
+
+/// What happened on the path since its condition was set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathCounters {
+    /// From host a to host b.
+    pub forward: LinkCounters,
+    /// From host b to host a.
+    pub reverse: LinkCounters,
+    /// CPU time of the keeper, all threads, user and system, in nanoseconds.
+    ///
+    /// The kernel's work on arriving packets runs on the thread that delivers them, so part of the
+    /// receiving host's network stack is in this figure.
+    pub cpu_ns: u64,
+}

@@ -1,0 +1,181 @@
+//! The processes that a bed starts: they end with the controller.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::process::CommandExt,
+    },
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sched::{CloneFlags, setns},
+};
+
+use crate::{
+    error::{BedError, Reported},
+    messages::{FromKeeper, ToKeeper},
+};
+
+/// How long an ended keeper is waited for before it is killed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
+/// calling thread ends.
+pub(crate) fn spawn(
+    executable: &Path,
+    command: &str,
+    namespaces: &[(&File, CloneFlags)],
+) -> Result<Child, BedError> {
+    let entries: Vec<_> = namespaces
+        .iter()
+        .map(|(file, kind)| (file.as_raw_fd(), *kind))
+        .collect();
+    let parent = nix::unistd::getpid();
+    let mut process = Command::new(executable);
+    process
+        .arg(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let prepare = move || {
+        for (fd, kind) in &entries {
+            // SAFETY: the files are borrowed by the caller until the process has been started.
+            let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) };
+            setns(fd, *kind)?;
+        }
+        // After the user namespace, since entering one forgets this.
+        // SAFETY: takes numbers only.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // A parent that ended before that would never be noticed. Its identifier is unknown (0)
+        // only in another process namespace, which is not entered here.
+        if nix::unistd::getppid() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec this makes system calls and reads memory that was allocated
+    // before; it allocates nothing and takes no lock.
+    unsafe { process.pre_exec(prepare) };
+    process.spawn().map_err(|source| BedError::Spawn {
+        what: format!("{} {command}", executable.display()),
+        source,
+    })
+}
+
+/// The path keeper, seen from the controller. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct KeeperProcess {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: Option<BufReader<ChildStdout>>,
+}
+
+impl KeeperProcess {
+    pub(crate) fn start(executable: &Path) -> Result<Self, BedError> {
+        let mut child = spawn(executable, "path-keeper", &[])?;
+        Ok(Self {
+            requests: child.stdin.take(),
+            answers: child.stdout.take().map(BufReader::new),
+            child,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks and waits for the answer; `what` names the request in errors.
+    pub(crate) fn ask(
+        &mut self,
+        request: &ToKeeper,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<FromKeeper, BedError> {
+        let line = match self.exchange(request, within) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Err(BedError::TimedOut(within)),
+            Err(source) => {
+                let status = match self.wait(FAREWELL) {
+                    Some(status) => format!(" ({status})"),
+                    None => String::new(),
+                };
+                return Err(BedError::Gone { status, source });
+            }
+        };
+        match serde_json::from_str(&line) {
+            Ok(FromKeeper::Failed { reasons, hint }) => Err(BedError::Refused {
+                what,
+                source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
+                hint,
+            }),
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(BedError::Protocol { line }),
+        }
+    }
+
+    /// The answer's line, or nothing if none came in time.
+    fn exchange(&mut self, request: &ToKeeper, within: Duration) -> io::Result<Option<String>> {
+        let (Some(requests), Some(answers)) = (&mut self.requests, &mut self.answers) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let mut text = serde_json::to_string(request)?;
+        text.push('\n');
+        requests.write_all(text.as_bytes())?;
+        requests.flush()?;
+
+        // The keeper writes a line at once, so that one that has begun will end.
+        let until = Instant::now() + within;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(answers.get_ref().as_fd(), PollFlags::POLLIN)];
+            match poll(
+                &mut polled,
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+            ) {
+                Ok(0) => return Ok(None),
+                Ok(_) => break,
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut line = String::new();
+        if answers.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        line.truncate(line.trim_end().len());
+        Ok(Some(line))
+    }
+
+    /// How it ended, if it does in time.
+    fn wait(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for KeeperProcess {
+    fn drop(&mut self) {
+        // End of input ends it.
+        self.requests = None;
+        if self.wait(FAREWELL).is_none() {
+            // Fails only if it has ended meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
