@@ -1,1 +1,29 @@
-//! TODO
+//! The engine: from a study to a plan, from a plan to trials, from trials to events.
+//!
+//! [`Plan::new`] decides what is run and in which order; [`Run::run`] does it on a bed, with an
+//! agent at each end, and tells a [`Listener`] of everything. The engine knows the control
+//! protocol and no transport; it knows no file and no terminal.
+
+mod agent;
+pub mod bed;
+mod certificate;
+mod error;
+mod event;
+pub mod limits;
+mod merge;
+mod plan;
+mod plausible;
+mod run;
+mod stop;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+pub use bed::TestBed;
+pub use error::EngineError;
+pub use event::{Ending, Event, Listener, ListenerError};
+pub use plan::{Cell, OtherPlan, Plan, PlannedTrial, TooManyTrials};
+pub use run::{Run, RunOptions};
+pub use stop::Stopper;

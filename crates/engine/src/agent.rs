@@ -1,0 +1,276 @@
+//! One agent as the engine sees it: a process that answers, dies or hangs.
+
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Read, Write},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent};
+use regatta_model::HostFacts;
+
+use crate::{
+    bed::{AgentProcess, Host, TestBed},
+    error::EngineError,
+    limits,
+};
+
+/// Lines of an agent's standard error that are kept to explain its death.
+const KEPT_LINES: usize = 12;
+
+/// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
+const LONGEST_LINE: u64 = 256 << 20;
+
+/// What wakes the engine.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    /// An agent said something or ended.
+    Agent {
+        host: Host,
+        /// Which process of this host: what an earlier one said before it was replaced is void.
+        generation: u32,
+        what: Said,
+    },
+    /// The run is to stop.
+    Stop,
+}
+
+#[derive(Debug)]
+pub(crate) enum Said {
+    Message(Box<FromAgent>),
+    /// A line that is not of the protocol.
+    Garbled(String),
+    /// End of its output.
+    Ended,
+}
+
+/// An agent that has said hello.
+pub(crate) struct Agent {
+    pub host: Host,
+    pub generation: u32,
+    pub facts: HostFacts,
+    pub version: String,
+    input: Box<dyn Write + Send>,
+    process: Box<dyn AgentProcess>,
+    last_words: Arc<Mutex<VecDeque<String>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// `a` or `b`.
+pub(crate) fn host_name(host: Host) -> &'static str {
+    match host {
+        Host::A => "a",
+        Host::B => "b",
+    }
+}
+
+impl Agent {
+    /// Starts an agent and waits for its hello.
+    pub fn start(
+        bed: &mut dyn TestBed,
+        host: Host,
+        generation: u32,
+        run_id: &str,
+        signals: (&Sender<Signal>, &Receiver<Signal>),
+    ) -> Result<Self, EngineError> {
+        let pipes = bed.spawn_agent(host)?;
+        let last_words = Arc::new(Mutex::new(VecDeque::new()));
+        let mut readers = Vec::new();
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(format!("{name} {}", host_name(host)))
+                .spawn(work)
+                .map_err(|source| EngineError::Thread { source })
+        };
+        let sender = signals.0.clone();
+        let output = pipes.output;
+        readers.push(spawn(
+            "answers of",
+            Box::new(move || read_answers(output, host, generation, &sender)),
+        )?);
+        if let Some(errors) = pipes.errors {
+            let kept = Arc::clone(&last_words);
+            readers.push(spawn(
+                "errors of",
+                Box::new(move || read_errors(errors, &kept)),
+            )?);
+        }
+        let mut agent = Self {
+            host,
+            generation,
+            facts: HostFacts::default(),
+            version: String::new(),
+            input: pipes.input,
+            process: pipes.process,
+            last_words,
+            readers,
+        };
+        let hello = ToAgent::Hello {
+            protocol: PROTOCOL_VERSION,
+            run_id: run_id.to_owned(),
+            host: host_name(host).to_owned(),
+        };
+        let said = agent
+            .say(&hello)
+            .map_err(|error| error.to_string())
+            .and_then(|()| agent.await_hello(signals.1));
+        match said {
+            Ok(()) => Ok(agent),
+            Err(reason) => {
+                let mut reasons = vec![reason];
+                reasons.extend(agent.bury());
+                Err(EngineError::NoAgent {
+                    host: host_name(host),
+                    reason: reasons.join(": "),
+                })
+            }
+        }
+    }
+
+    fn await_hello(&mut self, signals: &Receiver<Signal>) -> Result<(), String> {
+        let until = Instant::now() + limits::HELLO;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match signals.recv_timeout(left) {
+                Ok(Signal::Agent {
+                    host,
+                    generation,
+                    what,
+                }) if host == self.host && generation == self.generation => match what {
+                    Said::Message(message) => match *message {
+                        FromAgent::Hello {
+                            protocol,
+                            version,
+                            facts,
+                            ..
+                        } => {
+                            if protocol != PROTOCOL_VERSION {
+                                return Err(format!(
+                                    "it speaks version {protocol} of the control protocol, this is version {PROTOCOL_VERSION}"
+                                ));
+                            }
+                            self.version = version;
+                            self.facts = facts;
+                            return Ok(());
+                        }
+                        other => return Err(format!("it said {other:?} before hello")),
+                    },
+                    Said::Garbled(reason) => return Err(reason),
+                    Said::Ended => return Err("it ended before it said hello".to_owned()),
+                },
+                // The engine looks at its flag between steps.
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(format!("no hello within {} s", limits::HELLO.as_secs()));
+                }
+            }
+        }
+    }
+
+    /// Says something to the agent.
+    pub fn say(&mut self, message: &ToAgent) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.input.write_all(&line)?;
+        self.input.flush()
+    }
+
+    /// Ends the agent, whatever it does, and says what is known of its end: how its process
+    /// ended, and its last words.
+    pub fn bury(self) -> Vec<String> {
+        let Self {
+            input,
+            mut process,
+            last_words,
+            readers,
+            ..
+        } = self;
+        // End of input ends an agent that is well; one that has died has a status worth telling.
+        drop(input);
+        let status = process.ended(limits::FAREWELL);
+        if status.is_none() {
+            process.kill();
+        }
+        for reader in readers {
+            // The process is gone, so its pipes are closed and the readers end.
+            let _ = reader.join();
+        }
+        let mut reasons = Vec::new();
+        if let Some(status) = status {
+            reasons.push(format!("its process ended with {status}"));
+        }
+        let words = last_words.lock().unwrap_or_else(|e| e.into_inner());
+        if !words.is_empty() {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            reasons.push(format!("its last words: {}", words.join(" / ")));
+        }
+        reasons
+    }
+}
+
+fn read_answers(
+    output: Box<dyn Read + Send>,
+    host: Host,
+    generation: u32,
+    signals: &Sender<Signal>,
+) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let what = match (&mut output)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => Said::Ended,
+            Ok(_) => match serde_json::from_slice(&line) {
+                Ok(message) => Said::Message(Box::new(message)),
+                Err(error) => {
+                    let text = String::from_utf8_lossy(&line);
+                    let text: String = text.trim_end().chars().take(200).collect();
+                    Said::Garbled(format!(
+                        "it wrote `{text}`, which is not an answer: {error}"
+                    ))
+                }
+            },
+        };
+        let last = matches!(what, Said::Ended);
+        let signal = Signal::Agent {
+            host,
+            generation,
+            what,
+        };
+        if signals.send(signal).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Passes an agent's standard error on to ours and keeps its end. It is quiet unless something
+/// is wrong or the user asked for logs, so this costs no measured core anything.
+fn read_errors(errors: Box<dyn Read + Send>, kept: &Mutex<VecDeque<String>>) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut errors).take(64 << 10).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if std::env::var_os("REGATTA_LOG").is_some() {
+                    eprintln!("{text}");
+                }
+                let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
+                if kept.len() == KEPT_LINES {
+                    kept.pop_front();
+                }
+                kept.push_back(text);
+            }
+        }
+    }
+}

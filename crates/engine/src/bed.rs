@@ -1,0 +1,122 @@
+//! What the engine needs of a bed.
+
+use std::{
+    io::{Read, Write},
+    net::IpAddr,
+    process::Child,
+    time::{Duration, Instant},
+};
+
+pub use regatta_bed::{Bed, BedError, Host, PathCounters};
+use regatta_model::{Condition, PathCheck};
+
+/// Two hosts with a path between them. Implemented by [`Bed`], and by the engine's own tests.
+pub trait TestBed {
+    /// Where this is, in words: `netns, user-space emulator`.
+    fn description(&self) -> String;
+    /// Whether both hosts read the same monotonic clock.
+    fn shares_clock(&self) -> bool;
+    /// A host's address on the path.
+    fn address(&self, host: Host) -> IpAddr;
+    /// Starts an agent on a host.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting.
+    fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError>;
+    /// Sets the path up for a trial: new condition and seed, empty queues, counters at zero.
+    ///
+    /// # Errors
+    /// Whatever keeps the path from being what was asked for.
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
+    /// What the path has counted since the condition was set.
+    ///
+    /// # Errors
+    /// If the path's keeper does not answer.
+    fn counters(&mut self) -> Result<PathCounters, BedError>;
+    /// Measures the path under a condition.
+    ///
+    /// # Errors
+    /// If the path's keeper does not answer.
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
+}
+
+/// The ends of an agent that the engine holds.
+pub struct AgentPipes {
+    /// Its standard input.
+    pub input: Box<dyn Write + Send>,
+    /// Its standard output.
+    pub output: Box<dyn Read + Send>,
+    /// Its standard error, unless it goes elsewhere.
+    pub errors: Option<Box<dyn Read + Send>>,
+    /// The process itself.
+    pub process: Box<dyn AgentProcess>,
+}
+
+/// A process that can be waited for and killed.
+pub trait AgentProcess: Send {
+    /// How it ended, in words, if it ends within this time.
+    fn ended(&mut self, within: Duration) -> Option<String>;
+    /// Kills it and waits for its end.
+    fn kill(&mut self);
+}
+
+impl AgentProcess for Child {
+    fn ended(&mut self, within: Duration) -> Option<String> {
+        let until = Instant::now() + within;
+        loop {
+            match self.try_wait() {
+                Ok(Some(status)) => return Some(status.to_string()),
+                Ok(None) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        // It fails only for a process that is gone already.
+        let _ = Child::kill(self);
+        let _ = self.wait();
+    }
+}
+
+impl TestBed for Bed {
+    fn description(&self) -> String {
+        Bed::description(self)
+    }
+
+    fn shares_clock(&self) -> bool {
+        Bed::shares_clock(self)
+    }
+
+    fn address(&self, host: Host) -> IpAddr {
+        Bed::address(self, host)
+    }
+
+    fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
+        let mut child = Bed::spawn_agent(self, host)?;
+        let no_pipe = "the bed gives its agents pipes";
+        Ok(AgentPipes {
+            input: Box::new(child.stdin.take().expect(no_pipe)),
+            output: Box::new(child.stdout.take().expect(no_pipe)),
+            errors: child
+                .stderr
+                .take()
+                .map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
+            process: Box::new(child),
+        })
+    }
+
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+        Bed::set_condition(self, condition, seed)
+    }
+
+    fn counters(&mut self) -> Result<PathCounters, BedError> {
+        Bed::counters(self)
+    }
+
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        Bed::check_path(self, condition)
+    }
+}

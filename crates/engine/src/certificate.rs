@@ -1,0 +1,24 @@
+//! The certificate of a run.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use rcgen::{CertificateParams, KeyPair};
+use regatta_control::TlsMaterial;
+
+use crate::error::EngineError;
+
+/// Name in the certificate.
+const SERVER_NAME: &str = "receiver.regatta.invalid";
+
+/// Makes a certificate with a key of its own. It lives in memory, for one run; the connecting end
+/// accepts this one and no other.
+pub(crate) fn make() -> Result<TlsMaterial, EngineError> {
+    let failed = |source| EngineError::Certificate { source };
+    let key = KeyPair::generate().map_err(failed)?;
+    let params = CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
+    let certificate = params.self_signed(&key).map_err(failed)?;
+    Ok(TlsMaterial {
+        certificate_der_base64: STANDARD.encode(certificate.der()),
+        key_der_base64: Some(STANDARD.encode(key.serialize_der())),
+        server_name: SERVER_NAME.to_owned(),
+    })
+}

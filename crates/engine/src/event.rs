@@ -1,0 +1,79 @@
+//! What a run says while it goes on. Terminal, JSON lines and the results file listen.
+
+use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use serde::Serialize;
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The bed is up and both agents have said hello. First event of a run.
+    RunStarted {
+        /// What is known of the run.
+        header: Box<RunHeader>,
+        /// Trials of the plan.
+        trials: u32,
+        /// Trials of the plan that were done before, by an earlier part of this run.
+        done: u32,
+    },
+    /// The bed has measured its own path under one condition.
+    PathChecked {
+        /// What was asked for and what was achieved.
+        check: PathCheck,
+    },
+    /// A trial begins.
+    TrialStarted {
+        /// Position in the plan.
+        index: u32,
+        /// Round, from 0.
+        round: u32,
+        /// Label of the transport.
+        transport: String,
+        /// Name of the condition.
+        condition: String,
+        /// Name of the workload.
+        workload: String,
+    },
+    /// A trial has ended, one way or another.
+    TrialEnded {
+        /// All of it.
+        trial: Box<TrialRecord>,
+    },
+    /// Something that a reader of the whole run must know.
+    Warning {
+        /// What.
+        warning: Warning,
+    },
+    /// Last event of a run.
+    RunEnded {
+        /// How.
+        ending: Ending,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Ending {
+    /// Every trial of the plan is done.
+    Complete,
+    /// Some trials are left; `regatta resume` does them.
+    Interrupted {
+        /// Why, in one sentence without a full stop.
+        reason: String,
+    },
+}
+
+/// Somebody who listens to a run.
+pub trait Listener {
+    /// Takes note of an event. It is called between trials and at their edges, never while
+    /// something is measured.
+    ///
+    /// # Errors
+    /// Whatever keeps the listener from doing its work, such as a full disk. The run then stops:
+    /// it does not measure what it cannot keep.
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError>;
+}
+
+/// Why a listener could not take note.
+pub type ListenerError = Box<dyn std::error::Error + Send + Sync>;

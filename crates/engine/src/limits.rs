@@ -1,0 +1,52 @@
+//! How long things may take before the engine steps in.
+//!
+//! Drivers and agents end by agreement in bounded time; these limits only catch what hangs.
+
+use std::time::Duration;
+
+use regatta_model::{Condition, Study, Workload};
+
+/// Time for an agent to start and say hello.
+pub const HELLO: Duration = Duration::from_secs(15);
+
+/// Time for an agent to get ready for a trial.
+pub const PREPARE: Duration = Duration::from_secs(15);
+
+/// Time for an agent to answer an abort; after that it is killed.
+pub const ABORT: Duration = Duration::from_secs(3);
+
+/// Time for an agent to end by itself once its input is closed; after that it is killed.
+pub const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Time that a path check may take, for estimates.
+pub const PATH_CHECK: Duration = Duration::from_secs(3);
+
+/// Slack for a loaded machine, on top of what the path imposes.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Longest round trip: full queues both ways.
+fn longest_round_trip(condition: &Condition) -> Duration {
+    condition.longest_one_way(&condition.forward) + condition.longest_one_way(&condition.reverse)
+}
+
+/// Upper bound of a trial's time when all goes well: the messages over the idle path, set-up, a
+/// transfer that takes its whole deadline, and the agreement after it.
+#[must_use]
+pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
+    // An idle message that is lost costs its transport one second or so until it is sent again;
+    // the probes give up on a path where that takes too long.
+    let idle = (condition.round_trip_delay() + Duration::from_millis(20))
+        .saturating_mul(workload.probe.idle_messages);
+    idle.min(Duration::from_secs(10))
+        .saturating_add(study.deadline)
+        .saturating_add(longest_round_trip(condition).saturating_mul(2))
+}
+
+/// Time from the start of a trial after which its agents are taken to hang.
+#[must_use]
+pub fn hang(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
+    expected_longest(study, condition, workload)
+        .saturating_add(Duration::from_secs(10))
+        .saturating_add(longest_round_trip(condition).saturating_mul(10))
+        .saturating_add(GRACE)
+}

@@ -1,0 +1,201 @@
+//! One trial from two reports and the path's counters.
+
+use std::collections::BTreeMap;
+
+use regatta_bed::PathCounters;
+use regatta_control::{Role, SideReport};
+use regatta_model::{Histogram, Series, Warning, WorkloadKind};
+
+use crate::plan::{Plan, PlannedTrial};
+
+/// Metrics that both ends may count and that the receiver knows: what arrived, arrived there.
+const RECEIVERS: &[&str] = &[
+    "bytes_delivered",
+    "messages_delivered",
+    "messages_duplicated",
+    "messages_reordered",
+    "messages_corrupted",
+    "receiver_goodput_bps",
+    "packets_received",
+    "acknowledgement_packets",
+    "receive_buffer_errors",
+    "interarrival_jitter_ns",
+    "one_way_delay_ns",
+];
+
+/// Metrics that are defined as the sum over both hosts.
+const SUMS: &[&str] = &[
+    "interface_errors",
+    "interface_drops",
+    "interface_collisions",
+];
+
+/// What both ends and the path together know of a trial.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    pub metrics: BTreeMap<String, f64>,
+    pub series: Vec<Series>,
+    pub histograms: Vec<Histogram>,
+    pub facts: BTreeMap<String, String>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Merges the reports of both ends.
+///
+/// `same_host` says whether both ends run on one host with one clock, as in network namespaces.
+pub(crate) fn merge(
+    plan: &Plan,
+    trial: &PlannedTrial,
+    sender: SideReport,
+    receiver: SideReport,
+    path: Option<&PathCounters>,
+    same_host: bool,
+) -> Merged {
+    let mut merged = Merged::default();
+    let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
+    let origins = [
+        sender.started_monotonic_ns,
+        if same_host {
+            sender.started_monotonic_ns
+        } else {
+            receiver.started_monotonic_ns
+        },
+    ];
+    let sides = [(Role::Sender, sender), (Role::Receiver, receiver)];
+
+    for (role, side) in &sides {
+        for (name, value) in &side.metrics {
+            if !value.is_finite() {
+                continue;
+            }
+            let slot = merged.metrics.entry(name.clone()).or_insert(*value);
+            if *role == Role::Receiver {
+                if RECEIVERS.contains(&name.as_str()) {
+                    *slot = *value;
+                } else if SUMS.contains(&name.as_str()) && sides[0].1.metrics.contains_key(name) {
+                    *slot += *value;
+                }
+            }
+        }
+    }
+    if let Some(path) = path {
+        add_path(&mut merged.metrics, path, elapsed_ns);
+    }
+    derive(&mut merged.metrics, elapsed_ns);
+
+    merged.facts = facts(&sides);
+    for ((role, side), origin) in sides.into_iter().zip(origins) {
+        for mut series in side.series {
+            series.side = role.name().to_owned();
+            for t in &mut series.t_ns {
+                *t -= origin;
+            }
+            merged.series.push(series);
+        }
+        for mut histogram in side.histograms {
+            histogram.side = role.name().to_owned();
+            merged.histograms.push(histogram);
+        }
+        merged.warnings.extend(side.warnings);
+    }
+    crate::plausible::check(plan, trial, path, &mut merged);
+    merged.warnings.sort();
+    merged.warnings.dedup();
+    merged
+}
+
+/// Facts keep their names where only one end has them or both agree; where they differ, the end
+/// is added.
+fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    for (this, other) in [(0, 1), (1, 0)] {
+        let (role, side) = &sides[this];
+        for (name, value) in &side.facts {
+            match sides[other].1.facts.get(name) {
+                Some(others) if others != value => {
+                    facts.insert(format!("{name}.{}", role.name()), value.clone());
+                }
+                _ => {
+                    facts.insert(name.clone(), value.clone());
+                }
+            }
+        }
+    }
+    facts
+}
+
+fn add_path(metrics: &mut BTreeMap<String, f64>, path: &PathCounters, elapsed_ns: f64) {
+    let (forward, reverse) = (&path.forward, &path.reverse);
+    let mut put = |name: &str, value: f64| {
+        metrics.insert(name.to_owned(), value);
+    };
+    put("path_packets", forward.offered as f64);
+    put("path_loss_drops", forward.loss_drops as f64);
+    put("path_queue_drops", forward.queue_drops as f64);
+    put(
+        "path_other_drops",
+        (forward.mtu_drops + forward.refused_drops) as f64,
+    );
+    if forward.offered > 0 {
+        put(
+            "path_loss_ratio",
+            forward.loss_drops as f64 / forward.offered as f64,
+        );
+    }
+    put("path_reverse_packets", reverse.offered as f64);
+    put("path_reverse_loss_drops", reverse.loss_drops as f64);
+    put("path_reverse_queue_drops", reverse.queue_drops as f64);
+    put("path_queue_max_bytes", forward.queue_max_bytes as f64);
+    if elapsed_ns > 0.0 {
+        put("cpu_path_ratio", path.cpu_ns as f64 / elapsed_ns);
+    }
+}
+
+/// Metrics that need both ends.
+fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
+    let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
+    let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
+        if value.is_finite() {
+            metrics.insert(name.to_owned(), value);
+        }
+    };
+    let time = get(metrics, "transfer_time_ns").unwrap_or(elapsed_ns);
+    // The clock is the sender's and the count is the receiver's, whatever either says alone.
+    if let Some(delivered) = get(metrics, "bytes_delivered")
+        && time > 0.0
+    {
+        put(metrics, "goodput_bps", delivered * 8e9 / time);
+    }
+    if let (Some(sent), Some(lost)) = (get(metrics, "messages_sent"), get(metrics, "messages_lost"))
+        && sent > 0.0
+    {
+        put(metrics, "message_loss_ratio", lost / sent);
+    }
+    if let (Some(sender), Some(receiver)) = (
+        get(metrics, "cpu_sender_ratio"),
+        get(metrics, "cpu_receiver_ratio"),
+    ) {
+        let cores = sender + receiver;
+        if cores > 0.0 {
+            if let Some(goodput) = get(metrics, "goodput_bps") {
+                put(
+                    metrics,
+                    "goodput_per_core_percent_bps",
+                    goodput / (cores * 100.0),
+                );
+            }
+            if let Some(delivered) = get(metrics, "bytes_delivered")
+                && delivered > 0.0
+            {
+                put(metrics, "cpu_per_byte_ns", cores * time / delivered);
+            }
+        }
+    }
+}
+
+/// All bytes of a workload.
+pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
+    match kind {
+        WorkloadKind::Bulk { size, .. } => size.0,
+    }
+}

@@ -1,0 +1,322 @@
+//! Which trials a study asks for, and in which order.
+//!
+//! A plan is a pure function of the study: resuming a run builds the same plan again and leaves
+//! out what is done. Every round runs every cell once. The order within a round is random, so
+//! that a drift of the machine meets all cells alike, and follows from the study's seed.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use regatta_model::{Condition, Study, Transport, TrialRecord, Workload};
+
+use crate::limits;
+
+/// One transport under one condition with one workload, as positions in the study's lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell {
+    /// Position in [`Study::transports`].
+    pub transport: usize,
+    /// Position in [`Study::conditions`].
+    pub condition: usize,
+    /// Position in [`Study::workloads`].
+    pub workload: usize,
+}
+
+/// One run of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedTrial {
+    /// Position in the plan, from 0.
+    pub index: u32,
+    /// Round, from 0.
+    pub round: u32,
+    /// What is run.
+    pub cell: Cell,
+    /// Seed of the path and of random data. All cells of a round under one condition have the
+    /// same: their paths draw the same losses for the same sequence of packets, which is what
+    /// makes a comparison within a round a paired one.
+    pub seed: u64,
+}
+
+/// A study that asks for more trials than a run can number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{rounds}` rounds of `{cells}` cells are more trials than the `{most}` of one run")]
+pub struct TooManyTrials {
+    /// Rounds asked for.
+    pub rounds: u32,
+    /// Cells in a round.
+    pub cells: usize,
+    /// Most trials of one run.
+    pub most: u32,
+}
+
+/// A trial that was done before is not the one that the plan has at its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("trial {index} was done as {found}, the plan has {planned} there")]
+pub struct OtherPlan {
+    /// Position in the plan.
+    pub index: u32,
+    /// What the results hold.
+    pub found: String,
+    /// What the plan holds.
+    pub planned: String,
+}
+
+/// The trials of a study in the order in which they are run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    study: Study,
+    trials: Vec<PlannedTrial>,
+}
+
+impl Plan {
+    /// Most trials of one run: at one a second, four months.
+    pub const MOST_TRIALS: u32 = 10_000_000;
+
+    /// Plans a study.
+    ///
+    /// # Errors
+    /// [`TooManyTrials`] above [`Plan::MOST_TRIALS`].
+    pub fn new(study: &Study) -> Result<Self, TooManyTrials> {
+        let mut cells = Vec::new();
+        for condition in 0..study.conditions.len() {
+            for workload in 0..study.workloads.len() {
+                for transport in 0..study.transports.len() {
+                    cells.push(Cell {
+                        transport,
+                        condition,
+                        workload,
+                    });
+                }
+            }
+        }
+        if cells.len() as u128 * u128::from(study.rounds) > u128::from(Self::MOST_TRIALS) {
+            return Err(TooManyTrials {
+                rounds: study.rounds,
+                cells: cells.len(),
+                most: Self::MOST_TRIALS,
+            });
+        }
+        let mut trials = Vec::with_capacity(cells.len() * study.rounds as usize);
+        for round in 0..study.rounds {
+            let mut order = cells.clone();
+            shuffle(&mut order, derive(study.seed, "order", round));
+            for cell in order {
+                trials.push(PlannedTrial {
+                    index: trials.len() as u32,
+                    round,
+                    cell,
+                    seed: derive(study.seed, &study.conditions[cell.condition].name, round),
+                });
+            }
+        }
+        Ok(Self {
+            study: study.clone(),
+            trials,
+        })
+    }
+
+    /// The study.
+    #[must_use]
+    pub fn study(&self) -> &Study {
+        &self.study
+    }
+
+    /// The trials, in the order in which they are run.
+    #[must_use]
+    pub fn trials(&self) -> &[PlannedTrial] {
+        &self.trials
+    }
+
+    /// The trials that these records say were done.
+    ///
+    /// # Errors
+    /// [`OtherPlan`] for a record that is not of this plan.
+    pub fn done(&self, records: &[TrialRecord]) -> Result<BTreeSet<u32>, OtherPlan> {
+        records
+            .iter()
+            .map(|record| {
+                let found = (
+                    record.transport.as_str(),
+                    record.condition.as_str(),
+                    record.workload.as_str(),
+                );
+                let name = |(transport, condition, workload): (&str, &str, &str)| {
+                    format!("`{transport}` under `{condition}` with `{workload}`")
+                };
+                let planned = self.trials.get(record.index as usize).map(|trial| {
+                    (
+                        self.transport(trial.cell).label.as_str(),
+                        self.condition(trial.cell).name.as_str(),
+                        self.workload(trial.cell).name.as_str(),
+                    )
+                });
+                if planned == Some(found) {
+                    Ok(record.index)
+                } else {
+                    Err(OtherPlan {
+                        index: record.index,
+                        found: name(found),
+                        planned: planned.map_or_else(|| "nothing".to_owned(), name),
+                    })
+                }
+            })
+            .collect()
+    }
+
+    /// Number of cells, which is the number of trials of a round.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.study.transports.len() * self.study.conditions.len() * self.study.workloads.len()
+    }
+
+    /// The transport of a cell.
+    #[must_use]
+    pub fn transport(&self, cell: Cell) -> &Transport {
+        &self.study.transports[cell.transport]
+    }
+
+    /// The condition of a cell.
+    #[must_use]
+    pub fn condition(&self, cell: Cell) -> &Condition {
+        &self.study.conditions[cell.condition]
+    }
+
+    /// The workload of a cell.
+    #[must_use]
+    pub fn workload(&self, cell: Cell) -> &Workload {
+        &self.study.workloads[cell.workload]
+    }
+
+    /// Upper bound of the run's time if every transfer takes its whole deadline and nothing
+    /// hangs; real runs are mostly much shorter.
+    #[must_use]
+    pub fn longest_time(&self) -> Duration {
+        self.trials
+            .iter()
+            .map(|trial| {
+                limits::expected_longest(
+                    &self.study,
+                    self.condition(trial.cell),
+                    self.workload(trial.cell),
+                )
+            })
+            .sum::<Duration>()
+            + limits::PATH_CHECK * self.study.conditions.len() as u32
+    }
+}
+
+/// A seed for one purpose and round. Purposes are told apart by name, so that a condition keeps
+/// its seeds when another one is added to the study. FNV-1a over the name, then the finaliser of
+/// SplitMix64 over the whole, so that near inputs give far outputs.
+fn derive(seed: u64, purpose: &str, round: u32) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in purpose.bytes().chain([0xff]).chain(round.to_le_bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let mut z = hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Fisher and Yates's shuffle. Written out because a library may change how it draws from one
+/// version to the next, and an order must stay the same for as long as result files live.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for i in (1..items.len()).rev() {
+        let j = (u128::from(rng.next_u64()) * (i as u128 + 1)) >> 64;
+        items.swap(i, j as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::study;
+
+    #[test]
+    fn every_round_runs_every_cell_once() {
+        let plan = Plan::new(&study(3, 2, 4)).unwrap();
+        assert_eq!(plan.trials().len(), 24);
+        for round in 0..4 {
+            let cells: BTreeSet<Cell> = plan
+                .trials()
+                .iter()
+                .filter(|trial| trial.round == round)
+                .map(|trial| trial.cell)
+                .collect();
+            assert_eq!(cells.len(), 6);
+        }
+        for (position, trial) in plan.trials().iter().enumerate() {
+            assert_eq!(trial.index as usize, position);
+        }
+    }
+
+    #[test]
+    fn cells_of_a_round_under_one_condition_share_their_path_and_no_others_do() {
+        let plan = Plan::new(&study(3, 2, 4)).unwrap();
+        let seeds: BTreeSet<(u32, usize, u64)> = plan
+            .trials()
+            .iter()
+            .map(|trial| (trial.round, trial.cell.condition, trial.seed))
+            .collect();
+        assert_eq!(seeds.len(), 8, "one seed for each round and condition");
+        let distinct: BTreeSet<u64> = seeds.iter().map(|seed| seed.2).collect();
+        assert_eq!(distinct.len(), 8, "no seed twice");
+    }
+
+    #[test]
+    fn rounds_differ_in_order_and_the_seed_decides() {
+        let one = study(5, 2, 8);
+        let mut other = one.clone();
+        other.seed += 1;
+        let order = |study: &Study| -> Vec<Cell> {
+            let plan = Plan::new(study).unwrap();
+            plan.trials().iter().map(|trial| trial.cell).collect()
+        };
+        assert_eq!(order(&one), order(&one));
+        assert_ne!(order(&one), order(&other));
+        let cells = order(&one);
+        let rounds: BTreeSet<&[Cell]> = cells.chunks(10).collect();
+        // Two of eight orders of ten cells agree by chance once in 10! / 28 = 129 600 seeds; this
+        // seed is fixed.
+        assert_eq!(rounds.len(), 8);
+    }
+
+    /// A result file of today must be resumed by a Regatta of tomorrow: this order may not change.
+    #[test]
+    fn the_order_is_the_one_that_files_were_written_with() {
+        let plan = Plan::new(&study(3, 2, 2)).unwrap();
+        let order: Vec<(usize, usize)> = plan
+            .trials()
+            .iter()
+            .map(|trial| (trial.cell.transport, trial.cell.condition))
+            .collect();
+        let expected = [
+            (0, 0),
+            (2, 0),
+            (0, 1),
+            (2, 1),
+            (1, 0),
+            (1, 1),
+            (0, 1),
+            (2, 1),
+            (0, 0),
+            (1, 0),
+            (2, 0),
+            (1, 1),
+        ];
+        assert_eq!(order, expected);
+        assert_eq!(plan.trials()[0].seed, 16_366_824_739_393_726_105);
+    }
+
+    #[test]
+    fn too_many_trials_are_refused() {
+        let mut study = study(5, 2, 1);
+        study.rounds = u32::MAX;
+        assert!(Plan::new(&study).is_err());
+    }
+}

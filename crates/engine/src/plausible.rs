@@ -1,0 +1,193 @@
+//! What makes a trial's figures doubtful, and what to do about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_bed::PathCounters;
+use regatta_model::{Bytes, PathCheck, Warning};
+
+use crate::{
+    merge::{Merged, workload_bytes},
+    plan::{Plan, PlannedTrial},
+};
+
+/// A transfer of fewer bandwidth-delay products than this is mostly slow start.
+const LEAST_BDPS: u64 = 10;
+
+/// Share of the packets that may leave the path more than 2 ms late.
+pub(crate) const MOST_LATE: f64 = 0.01;
+
+/// Share of the host's CPU above which the emulator and the ends take time from one another.
+const SATURATED: f64 = 0.95;
+
+pub(crate) fn warning(code: &str, message: String, hint: impl Into<String>) -> Warning {
+    Warning {
+        code: code.to_owned(),
+        message,
+        hint: hint.into(),
+    }
+}
+
+/// Adds what the merged figures of one trial tell against themselves.
+pub(crate) fn check(
+    plan: &Plan,
+    trial: &PlannedTrial,
+    path: Option<&PathCounters>,
+    merged: &mut Merged,
+) {
+    let study = plan.study();
+    let condition = plan.condition(trial.cell);
+    let size = workload_bytes(&plan.workload(trial.cell).kind);
+    let get = |name: &str| merged.metrics.get(name).copied();
+    let mut found = Vec::new();
+
+    let flagged = merged
+        .warnings
+        .iter()
+        .any(|warning| warning.code == "deadline_reached");
+    if !flagged && get("transfer_time_ns").is_some_and(|t| t >= study.deadline.as_nanos() as f64) {
+        found.push(warning(
+            "deadline_reached",
+            "the transfer reached its deadline and is measured on what was delivered by then"
+                .to_owned(),
+            "give it a longer `--deadline` or a smaller `--size`",
+        ));
+    }
+    if let Some(bdp) = condition.bdp(&condition.forward)
+        && size < bdp.0.saturating_mul(LEAST_BDPS)
+    {
+        found.push(warning(
+            "short_transfer",
+            format!(
+                "a transfer of {} is less than {LEAST_BDPS} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
+                Bytes(size)
+            ),
+            format!("send at least `--size {}MB`", (bdp.0 * LEAST_BDPS).div_ceil(1_000_000)),
+        ));
+    }
+    if let Some(path) = path {
+        let late = path.forward.late_packets + path.reverse.late_packets;
+        let delivered = path.forward.delivered + path.reverse.delivered;
+        if is_late(path) {
+            found.push(warning(
+                "path_out_of_tolerance",
+                format!(
+                    "{:.1} % of the packets left the emulated path more than 2 ms late",
+                    late as f64 / delivered as f64 * 100.0
+                ),
+                "leave the machine alone during the run, or ask for a lower `--rate`",
+            ));
+        }
+    }
+    if let Some(dropped) = get("receive_buffer_errors")
+        && dropped > 0.0
+    {
+        found.push(warning(
+            "receive_buffer_errors",
+            format!(
+                "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages"
+            ),
+            "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
+        ));
+    }
+    if let Some(busy) = get("cpu_host_ratio")
+        && busy > SATURATED
+    {
+        found.push(warning(
+            "cpu_saturated",
+            "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another".to_owned(),
+            "ask for a lower `--rate`, or use a machine with more cores",
+        ));
+    }
+    merged.warnings.extend(found);
+}
+
+/// Whether a trial's own packets say that the path was outside its tolerance.
+pub(crate) fn is_late(path: &PathCounters) -> bool {
+    let late = path.forward.late_packets + path.reverse.late_packets;
+    let delivered = path.forward.delivered + path.reverse.delivered;
+    delivered > 0 && late as f64 > MOST_LATE * delivered as f64
+}
+
+/// Says what a path check found wrong, in one warning; `None` if nothing is.
+pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
+    let wrong: Vec<String> = check
+        .quantities
+        .iter()
+        .filter(|quantity| !quantity.within)
+        .map(|quantity| {
+            format!(
+                "`{}` was {} instead of {}",
+                quantity.name,
+                number(quantity.achieved),
+                number(quantity.asked)
+            )
+        })
+        .collect();
+    (!check.within).then(|| {
+        warning(
+            "path_out_of_tolerance",
+            format!(
+                "before the first trial the path of `{}` was outside its tolerance: {}",
+                check.condition,
+                wrong.join(", ")
+            ),
+            "leave the machine alone and run again; `regatta doctor` shows what it lacks",
+        )
+    })
+}
+
+/// At most four significant digits, for messages.
+fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{value:.digits$}")
+}
+
+/// Warns where one table would compare different congestion controls as if they were transports.
+///
+/// `seen` holds the congestion controls of each transport's label.
+pub(crate) fn congestion_controls(seen: &BTreeMap<String, BTreeSet<String>>) -> Option<Warning> {
+    let all: BTreeSet<&String> = seen.values().flatten().collect();
+    (all.len() > 1).then(|| {
+        let each: Vec<String> = seen
+            .iter()
+            .map(|(label, names)| {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                format!("`{label}` {}", names.join(" and "))
+            })
+            .collect();
+        warning(
+            "different_congestion_controls",
+            format!(
+                "the transports did not all use the same congestion control ({}), so a difference may be the congestion control's and not the protocol's",
+                each.join(", ")
+            ),
+            "compare those with the same one, or set the option `cc` of each transport",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_carry_short_numbers() {
+        assert_eq!(number(30_512_345.6), "30512346");
+        assert_eq!(number(0.048_123_4), "0.04812");
+        assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn one_congestion_control_is_no_warning() {
+        let mut seen = BTreeMap::new();
+        seen.insert("tcp".to_owned(), BTreeSet::from(["cubic".to_owned()]));
+        seen.insert("quic".to_owned(), BTreeSet::from(["cubic".to_owned()]));
+        assert_eq!(congestion_controls(&seen), None);
+        seen.insert("tcp-bbr".to_owned(), BTreeSet::from(["bbr".to_owned()]));
+        let found = congestion_controls(&seen).unwrap();
+        assert!(found.message.contains("`tcp-bbr` bbr"), "{}", found.message);
+    }
+}

@@ -1,0 +1,25 @@
+//! Stopping a run from outside, for example on Ctrl-C.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+    mpsc::Sender,
+};
+
+use crate::agent::Signal;
+
+/// Stops a run: the trial under way is given up, everything before it is kept.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    pub(crate) asked: Arc<AtomicBool>,
+    pub(crate) wake: Sender<Signal>,
+}
+
+impl Stopper {
+    /// Asks the run to stop. It does so within a few seconds. Asking twice does no harm.
+    pub fn stop(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        // Nobody hears it once the run is over, and then nothing is left to stop.
+        let _ = self.wake.send(Signal::Stop);
+    }
+}

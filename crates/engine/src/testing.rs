@@ -1,0 +1,283 @@
+//! A bed without a machine: agents are threads that follow a script.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, PipeWriter, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use regatta_bed::{BedError, Host, LinkCounters, PathCounters};
+use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
+use regatta_model::{
+    BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathKind, Pattern, Probe,
+    Study, Transport, Workload, WorkloadKind,
+};
+
+use crate::bed::{AgentPipes, AgentProcess, TestBed};
+
+/// A study of so many transports, conditions and rounds.
+pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study {
+    let link = Link {
+        delay: Duration::from_millis(15),
+        rate: Some(BitRate(100_000_000)),
+        ..Link::default()
+    };
+    Study {
+        name: "test".into(),
+        title: "A test".into(),
+        description: String::new(),
+        source: None,
+        rounds,
+        seed: 1,
+        bed: BedKind::Netns,
+        path: PathKind::Emulator,
+        deadline: Duration::from_secs(5),
+        sample_interval: Duration::from_millis(100),
+        transports: (0..transports)
+            .map(|i| Transport {
+                label: format!("t{i}"),
+                driver: "tcp".into(),
+                options: BTreeMap::new(),
+            })
+            .collect(),
+        conditions: (0..conditions)
+            .map(|i| Condition {
+                name: format!("c{i}"),
+                forward: link.clone(),
+                reverse: link.clone(),
+                mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+            })
+            .collect(),
+        workloads: vec![Workload {
+            name: "bulk".into(),
+            kind: WorkloadKind::Bulk {
+                size: Bytes(10_000_000),
+                message: Bytes(10_000),
+                pattern: Pattern::Data,
+            },
+            probe: Probe::default(),
+        }],
+        published: Vec::new(),
+    }
+}
+
+/// What an agent does when it hears something.
+pub(crate) enum Act {
+    Say(FromAgent),
+    Write(&'static str),
+    Die,
+}
+
+type Script = Box<dyn FnMut(ToAgent) -> Vec<Act> + Send>;
+
+/// Chooses the script of the n-th agent of a host, from 0.
+pub(crate) type Casting = Box<dyn FnMut(Host, u32) -> Script>;
+
+pub(crate) struct FakeBed {
+    pub casting: Casting,
+    pub spawned: BTreeMap<&'static str, u32>,
+    pub check_within: bool,
+    pub counters: PathCounters,
+    pub conditions_set: Vec<(String, u64)>,
+}
+
+impl FakeBed {
+    pub fn new(casting: Casting) -> Self {
+        Self {
+            casting,
+            spawned: BTreeMap::new(),
+            check_within: true,
+            counters: PathCounters {
+                forward: LinkCounters {
+                    offered: 1000,
+                    delivered: 1000,
+                    ..LinkCounters::default()
+                },
+                ..PathCounters::default()
+            },
+            conditions_set: Vec::new(),
+        }
+    }
+
+    /// Both agents do everything right.
+    pub fn well() -> Self {
+        Self::new(Box::new(|_, _| well()))
+    }
+}
+
+pub(crate) fn hello() -> FromAgent {
+    FromAgent::Hello {
+        protocol: PROTOCOL_VERSION,
+        version: "0".into(),
+        pid: 1,
+        monotonic_ns: 0,
+        facts: HostFacts::default(),
+    }
+}
+
+fn report(role: Role) -> SideReport {
+    let mut report = SideReport {
+        started_monotonic_ns: 1_000_000_000,
+        ended_monotonic_ns: 2_000_000_000,
+        ..SideReport::default()
+    };
+    let mut put = |name: &str, value: f64| {
+        report.metrics.insert(name.into(), value);
+    };
+    match role {
+        Role::Sender => {
+            put("bytes_sent", 10e6);
+            put("transfer_time_ns", 1e9);
+            put("cpu_sender_ratio", 0.25);
+            put("interface_drops", 2.0);
+        }
+        Role::Receiver => {
+            put("bytes_delivered", 10e6);
+            put("cpu_receiver_ratio", 0.15);
+            put("interface_drops", 3.0);
+        }
+    }
+    report
+}
+
+/// The script of an agent that does everything right.
+pub(crate) fn well() -> Script {
+    let mut role = None;
+    Box::new(move |heard| match heard {
+        ToAgent::Hello { .. } => vec![Act::Say(hello())],
+        ToAgent::Prepare { order } => {
+            role = Some(order.role);
+            assert_eq!(
+                order.tls.key_der_base64.is_some(),
+                order.role == Role::Receiver,
+                "the key goes to the listening end alone"
+            );
+            vec![Act::Say(FromAgent::Ready {
+                trial: order.trial,
+                listen: (order.role == Role::Receiver).then(|| SocketAddr::new(order.local, 4000)),
+            })]
+        }
+        ToAgent::Start { trial, .. } => vec![Act::Say(FromAgent::Note {
+            trial,
+            note: Note::Sent {
+                messages: 1000,
+                bytes: 10_000_000,
+                deadline_reached: false,
+            },
+        })],
+        ToAgent::Note { trial, note } => {
+            let finished = FromAgent::Finished {
+                trial,
+                report: Box::new(report(role.unwrap_or(Role::Sender))),
+            };
+            match note {
+                Note::Sent {
+                    messages, bytes, ..
+                } => vec![
+                    Act::Say(FromAgent::Note {
+                        trial,
+                        note: Note::Received { messages, bytes },
+                    }),
+                    Act::Say(finished),
+                ],
+                Note::Received { .. } => vec![Act::Say(finished)],
+            }
+        }
+        ToAgent::Abort { trial } => vec![Act::Say(FromAgent::Aborted { trial })],
+    })
+}
+
+struct FakeProcess {
+    output: Arc<Mutex<Option<PipeWriter>>>,
+}
+
+impl AgentProcess for FakeProcess {
+    fn ended(&mut self, _within: Duration) -> Option<String> {
+        let output = self.output.lock().unwrap();
+        output.is_none().then(|| "exit status: 0".to_owned())
+    }
+
+    fn kill(&mut self) {
+        self.output.lock().unwrap().take();
+    }
+}
+
+impl TestBed for FakeBed {
+    fn description(&self) -> String {
+        "fake".into()
+    }
+
+    fn shares_clock(&self) -> bool {
+        true
+    }
+
+    fn address(&self, host: Host) -> IpAddr {
+        IpAddr::V4(match host {
+            Host::A => Ipv4Addr::new(10, 0, 0, 1),
+            Host::B => Ipv4Addr::new(10, 0, 0, 2),
+        })
+    }
+
+    fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
+        let nth = self
+            .spawned
+            .entry(crate::agent::host_name(host))
+            .or_default();
+        let mut script = (self.casting)(host, *nth);
+        *nth += 1;
+        let (in_reader, in_writer) = std::io::pipe().unwrap();
+        let (out_reader, out_writer) = std::io::pipe().unwrap();
+        let output = Arc::new(Mutex::new(Some(out_writer)));
+        let process = FakeProcess {
+            output: Arc::clone(&output),
+        };
+        std::thread::spawn(move || {
+            for line in BufReader::new(in_reader).lines() {
+                let heard = serde_json::from_str(&line.unwrap()).unwrap();
+                for act in script(heard) {
+                    let mut output = output.lock().unwrap();
+                    let Some(pipe) = output.as_mut() else { return };
+                    match act {
+                        Act::Say(answer) => {
+                            let mut line = serde_json::to_vec(&answer).unwrap();
+                            line.push(b'\n');
+                            pipe.write_all(&line).unwrap();
+                        }
+                        Act::Write(text) => pipe.write_all(text.as_bytes()).unwrap(),
+                        Act::Die => {
+                            output.take();
+                            return;
+                        }
+                    }
+                }
+            }
+            output.lock().unwrap().take();
+        });
+        Ok(AgentPipes {
+            input: Box::new(in_writer),
+            output: Box::new(out_reader),
+            errors: None,
+            process: Box::new(process),
+        })
+    }
+
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+        self.conditions_set.push((condition.name.clone(), seed));
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<PathCounters, BedError> {
+        Ok(self.counters)
+    }
+
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        Ok(PathCheck {
+            condition: condition.name.clone(),
+            checked_unix_ns: 0,
+            within: self.check_within,
+            quantities: Vec::new(),
+        })
+    }
+}

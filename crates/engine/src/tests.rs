@@ -1,0 +1,327 @@
+//! Runs on a bed without a machine: who is told what, in which order, and what breaks.
+
+use std::collections::BTreeSet;
+
+use regatta_bed::Host;
+use regatta_control::{FailureKind, FromAgent, ToAgent};
+use regatta_model::{Outcome, TrialRecord};
+
+use crate::{
+    Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
+    testing::{Act, FakeBed, hello, study, well},
+};
+
+#[derive(Default)]
+struct Heard {
+    events: Vec<Event>,
+    /// Refuses the n-th record.
+    full_after: Option<usize>,
+}
+
+impl Listener for Heard {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        if matches!(event, Event::TrialEnded { .. })
+            && self
+                .full_after
+                .is_some_and(|most| self.trials().len() >= most)
+        {
+            return Err("no space left on device".into());
+        }
+        self.events.push(event.clone());
+        Ok(())
+    }
+}
+
+impl Heard {
+    fn trials(&self) -> Vec<&TrialRecord> {
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                Event::TrialEnded { trial } => Some(&**trial),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn outcomes(&self) -> Vec<Outcome> {
+        self.trials().iter().map(|trial| trial.outcome).collect()
+    }
+
+    fn warning_codes(&self) -> Vec<&str> {
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Warning { warning } => Some(warning.code.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn options(done: &[u32]) -> RunOptions {
+    RunOptions {
+        run_id: "run".into(),
+        study_text: String::new(),
+        done: done.iter().copied().collect(),
+    }
+}
+
+fn run(bed: &mut FakeBed, plan: &Plan, done: &[u32]) -> (Result<Ending, EngineError>, Heard) {
+    let mut heard = Heard::default();
+    let ending = Run::new(plan.clone(), options(done)).run(bed, &mut heard);
+    (ending, heard)
+}
+
+#[test]
+fn a_whole_run_tells_everything_in_order() {
+    let plan = Plan::new(&study(2, 2, 2)).unwrap();
+    let mut bed = FakeBed::well();
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert!(matches!(
+        heard.events[0],
+        Event::RunStarted {
+            trials: 8,
+            done: 0,
+            ..
+        }
+    ));
+    assert!(matches!(heard.events[1], Event::PathChecked { .. }));
+    assert!(matches!(heard.events.last(), Some(Event::RunEnded { .. })));
+    let trials = heard.trials();
+    let indices: Vec<u32> = trials.iter().map(|trial| trial.index).collect();
+    assert_eq!(indices, (0..8).collect::<Vec<u32>>());
+    assert!(
+        trials
+            .iter()
+            .all(|trial| trial.outcome == Outcome::Measured)
+    );
+    assert_eq!(bed.spawned.get("a"), Some(&1), "one agent serves the run");
+    // Each trial's path is set with the trial's seed.
+    let seeds: Vec<u64> = trials.iter().map(|trial| trial.seed).collect();
+    let set: Vec<u64> = bed.conditions_set.iter().map(|set| set.1).collect();
+    assert_eq!(seeds, set);
+}
+
+#[test]
+fn figures_of_both_ends_come_together() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let (_, heard) = run(&mut FakeBed::well(), &plan, &[]);
+    let trial = heard.trials()[0].clone();
+    let metric = |name: &str| trial.metrics[name];
+    // 10 MB in 1 s, for 40 % of one core.
+    assert_eq!(metric("goodput_bps"), 80e6);
+    assert_eq!(metric("goodput_per_core_percent_bps"), 2e6);
+    assert!((metric("cpu_per_byte_ns") - 40.0).abs() < 1e-9);
+    assert_eq!(metric("interface_drops"), 5.0);
+    assert_eq!(metric("path_packets"), 1000.0);
+}
+
+#[test]
+fn what_is_done_is_not_done_again() {
+    let plan = Plan::new(&study(2, 1, 3)).unwrap();
+    let (ending, heard) = run(&mut FakeBed::well(), &plan, &[0, 1, 4]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    let indices: BTreeSet<u32> = heard.trials().iter().map(|trial| trial.index).collect();
+    assert_eq!(indices, BTreeSet::from([2, 3, 5]));
+}
+
+#[test]
+fn an_agent_that_dies_costs_its_trial_and_no_other() {
+    let plan = Plan::new(&study(2, 1, 2)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|host, nth| {
+        let mut script = well();
+        if host != Host::B || nth > 0 {
+            return script;
+        }
+        Box::new(move |heard| match heard {
+            // The first receiver dies when it hears that all was sent.
+            ToAgent::Note { .. } => vec![Act::Die],
+            heard => script(heard),
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(
+        heard.outcomes(),
+        [
+            Outcome::Failed,
+            Outcome::Measured,
+            Outcome::Measured,
+            Outcome::Measured
+        ]
+    );
+    let reasons = &heard.trials()[0].reasons;
+    assert_eq!(
+        reasons,
+        &[
+            "the receiver on host `b` died during the trial",
+            "its process ended with exit status: 0"
+        ]
+    );
+    assert_eq!(bed.spawned.get("b"), Some(&2));
+    assert_eq!(bed.spawned.get("a"), Some(&1), "the other agent lives on");
+}
+
+#[test]
+fn the_cause_is_the_dead_end_and_not_the_one_that_noticed() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|host, _| {
+        let mut script = well();
+        Box::new(move |heard| match (host, heard) {
+            (Host::A, ToAgent::Start { trial, .. }) => vec![Act::Say(FromAgent::Failed {
+                trial,
+                kind: FailureKind::Failed,
+                reasons: vec!["connection reset by peer".into()],
+                hint: String::new(),
+            })],
+            (Host::B, ToAgent::Abort { .. }) => vec![Act::Die],
+            (_, heard) => script(heard),
+        })
+    }));
+    let (_, heard) = run(&mut bed, &plan, &[]);
+    let trial = heard.trials()[0].clone();
+    assert_eq!(trial.outcome, Outcome::Failed);
+    assert_eq!(
+        trial.reasons[0],
+        "the receiver on host `b` died during the trial"
+    );
+    assert_eq!(trial.reasons.last().unwrap(), "connection reset by peer");
+}
+
+#[test]
+fn unsupported_is_found_once_and_recorded_in_every_round() {
+    let plan = Plan::new(&study(1, 1, 3)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|_, _| {
+        let mut script = well();
+        Box::new(move |heard| match heard {
+            ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+                trial: order.trial,
+                kind: FailureKind::Unsupported,
+                reasons: vec!["the kernel has no `hybla`".into()],
+                hint: "run `modprobe tcp_hybla`".into(),
+            })],
+            heard => script(heard),
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Unsupported; 3]);
+    assert_eq!(bed.conditions_set.len(), 1, "asked once");
+    let trials = heard.trials();
+    assert_eq!(trials[2].index, 2);
+    assert_eq!(trials[2].round, 2);
+    assert_eq!(trials[2].reasons, ["the kernel has no `hybla`"]);
+    assert_eq!(trials[2].hint, "run `modprobe tcp_hybla`");
+}
+
+#[test]
+fn an_agent_that_babbles_is_replaced() {
+    let plan = Plan::new(&study(1, 1, 2)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|host, nth| {
+        let mut script = well();
+        if host != Host::A || nth > 0 {
+            return script;
+        }
+        Box::new(move |heard| match heard {
+            ToAgent::Start { .. } => vec![Act::Write("{\"type\":\"finished\"}\n")],
+            heard => script(heard),
+        })
+    }));
+    let (_, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(heard.outcomes(), [Outcome::Failed, Outcome::Measured]);
+    assert!(
+        heard.trials()[0].reasons[1].starts_with("it wrote `{\"type\":\"finished\"}`"),
+        "{:?}",
+        heard.trials()[0].reasons
+    );
+    assert_eq!(bed.spawned.get("a"), Some(&2));
+}
+
+#[test]
+fn another_version_of_the_protocol_is_said_plainly() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|_, _| {
+        Box::new(|_| {
+            let FromAgent::Hello {
+                version,
+                pid,
+                monotonic_ns,
+                facts,
+                ..
+            } = hello()
+            else {
+                unreachable!("hello is a hello")
+            };
+            vec![Act::Say(FromAgent::Hello {
+                protocol: 99,
+                version,
+                pid,
+                monotonic_ns,
+                facts,
+            })]
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let error = ending.unwrap_err().to_string();
+    assert!(
+        error.contains("version 99 of the control protocol"),
+        "{error}"
+    );
+    assert!(heard.events.is_empty(), "no run was started");
+}
+
+#[test]
+fn a_listener_that_cannot_keep_a_trial_stops_the_run() {
+    let plan = Plan::new(&study(2, 1, 5)).unwrap();
+    let mut heard = Heard {
+        full_after: Some(3),
+        ..Heard::default()
+    };
+    let mut bed = FakeBed::well();
+    let error = Run::new(plan, options(&[]))
+        .run(&mut bed, &mut heard)
+        .unwrap_err();
+    assert!(matches!(error, EngineError::Listener { .. }));
+    assert_eq!(heard.trials().len(), 3);
+    assert_eq!(bed.conditions_set.len(), 4, "nothing was measured after it");
+}
+
+#[test]
+fn a_stop_gives_the_trial_under_way_up_and_keeps_the_others() {
+    let plan = Plan::new(&study(1, 1, 5)).unwrap();
+    let run = Run::new(plan, options(&[]));
+    let stopper = run.stopper();
+    let mut bed = FakeBed::new(Box::new(move |host, _| {
+        let mut script = well();
+        let stopper = stopper.clone();
+        Box::new(move |heard| match (host, heard) {
+            // The user stops in the middle of the third trial, which would not end by itself.
+            (Host::A, ToAgent::Start { trial: 2, .. }) => {
+                stopper.stop();
+                Vec::new()
+            }
+            (_, heard) => script(heard),
+        })
+    }));
+    let mut heard = Heard::default();
+    let ending = run.run(&mut bed, &mut heard).unwrap();
+    assert!(matches!(ending, Ending::Interrupted { .. }));
+    assert_eq!(heard.trials().len(), 2);
+    assert!(matches!(
+        heard.events.last(),
+        Some(Event::RunEnded {
+            ending: Ending::Interrupted { .. }
+        })
+    ));
+}
+
+#[test]
+fn a_path_outside_its_tolerance_marks_its_trials() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let mut bed = FakeBed::well();
+    bed.check_within = false;
+    let (_, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
+    assert_eq!(heard.trials()[0].warnings[0].code, "path_out_of_tolerance");
+}
