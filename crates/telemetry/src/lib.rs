@@ -1,1 +1,39 @@
-//! TODO
+//! Samplers of one end's host: CPU of the process and of the host, memory, interface counters,
+//! protocol counters, facts, and what the machine can do.
+//!
+//! Nothing here knows of transports or of the control protocol. What a transport knows of itself
+//! comes in through [`FlowSource`]. Everything is read from the network namespace of the thread
+//! that opens it (`/proc/thread-self/net`, not sysfs, which shows the mount's namespace), and what
+//! a kernel does not tell is absent, never zero.
+
+pub mod capability;
+pub mod clock;
+mod ethtool;
+pub mod facts;
+mod file;
+pub mod host_cpu;
+pub mod interface;
+pub mod process;
+pub mod protocol;
+pub mod reading;
+pub mod sampler;
+pub mod series;
+
+pub use capability::{Capability, capabilities};
+pub use clock::monotonic_ns;
+pub use facts::host_facts;
+pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
+pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
+pub use sampler::Sampler;
+pub use series::{FlowSample, FlowSource};
+
+/// Why an instrument cannot be opened or read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read `{path}`")]
+pub struct TelemetryError {
+    /// The file.
+    pub path: String,
+    /// What the kernel said.
+    #[source]
+    pub source: std::io::Error,
+}

@@ -1,0 +1,322 @@
+//! What needs a namespace of its own, tried in a child process.
+//!
+//! The child is a fork of a process that may have threads, so it calls nothing but system calls
+//! and allocates nothing; all texts are made before the fork.
+
+use std::{io, mem};
+
+use super::{Capability, module_hint};
+
+/// What the child tries after it has its namespaces.
+#[derive(Clone, Copy)]
+enum Attempt {
+    /// Nothing more.
+    Namespaces,
+    /// Makes a TUN interface.
+    Tun,
+    /// Puts a netem queue on loopback.
+    Netem,
+}
+
+/// Texts for `/proc/self/uid_map` and `gid_map`, made before the fork.
+struct IdMaps {
+    user: Vec<u8>,
+    group: Vec<u8>,
+}
+
+impl IdMaps {
+    fn own() -> Self {
+        // SAFETY: take no pointer and cannot fail.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Self {
+            user: format!("0 {user} 1\n").into_bytes(),
+            group: format!("0 {group} 1\n").into_bytes(),
+        }
+    }
+}
+
+/// Tries in a child, which enters namespaces of its own first. `flags` are those of `unshare`.
+///
+/// # Errors
+/// What the kernel said to the child, or `fork`'s own failure.
+fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
+    let maps = IdMaps::own();
+    // SAFETY: the child calls system calls only and ends with `_exit`, which is allowed after a
+    // fork of a process with threads; the parent waits for exactly this child.
+    unsafe {
+        let child = libc::fork();
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if child == 0 {
+            let error = in_child(flags, what, &maps);
+            libc::_exit(error);
+        }
+        let mut status = 0;
+        while libc::waitpid(child, &raw mut status, 0) < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EINTR) {
+                return Err(error);
+            }
+        }
+        if !libc::WIFEXITED(status) {
+            return Err(io::Error::other("the attempt was ended by a signal"));
+        }
+        match libc::WEXITSTATUS(status) {
+            0 => Ok(()),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+}
+
+/// The child's part; returns an error number or 0. Every error number fits an exit status.
+///
+/// # Safety
+/// Only between `fork` and `_exit`.
+unsafe fn in_child(flags: libc::c_int, what: Attempt, maps: &IdMaps) -> libc::c_int {
+    // SAFETY: every pointer is to memory that lives in this frame or in `maps`.
+    unsafe {
+        if libc::unshare(flags) != 0 {
+            return errno();
+        }
+        if flags & libc::CLONE_NEWUSER != 0 {
+            // Some systems let the namespace be made and then refuse every right in it.
+            for (path, text) in [
+                (c"/proc/self/setgroups", &b"deny"[..]),
+                (c"/proc/self/uid_map", &maps.user),
+                (c"/proc/self/gid_map", &maps.group),
+            ] {
+                let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+                if file < 0 || libc::write(file, text.as_ptr().cast(), text.len()) < 0 {
+                    return errno();
+                }
+                libc::close(file);
+            }
+        }
+        match what {
+            Attempt::Namespaces => 0,
+            Attempt::Tun => tun(),
+            Attempt::Netem => netem(),
+        }
+    }
+}
+
+fn errno() -> libc::c_int {
+    io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO)
+}
+
+/// Makes a TUN interface, which goes with the child. Returns an error number or 0.
+///
+/// # Safety
+/// As [`in_child`].
+unsafe fn tun() -> libc::c_int {
+    // SAFETY: the request is a valid `ifreq` in this frame.
+    unsafe {
+        let device = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if device < 0 {
+            return errno();
+        }
+        let mut request: libc::ifreq = mem::zeroed();
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        if libc::ioctl(device, libc::TUNSETIFF as _, &raw mut request) < 0 {
+            return errno();
+        }
+        0
+    }
+}
+
+/// An RTM_NEWQDISC for loopback with netem's parameters, in the layout of linux/rtnetlink.h and
+/// linux/pkt_sched.h.
+#[repr(C)]
+struct NetemRequest {
+    header: libc::nlmsghdr,
+    // struct tcmsg
+    family: u8,
+    padding: [u8; 3],
+    interface: i32,
+    handle: u32,
+    parent: u32,
+    info: u32,
+    // TCA_KIND
+    kind_length: u16,
+    kind_type: u16,
+    kind: [u8; 8],
+    // TCA_OPTIONS: struct tc_netem_qopt
+    options_length: u16,
+    options_type: u16,
+    /// latency, limit, loss, gap, duplicate, jitter
+    options: [u32; 6],
+}
+
+/// What the kernel answers to a request with NLM_F_ACK.
+#[repr(C)]
+struct Answer {
+    header: libc::nlmsghdr,
+    error: i32,
+    rest: [u8; 512],
+}
+
+/// Asks for a netem queue on the child's loopback. Returns an error number or 0.
+///
+/// # Safety
+/// As [`in_child`].
+unsafe fn netem() -> libc::c_int {
+    const LOOPBACK: i32 = 1;
+    const TC_H_ROOT: u32 = 0xffff_ffff;
+    const TCA_KIND: u16 = 1;
+    const TCA_OPTIONS: u16 = 2;
+    let request = NetemRequest {
+        header: libc::nlmsghdr {
+            nlmsg_len: mem::size_of::<NetemRequest>() as u32,
+            nlmsg_type: libc::RTM_NEWQDISC,
+            nlmsg_flags: (libc::NLM_F_REQUEST
+                | libc::NLM_F_ACK
+                | libc::NLM_F_CREATE
+                | libc::NLM_F_EXCL) as u16,
+            nlmsg_seq: 1,
+            nlmsg_pid: 0,
+        },
+        family: 0,
+        padding: [0; 3],
+        interface: LOOPBACK,
+        handle: 0,
+        parent: TC_H_ROOT,
+        info: 0,
+        // Header of 4 and `netem` with its zero: 10, padded to 12 by the array.
+        kind_length: 10,
+        kind_type: TCA_KIND,
+        kind: *b"netem\0\0\0",
+        options_length: 4 + 24,
+        options_type: TCA_OPTIONS,
+        options: [0, 1000, 0, 0, 0, 0],
+    };
+    // SAFETY: the request and the answer are valid in this frame with their own sizes.
+    unsafe {
+        let socket = libc::socket(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            libc::NETLINK_ROUTE,
+        );
+        if socket < 0 {
+            return errno();
+        }
+        let length = mem::size_of::<NetemRequest>();
+        if libc::send(socket, (&raw const request).cast(), length, 0) < 0 {
+            return errno();
+        }
+        let mut answer: Answer = mem::zeroed();
+        let got = libc::recv(
+            socket,
+            (&raw mut answer).cast(),
+            mem::size_of::<Answer>(),
+            0,
+        );
+        if got < 0 {
+            return errno();
+        }
+        if (got as usize) < mem::size_of::<libc::nlmsghdr>() + 4
+            || i32::from(answer.header.nlmsg_type) != libc::NLMSG_ERROR
+        {
+            return libc::EPROTO;
+        }
+        -answer.error
+    }
+}
+
+/// What to type where an ordinary user may not make namespaces; distributions differ in the lock.
+fn user_namespace_hint() -> &'static str {
+    let is = |name: &str, value: &str| crate::facts::sysctl(name).as_deref() == Some(value);
+    if is("kernel.unprivileged_userns_clone", "0") {
+        "sysctl -w kernel.unprivileged_userns_clone=1"
+    } else if is("kernel.apparmor_restrict_unprivileged_userns", "1") {
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    } else if is("user.max_user_namespaces", "0") {
+        "sysctl -w user.max_user_namespaces=15000"
+    } else {
+        "run as root"
+    }
+}
+
+pub(super) fn capabilities() -> Vec<Capability> {
+    let user = attempt(libc::CLONE_NEWUSER, Attempt::Namespaces);
+    // Root needs no user namespace to make the others.
+    // SAFETY: takes no pointer and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let plain = attempt(libc::CLONE_NEWNET, Attempt::Namespaces);
+    let (flags, by) = if root && plain.is_ok() {
+        (libc::CLONE_NEWNET, "as root")
+    } else {
+        (
+            libc::CLONE_NEWUSER | libc::CLONE_NEWNET,
+            "inside a user namespace",
+        )
+    };
+    let network = attempt(flags, Attempt::Namespaces);
+    let without_network = network.is_err();
+    let capability = |name, tried: &str, result: io::Result<()>, hint: &str| match result {
+        Ok(()) => Capability::new(name, true, tried, ""),
+        Err(error) => Capability::new(name, false, format!("{tried}: {error}"), hint),
+    };
+    let mut all = vec![
+        capability(
+            "user_namespaces",
+            "made one and mapped the own user",
+            user,
+            user_namespace_hint(),
+        ),
+        capability(
+            "network_namespaces",
+            &format!("made one {by}"),
+            network,
+            user_namespace_hint(),
+        ),
+    ];
+    let tun = attempt(flags, Attempt::Tun);
+    let tun_hint = match tun.as_ref().err().and_then(io::Error::raw_os_error) {
+        _ if without_network => user_namespace_hint(),
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
+            "modprobe tun; mkdir -p /dev/net; mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun"
+        }
+        Some(libc::EACCES) => "chmod 666 /dev/net/tun",
+        _ => "run as root, or in a container with `--device /dev/net/tun`",
+    };
+    all.push(capability(
+        "tun",
+        "made a TUN interface in a namespace",
+        tun,
+        tun_hint,
+    ));
+    let netem = attempt(flags, Attempt::Netem);
+    let netem_hint = if without_network {
+        user_namespace_hint().to_owned()
+    } else {
+        module_hint("sch_netem", "CONFIG_NET_SCH_NETEM")
+    };
+    all.push(capability(
+        "netem",
+        "put a netem queue on a namespace's loopback",
+        netem,
+        &netem_hint,
+    ));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_has_the_kernels_layout() {
+        // nlmsghdr 16, tcmsg 20, two attributes of 4 + 8 and 4 + 24.
+        assert_eq!(mem::size_of::<NetemRequest>(), 16 + 20 + 12 + 28);
+    }
+
+    #[test]
+    fn an_impossible_namespace_is_an_error_of_the_child_not_of_this_process() {
+        // A flag of `clone` that `unshare` does not take.
+        let error = attempt(libc::CLONE_PARENT, Attempt::Namespaces).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
+    }
+}

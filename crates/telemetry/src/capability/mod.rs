@@ -1,0 +1,188 @@
+//! What this machine can do for Regatta, and what to type where it cannot.
+//!
+//! Everything is tried, not guessed from names: namespaces and devices in a child process that
+//! ends at once, sockets by opening them. Nothing stays behind, except that the kernel may load a
+//! module that was asked for (`sch_netem`), as `tc` would have it do.
+
+mod child;
+mod sockets;
+
+use crate::{
+    facts::{governor, sysctl},
+    host_cpu::cores,
+};
+
+/// One thing that the machine can or cannot do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capability {
+    /// Stable name: `user_namespaces`, `tun`, `congestion_control.bbr`, ….
+    pub name: &'static str,
+    /// Whether it can.
+    pub available: bool,
+    /// What was tried and what came of it, in words.
+    pub detail: String,
+    /// What to type where it cannot; empty where it can, or where nothing helps.
+    pub hint: String,
+}
+
+impl Capability {
+    fn new(name: &'static str, available: bool, detail: impl Into<String>, hint: &str) -> Self {
+        Self {
+            name,
+            available,
+            detail: detail.into(),
+            hint: if available {
+                String::new()
+            } else {
+                hint.to_owned()
+            },
+        }
+    }
+}
+
+/// Tries everything. Takes a few milliseconds; never fails as a whole.
+#[must_use]
+pub fn capabilities() -> Vec<Capability> {
+    let mut all = child::capabilities();
+    all.extend(sockets::capabilities());
+    all.push(socket_buffers());
+    all.push(core_count());
+    all.push(cpu_governor());
+    all
+}
+
+/// What to type for something that the kernel has as a module; where it loads none, which setting
+/// it must be built with.
+fn module_hint(module: &str, setting: &str) -> String {
+    if std::fs::exists("/proc/modules").unwrap_or(false) {
+        format!("modprobe {module}")
+    } else {
+        format!("boot a kernel built with {setting}=y: this one loads no modules")
+    }
+}
+
+/// Twice the bandwidth-delay product of 1 Gbit/s × 30 ms, in bytes: what a socket's buffer must be
+/// able to hold for one flow to fill such a path through a loss.
+const TWICE_BDP_BYTES: u64 = 2 * 1_000_000_000 / 8 * 30 / 1000;
+
+/// Limits of socket buffers: TCP's own tuning (`tcp_rmem`, `tcp_wmem`) and what UDP sockets may
+/// ask for (`rmem_max`, `wmem_max`).
+fn socket_buffers() -> Capability {
+    let last = |name: &str| -> Option<u64> { sysctl(name)?.split(' ').next_back()?.parse().ok() };
+    const LIMITS: [&str; 4] = [
+        "net.core.rmem_max",
+        "net.core.wmem_max",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+    ];
+    let mut small = Vec::new();
+    let mut seen = Vec::new();
+    for name in LIMITS {
+        // `net.core` limits do not exist in inner namespaces; what is not there does not limit.
+        if let Some(limit) = last(name) {
+            seen.push(format!("{name} {limit}"));
+            if limit < TWICE_BDP_BYTES {
+                small.push(match name {
+                    "net.ipv4.tcp_rmem" => format!("{name}='4096 131072 {TWICE_BDP_BYTES}'"),
+                    "net.ipv4.tcp_wmem" => format!("{name}='4096 16384 {TWICE_BDP_BYTES}'"),
+                    _ => format!("{name}={TWICE_BDP_BYTES}"),
+                });
+            }
+        }
+    }
+    let detail = if seen.is_empty() {
+        "the limits cannot be read here".to_owned()
+    } else {
+        format!(
+            "2 × BDP of 1 Gbit/s × 30 ms is {TWICE_BDP_BYTES} B; {}",
+            seen.join(", ")
+        )
+    };
+    Capability::new(
+        "socket_buffers",
+        small.is_empty() && !seen.is_empty(),
+        detail,
+        &if small.is_empty() {
+            String::new()
+        } else {
+            format!("sysctl -w {}", small.join(" "))
+        },
+    )
+}
+
+fn core_count() -> Capability {
+    let cores = cores();
+    Capability::new(
+        "cores",
+        cores >= 2,
+        format!("{cores} online; sender and receiver each want one"),
+        "give the machine a second core: with one, both ends and the emulator take turns",
+    )
+}
+
+fn cpu_governor() -> Capability {
+    match governor() {
+        None => Capability::new(
+            "cpu_governor",
+            true,
+            "the kernel scales no frequency here",
+            "",
+        ),
+        Some(names) => Capability::new(
+            "cpu_governor",
+            names == "performance",
+            names,
+            "cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_capability_is_named_once_and_explains_itself() {
+        let all = capabilities();
+        let mut names: Vec<_> = all.iter().map(|capability| capability.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count, "{names:?}");
+        for capability in &all {
+            assert!(!capability.detail.is_empty(), "{capability:?}");
+            assert!(
+                !capability.available || capability.hint.is_empty(),
+                "{capability:?}"
+            );
+        }
+        for name in [
+            "user_namespaces",
+            "network_namespaces",
+            "tun",
+            "netem",
+            "sctp",
+            "mptcp",
+            "congestion_control.cubic",
+            "congestion_control.bbr",
+            "congestion_control.hybla",
+            "udp_gso",
+            "udp_gro",
+            "socket_buffers",
+            "cores",
+            "cpu_governor",
+        ] {
+            assert!(names.contains(&name), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn trying_leaves_nothing_behind() {
+        let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
+        let before = (namespace("net"), namespace("user"));
+        let interfaces = crate::interface::interfaces_up();
+        let _ = capabilities();
+        assert_eq!(before, (namespace("net"), namespace("user")));
+        assert_eq!(interfaces, crate::interface::interfaces_up());
+    }
+}

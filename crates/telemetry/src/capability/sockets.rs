@@ -1,0 +1,112 @@
+//! What sockets of this network namespace can do.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+};
+
+use super::{Capability, module_hint};
+
+/// Opens a socket, closed on drop.
+fn open(domain: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer; the descriptor is new and owned by nobody else.
+    unsafe {
+        match libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the value's pointer and length belong together and outlive the call.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn from_attempt(name: &'static str, tried: &str, result: io::Result<()>, hint: &str) -> Capability {
+    match result {
+        Ok(()) => Capability::new(name, true, tried, ""),
+        Err(error) => Capability::new(name, false, format!("{tried}: {error}"), hint),
+    }
+}
+
+pub(super) fn capabilities() -> Vec<Capability> {
+    let number = 1200_i32.to_ne_bytes();
+    let on = 1_i32.to_ne_bytes();
+    let udp = |option, value: &[u8]| {
+        let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+        set(&socket, libc::SOL_UDP, option, value)
+    };
+    let mut all = vec![
+        from_attempt(
+            "sctp",
+            "SCTP socket of the kernel",
+            open(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP).map(drop),
+            &module_hint("sctp", "CONFIG_IP_SCTP"),
+        ),
+        from_attempt(
+            "mptcp",
+            "MPTCP socket",
+            open(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP).map(drop),
+            "sysctl -w net.mptcp.enabled=1",
+        ),
+    ];
+    for (name, control, setting) in [
+        ("congestion_control.cubic", "cubic", "CONFIG_TCP_CONG_CUBIC"),
+        ("congestion_control.bbr", "bbr", "CONFIG_TCP_CONG_BBR"),
+        ("congestion_control.hybla", "hybla", "CONFIG_TCP_CONG_HYBLA"),
+    ] {
+        let result = open(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
+            set(
+                &socket,
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                control.as_bytes(),
+            )
+        });
+        // A control that is there but not allowed to ordinary users says so by another error.
+        let not_allowed = result
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+        let hint = if not_allowed {
+            format!(
+                "sysctl -w net.ipv4.tcp_allowed_congestion_control=\"$(sysctl -n \
+                 net.ipv4.tcp_allowed_congestion_control) {control}\""
+            )
+        } else {
+            module_hint(&format!("tcp_{control}"), setting)
+        };
+        all.push(from_attempt(
+            name,
+            &format!("TCP_CONGESTION `{control}`"),
+            result,
+            &hint,
+        ));
+    }
+    all.push(from_attempt(
+        "udp_gso",
+        "UDP_SEGMENT",
+        udp(libc::UDP_SEGMENT, &number),
+        "use a kernel of 4.18 or newer",
+    ));
+    all.push(from_attempt(
+        "udp_gro",
+        "UDP_GRO",
+        udp(libc::UDP_GRO, &on),
+        "use a kernel of 5.0 or newer",
+    ));
+    all
+}

@@ -1,0 +1,76 @@
+//! Questions about one interface by ioctl: MTU, hardware type, offloads.
+
+use std::os::fd::RawFd;
+
+/// Offloads that change what is a packet on an interface, with the command that asks for each.
+///
+/// Source: linux/ethtool.h.
+const OFFLOADS: [(&str, u32); 6] = [
+    ("rx_checksum", 0x14),
+    ("tx_checksum", 0x16),
+    ("scatter_gather", 0x18),
+    ("tso", 0x1e),
+    ("gso", 0x23),
+    ("gro", 0x2b),
+];
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// A request about `name`; `None` for a name that no interface can have.
+fn request(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: an all-zero `ifreq` is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let bytes = name.as_bytes();
+    // One byte stays for the terminating zero.
+    if bytes.is_empty() || bytes.len() >= request.ifr_name.len() || bytes.contains(&0) {
+        return None;
+    }
+    for (place, &byte) in request.ifr_name.iter_mut().zip(bytes) {
+        *place = byte as libc::c_char;
+    }
+    Some(request)
+}
+
+/// Largest packet, in bytes.
+pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
+    let mut request = request(name)?;
+    // SAFETY: the request outlives the call; the kernel writes the member that is read only if
+    // the call succeeds.
+    unsafe {
+        (libc::ioctl(socket, libc::SIOCGIFMTU as _, &raw mut request) == 0)
+            .then_some(request.ifr_ifru.ifru_mtu)
+            .and_then(|mtu| u32::try_from(mtu).ok())
+    }
+}
+
+/// Type of the hardware, one of `ARPHRD_*`.
+pub(crate) fn hardware_type(socket: RawFd, name: &str) -> Option<u16> {
+    let mut request = request(name)?;
+    // SAFETY: as in `mtu`.
+    unsafe {
+        (libc::ioctl(socket, libc::SIOCGIFHWADDR as _, &raw mut request) == 0)
+            .then_some(request.ifr_ifru.ifru_hwaddr.sa_family)
+    }
+}
+
+/// Offloads and whether they are on; those that the interface's driver does not tell are absent.
+pub(crate) fn offloads(socket: RawFd, name: &str) -> Vec<(&'static str, bool)> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    OFFLOADS
+        .iter()
+        .filter_map(|&(offload, command)| {
+            let mut value = Value { command, data: 0 };
+            let mut request = request(name)?;
+            request.ifr_ifru.ifru_data = (&raw mut value).cast();
+            // SAFETY: the request points at `value`, which has the layout that these commands
+            // expect, and both outlive the call.
+            let answer = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) };
+            (answer == 0).then_some((offload, value.data != 0))
+        })
+        .collect()
+}

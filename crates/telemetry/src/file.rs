@@ -1,0 +1,70 @@
+//! Files of `/proc` that are read again and again: opened once, read with one `pread`.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use crate::TelemetryError;
+
+/// An open file of `/proc` with the buffer that it is read into.
+#[derive(Debug)]
+pub(crate) struct ProcFile {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+/// Larger than any file that is read here on a host with thousands of interfaces; a limit all the
+/// same, because these files grow with the host.
+const LIMIT: usize = 1 << 20;
+
+impl ProcFile {
+    pub(crate) fn open(path: &str) -> Result<Self, TelemetryError> {
+        let file = File::open(path).map_err(|source| TelemetryError {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            file,
+            buffer: vec![0; 4096],
+        })
+    }
+
+    /// Reads the first `limit` bytes, for files of which only the first line matters.
+    pub(crate) fn read_start(&mut self, limit: usize) -> io::Result<&[u8]> {
+        let limit = limit.min(self.buffer.len());
+        let length = self.file.read_at(&mut self.buffer[..limit], 0)?;
+        Ok(&self.buffer[..length])
+    }
+
+    /// Reads the whole file. The kernel hands out a file of `/proc` in pieces of a page or so,
+    /// therefore until nothing more comes.
+    pub(crate) fn read(&mut self) -> io::Result<&[u8]> {
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                if length >= LIMIT {
+                    break;
+                }
+                self.buffer.resize(length * 2, 0);
+            }
+            match self
+                .file
+                .read_at(&mut self.buffer[length..], length as u64)?
+            {
+                0 => break,
+                n => length += n,
+            }
+        }
+        Ok(&self.buffer[..length])
+    }
+}
+
+/// The numbers of a line, as far as they are numbers.
+pub(crate) fn numbers(line: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    line.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .map_while(|word| std::str::from_utf8(word).ok()?.parse().ok())
+}
+
+/// The lines of a file, without their ends.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
+    text.split(|&byte| byte == b'\n')
+}

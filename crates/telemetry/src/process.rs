@@ -1,0 +1,141 @@
+//! CPU time and memory of this process.
+
+use std::{fs, io::Write};
+
+use crate::{TelemetryError, clock::clock_ns, file};
+
+/// CPU time that this process has used since it began, all threads, those that have ended
+/// included; children are not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessCpu {
+    /// In user mode, in nanoseconds.
+    pub user_ns: i64,
+    /// In the kernel on behalf of the process, in nanoseconds.
+    pub system_ns: i64,
+    /// Both, in nanoseconds, from the scheduler's own account: exact where the kernel only
+    /// estimates how it divides into user and system (by timer ticks).
+    pub total_ns: i64,
+}
+
+impl ProcessCpu {
+    /// What was used by now.
+    ///
+    /// The sum is `CLOCK_PROCESS_CPUTIME_ID`; user and system are `getrusage`'s. A thread that is
+    /// running on another core at this moment is accounted up to its last timer tick.
+    #[must_use]
+    pub fn now() -> Self {
+        let total_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
+        // SAFETY: an all-zero `rusage` is a valid value, and it is a valid place for one.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+            usage
+        };
+        let ns = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
+        Self {
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+            total_ns,
+        }
+    }
+
+    /// What was used between `earlier` and this.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user_ns: (self.user_ns - earlier.user_ns).max(0),
+            system_ns: (self.system_ns - earlier.system_ns).max(0),
+            total_ns: (self.total_ns - earlier.total_ns).max(0),
+        }
+    }
+}
+
+/// Resident set of this process, read from one open file.
+#[derive(Debug)]
+pub(crate) struct ResidentMemory {
+    file: file::ProcFile,
+    page_bytes: u64,
+}
+
+impl ResidentMemory {
+    pub(crate) fn open() -> Result<Self, TelemetryError> {
+        // SAFETY: takes no pointer.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        Ok(Self {
+            file: file::ProcFile::open("/proc/self/statm")?,
+            page_bytes: u64::try_from(page_bytes).unwrap_or(4096),
+        })
+    }
+
+    /// In bytes.
+    pub(crate) fn read(&mut self) -> Option<u64> {
+        let text = self.file.read_start(256).ok()?;
+        Some(file::numbers(text).nth(1)? * self.page_bytes)
+    }
+}
+
+/// Largest resident set of this process since it began or since [`reset_peak_memory`], in bytes.
+#[must_use]
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kibibytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// Makes [`peak_memory_bytes`] start again from what is resident now, after giving memory that is
+/// free back to the kernel; so one trial's peak is not the one before's. Says whether the kernel
+/// could do it.
+///
+/// Source: proc_pid_clear_refs(5), value 5.
+pub fn reset_peak_memory() -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer and may be called from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    fs::OpenOptions::new()
+        .write(true)
+        .open("/proc/self/clear_refs")
+        .and_then(|mut file| file.write_all(b"5"))
+        .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_another_thread_is_charged_to_the_process() {
+        let before = ProcessCpu::now();
+        std::thread::spawn(|| {
+            let start = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+            while clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start < 50_000_000 {
+                std::hint::black_box(0);
+            }
+        })
+        .join()
+        .unwrap();
+        let used = ProcessCpu::now().since(before);
+        assert!(used.total_ns >= 50_000_000, "{used:?}");
+        // The division is an estimate of the kernel's, its sum is the same account.
+        let divided = used.user_ns + used.system_ns;
+        assert!((divided - used.total_ns).abs() < 20_000_000, "{used:?}");
+    }
+
+    #[test]
+    fn the_peak_holds_what_was_freed_until_it_is_reset() {
+        reset_peak_memory();
+        let before = peak_memory_bytes().unwrap();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let resident = ResidentMemory::open().unwrap().read().unwrap();
+        assert!(resident >= 64 << 20, "resident {resident}");
+        drop(block);
+        let peak = peak_memory_bytes().unwrap();
+        assert!(peak >= before + (60 << 20), "{before} to {peak}");
+        if reset_peak_memory() {
+            let after = peak_memory_bytes().unwrap();
+            assert!(after + (60 << 20) <= peak, "{peak} to {after}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Everything that is read at an edge of the transfer window and at each sample.
+
+use std::time::Duration;
+
+use crate::{
+    clock::monotonic_ns,
+    host_cpu::{HostCpu, HostCpuFile, cores},
+    interface::{InterfaceCounters, InterfaceFile},
+    process::{ProcessCpu, ResidentMemory},
+    protocol::{ProtocolCounters, ProtocolFiles},
+};
+
+/// All counters at one moment. What the kernel does not tell is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Monotonic clock, in nanoseconds.
+    pub monotonic_ns: i64,
+    /// CPU time of this process.
+    pub process: ProcessCpu,
+    /// CPU time of the host.
+    pub host: Option<HostCpu>,
+    /// Resident set of this process, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// Counters of the data interface.
+    pub interface: Option<InterfaceCounters>,
+    /// Counters of the protocol stack; read at edges only.
+    pub protocol: Option<ProtocolCounters>,
+}
+
+/// Something that can be read: the real instruments, or a test's.
+pub trait Gauges {
+    /// Reads what series are made of.
+    fn read(&mut self) -> Reading;
+}
+
+/// The open files of one reader.
+///
+/// Opening is done once; a reading is then a handful of system calls into kept buffers. Two
+/// threads that read have one each.
+#[derive(Debug)]
+pub struct Instruments {
+    host: Option<HostCpuFile>,
+    memory: Option<ResidentMemory>,
+    interface: Option<InterfaceFile>,
+    protocol: Option<ProtocolFiles>,
+}
+
+impl Instruments {
+    /// Opens what this kernel offers. The interface is one of the calling thread's network
+    /// namespace; none if absent.
+    #[must_use]
+    pub fn open(interface: Option<&str>) -> Self {
+        Self {
+            host: HostCpuFile::open().ok(),
+            memory: ResidentMemory::open().ok(),
+            interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
+            protocol: ProtocolFiles::open().ok(),
+        }
+    }
+
+    /// Reads at the beginning of the window: the process's CPU last, so that the reading itself is
+    /// not charged to the transfer.
+    pub fn read_start(&mut self) -> Reading {
+        let protocol = self.protocol.as_mut().and_then(ProtocolFiles::read);
+        let reading = self.read();
+        Reading {
+            protocol,
+            monotonic_ns: monotonic_ns(),
+            process: ProcessCpu::now(),
+            ..reading
+        }
+    }
+
+    /// Reads at the end of the window: the process's CPU first.
+    pub fn read_end(&mut self) -> Reading {
+        let reading = self.read();
+        Reading {
+            protocol: self.protocol.as_mut().and_then(ProtocolFiles::read),
+            ..reading
+        }
+    }
+}
+
+impl Gauges for Instruments {
+    fn read(&mut self) -> Reading {
+        Reading {
+            monotonic_ns: monotonic_ns(),
+            process: ProcessCpu::now(),
+            host: self.host.as_mut().and_then(HostCpuFile::read),
+            resident_bytes: self.memory.as_mut().and_then(ResidentMemory::read),
+            interface: self.interface.as_mut().and_then(InterfaceFile::read),
+            protocol: None,
+        }
+    }
+}
+
+/// What was used and counted between two readings.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WindowDeltas {
+    /// Time between the readings.
+    pub elapsed: Duration,
+    /// CPU time of this process over the time; 1 is one core.
+    pub cpu_ratio: Option<f64>,
+    /// Of it, user.
+    pub cpu_user_ratio: Option<f64>,
+    /// Of it, system.
+    pub cpu_system_ratio: Option<f64>,
+    /// Busy time of the host over the time of all its cores, at most 1.
+    pub cpu_host_ratio: Option<f64>,
+    /// Softirq time of the host over the time of all its cores, at most 1.
+    pub cpu_host_softirq_ratio: Option<f64>,
+    /// Counters of the data interface.
+    pub interface: Option<InterfaceCounters>,
+    /// UDP datagrams that a full receive buffer dropped.
+    pub receive_buffer_errors: Option<u64>,
+    /// TCP segments sent again by this network namespace.
+    pub tcp_retransmitted_segments: Option<u64>,
+}
+
+impl WindowDeltas {
+    /// From one reading to a later one. Ratios are absent if no time has passed.
+    ///
+    /// The total is the scheduler's; user and system share it as `getrusage` divides it.
+    #[must_use]
+    pub fn between(start: &Reading, end: &Reading) -> Self {
+        let elapsed_ns = (end.monotonic_ns - start.monotonic_ns).max(0);
+        let over_time =
+            |ns: i64, of: f64| (elapsed_ns > 0).then(|| ns as f64 / elapsed_ns as f64 / of);
+        let process = end.process.since(start.process);
+        let divided = (process.user_ns + process.system_ns) as f64;
+        let share = |part: i64| {
+            let total = over_time(process.total_ns, 1.0)?;
+            Some(if divided > 0.0 {
+                total * part as f64 / divided
+            } else {
+                0.0
+            })
+        };
+        let cores = f64::from(cores());
+        // Ticks of 10 ms can show a hundredth more than there was.
+        let host = |part: fn(&HostCpu) -> i64| {
+            let used = part(&end.host?) - part(&start.host?);
+            over_time(used.max(0), cores).map(|ratio| ratio.min(1.0))
+        };
+        let protocol = |part: fn(&ProtocolCounters) -> u64| {
+            Some(part(&end.protocol?).saturating_sub(part(&start.protocol?)))
+        };
+        Self {
+            elapsed: Duration::from_nanos(elapsed_ns.unsigned_abs()),
+            cpu_ratio: over_time(process.total_ns, 1.0),
+            cpu_user_ratio: share(process.user_ns),
+            cpu_system_ratio: share(process.system_ns),
+            cpu_host_ratio: host(|cpu| cpu.busy_ns),
+            cpu_host_softirq_ratio: host(|cpu| cpu.softirq_ns),
+            interface: end
+                .interface
+                .zip(start.interface)
+                .map(|(end, start)| end.since(start)),
+            receive_buffer_errors: protocol(|p| p.receive_buffer_errors),
+            tcp_retransmitted_segments: protocol(|p| p.tcp_retransmitted_segments),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deltas_divide_by_the_time_between_and_keep_what_is_absent_absent() {
+        let start = Reading {
+            monotonic_ns: 1_000_000_000,
+            process: ProcessCpu {
+                user_ns: 100,
+                system_ns: 100,
+                total_ns: 200,
+            },
+            host: Some(HostCpu::default()),
+            ..Reading::default()
+        };
+        let end = Reading {
+            monotonic_ns: 3_000_000_000,
+            process: ProcessCpu {
+                user_ns: 100 + 300_000_000,
+                system_ns: 100 + 100_000_000,
+                total_ns: 200 + 500_000_000,
+            },
+            host: Some(HostCpu {
+                busy_ns: 1_000_000_000 * i64::from(cores()),
+                softirq_ns: 0,
+            }),
+            ..Reading::default()
+        };
+        let deltas = WindowDeltas::between(&start, &end);
+        assert_eq!(deltas.elapsed, Duration::from_secs(2));
+        assert_eq!(deltas.cpu_ratio, Some(0.25));
+        assert_eq!(deltas.cpu_user_ratio, Some(0.1875));
+        assert_eq!(deltas.cpu_system_ratio, Some(0.0625));
+        assert_eq!(deltas.cpu_host_ratio, Some(0.5));
+        assert_eq!(deltas.cpu_host_softirq_ratio, Some(0.0));
+        assert_eq!(deltas.interface, None);
+        assert_eq!(deltas.receive_buffer_errors, None);
+        assert_eq!(WindowDeltas::between(&end, &end).cpu_ratio, None);
+    }
+
+    #[test]
+    fn the_instruments_of_this_host_all_tell() {
+        let mut instruments = Instruments::open(Some("lo"));
+        let start = instruments.read_start();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..100 {
+            socket
+                .send_to(&[0; 972], socket.local_addr().unwrap())
+                .unwrap();
+        }
+        let end = instruments.read_end();
+        let deltas = WindowDeltas::between(&start, &end);
+        // Other processes may use loopback too: at least ours are there.
+        let interface = deltas.interface.unwrap();
+        assert!(interface.sent_packets >= 100, "{interface:?}");
+        assert!(interface.sent_bytes >= 100_000, "{interface:?}");
+        assert!(end.resident_bytes.is_some() && end.host.is_some() && end.protocol.is_some());
+    }
+}

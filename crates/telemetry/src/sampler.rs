@@ -1,0 +1,410 @@
+//! The thread that takes the samples of a window, on a monotonic schedule.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use regatta_model::Series;
+
+use crate::{
+    clock::monotonic_ns,
+    reading::{Gauges, Reading},
+    series::{FlowSource, SeriesBuilder},
+};
+
+/// When samples are due: at whole multiples of the interval after the window's start.
+///
+/// A sample that comes late does not shift those after it, and one that was missed is not taken
+/// later in a burst: the next value then covers the longer interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    start_ns: i64,
+    interval_ns: i64,
+}
+
+impl Schedule {
+    /// Shortest time between samples: below it the sampler would measure itself.
+    pub const SHORTEST: Duration = Duration::from_millis(1);
+
+    /// A schedule from `start_ns` on the monotonic clock.
+    #[must_use]
+    pub fn new(start_ns: i64, interval: Duration) -> Self {
+        let interval = interval.max(Self::SHORTEST);
+        Self {
+            start_ns,
+            interval_ns: i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// The first moment of the schedule after `now_ns`.
+    #[must_use]
+    pub fn next_after(self, now_ns: i64) -> i64 {
+        let passed = (now_ns - self.start_ns).max(0) / self.interval_ns;
+        self.start_ns
+            .saturating_add((passed + 1).saturating_mul(self.interval_ns))
+    }
+}
+
+/// How a wait of the sampler ended.
+enum Wake {
+    /// The moment has come.
+    Due,
+    /// The window has begun, begun anew, or ended; or the sampler is dropped.
+    Changed,
+}
+
+/// What the sampler waits on; a test simulates it.
+trait Clock {
+    fn now_ns(&self) -> i64;
+    fn wait_until(&self, moment_ns: i64) -> Wake;
+}
+
+/// What the session's threads tell the sampler's thread.
+#[derive(Debug, Default)]
+struct Orders {
+    /// Counts beginnings: a window may begin again before it ends.
+    begun: u64,
+    start: Option<Reading>,
+    end: Option<Reading>,
+    quit: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Orders> {
+        // Nothing that can panic runs under this lock.
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The monotonic clock, waiting until the orders change.
+struct RealClock<'a> {
+    shared: &'a Shared,
+    /// Value of `Orders::begun` that the waiting window belongs to.
+    begun: u64,
+}
+
+impl Clock for RealClock<'_> {
+    fn now_ns(&self) -> i64 {
+        monotonic_ns()
+    }
+
+    fn wait_until(&self, moment_ns: i64) -> Wake {
+        let mut orders = self.shared.lock();
+        loop {
+            if orders.quit || orders.end.is_some() || orders.begun != self.begun {
+                return Wake::Changed;
+            }
+            let left = moment_ns - monotonic_ns();
+            if left <= 0 {
+                return Wake::Due;
+            }
+            orders = self
+                .shared
+                .changed
+                .wait_timeout(orders, Duration::from_nanos(left.unsigned_abs()))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}
+
+/// Takes samples on the schedule until the wait is broken.
+fn take_samples(
+    clock: &impl Clock,
+    gauges: &mut impl Gauges,
+    flow: &mut dyn FlowSource,
+    schedule: Schedule,
+    builder: &mut SeriesBuilder,
+) {
+    loop {
+        match clock.wait_until(schedule.next_after(clock.now_ns())) {
+            Wake::Due => builder.push(gauges.read(), flow.sample()),
+            Wake::Changed => return,
+        }
+    }
+}
+
+/// A thread that samples one window. It sleeps until [`Sampler::begin`], takes a sample at each
+/// interval until [`Sampler::end`], and gives its series to [`Sampler::finish`]. Dropped, it ends without a result.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Vec<Series>>>,
+}
+
+impl Sampler {
+    /// Starts the thread, which sleeps. `side` is the name in the series; the link header is taken
+    /// off the mean size of packets; `longest` is how long a window may be, to make room for it.
+    ///
+    /// # Errors
+    /// The system's, if no thread can be made.
+    pub fn spawn(
+        mut gauges: impl Gauges + Send + 'static,
+        mut flow: Box<dyn FlowSource>,
+        interval: Duration,
+        side: &'static str,
+        link_header_bytes: u32,
+        longest: Duration,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let orders = Arc::clone(&shared);
+        // An hour at 100 ms; a longer series grows as it goes.
+        let expected = (longest.as_nanos() / interval.as_nanos().max(1)).min(36_000) as usize + 1;
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || {
+                run(
+                    &orders,
+                    &mut gauges,
+                    &mut *flow,
+                    interval,
+                    side,
+                    link_header_bytes,
+                    expected,
+                )
+            })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The window begins with this reading. A second call begins it anew; what was sampled before
+    /// is forgotten.
+    pub fn begin(&self, start: Reading) {
+        let mut orders = self.shared.lock();
+        orders.begun += 1;
+        orders.start = Some(start);
+        drop(orders);
+        self.shared.changed.notify_all();
+    }
+
+    /// The window ends with this reading: no sample is taken after it. Returns at once.
+    pub fn end(&self, end: Reading) {
+        self.shared.lock().end = Some(end);
+        self.shared.changed.notify_all();
+    }
+
+    /// The series of the window, once it has ended; none if it never began or did not end.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Series> {
+        {
+            let mut orders = self.shared.lock();
+            orders.quit = orders.end.is_none();
+        }
+        self.shared.changed.notify_all();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(series)) => series,
+            // A panic of the sampler loses the series, not the trial.
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.shared.lock().quit = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(
+    shared: &Shared,
+    gauges: &mut impl Gauges,
+    flow: &mut dyn FlowSource,
+    interval: Duration,
+    side: &str,
+    link_header_bytes: u32,
+    expected: usize,
+) -> Vec<Series> {
+    let mut window: Option<(u64, SeriesBuilder)> = None;
+    loop {
+        let mut orders = shared.lock();
+        let known = window.as_ref().map(|(begun, _)| *begun);
+        while !orders.quit && orders.end.is_none() && orders.start.is_none() {
+            orders = shared
+                .changed
+                .wait(orders)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if orders.quit {
+            return Vec::new();
+        }
+        let begun = orders.begun;
+        let start = orders.start.take();
+        let end = orders.end;
+        drop(orders);
+        if let Some(start) = start.filter(|_| known != Some(begun)) {
+            let flow_start = flow.sample();
+            let builder = SeriesBuilder::new(start, flow_start, link_header_bytes, expected);
+            window = Some((begun, builder));
+        }
+        let Some((begun, builder)) = &mut window else {
+            return Vec::new();
+        };
+        if let Some(end) = end {
+            // The rest of an interval is a sample of its own unless it is so short that counters
+            // in ticks would only show their grain.
+            let rest = end.monotonic_ns - builder.last_ns();
+            let least = i64::try_from(interval.as_nanos() / 4).unwrap_or(i64::MAX);
+            if builder.is_empty() || rest >= least {
+                builder.push(end, flow.sample());
+            }
+            return window.map_or_else(Vec::new, |(_, builder)| builder.finish(side));
+        }
+        let clock = RealClock {
+            shared,
+            begun: *begun,
+        };
+        let schedule = Schedule::new(builder.last_ns(), interval);
+        take_samples(&clock, gauges, flow, schedule, builder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{process::ProcessCpu, series::FlowSample};
+
+    struct Nothing;
+
+    impl FlowSource for Nothing {
+        fn sample(&mut self) -> FlowSample {
+            FlowSample::default()
+        }
+    }
+
+    /// Wakes as late as it is told, in turn, and then says that the window has ended.
+    struct Late<'a> {
+        now_ns: &'a Cell<i64>,
+        lateness_ns: &'a [i64],
+        woken: Cell<usize>,
+    }
+
+    impl Clock for Late<'_> {
+        fn now_ns(&self) -> i64 {
+            self.now_ns.get()
+        }
+
+        fn wait_until(&self, moment_ns: i64) -> Wake {
+            let Some(late) = self.lateness_ns.get(self.woken.get()) else {
+                return Wake::Changed;
+            };
+            self.woken.set(self.woken.get() + 1);
+            self.now_ns.set(moment_ns + late);
+            Wake::Due
+        }
+    }
+
+    /// A process that always uses half a core.
+    struct HalfACore<'a>(&'a Cell<i64>);
+
+    impl Gauges for HalfACore<'_> {
+        fn read(&mut self) -> Reading {
+            Reading {
+                monotonic_ns: self.0.get(),
+                process: ProcessCpu {
+                    total_ns: self.0.get() / 2,
+                    ..ProcessCpu::default()
+                },
+                ..Reading::default()
+            }
+        }
+    }
+
+    #[test]
+    fn lateness_does_not_add_up_and_missed_samples_are_not_made_up_for() {
+        const MS: i64 = 1_000_000;
+        let now = Cell::new(1_000 * MS);
+        let clock = Late {
+            now_ns: &now,
+            lateness_ns: &[0, 30 * MS, 99 * MS, 250 * MS, 5 * MS],
+            woken: Cell::new(0),
+        };
+        let mut gauges = HalfACore(&now);
+        let mut builder = SeriesBuilder::new(gauges.read(), FlowSample::default(), 0, 8);
+        let schedule = Schedule::new(now.get(), Duration::from_millis(100));
+        take_samples(&clock, &mut gauges, &mut Nothing, schedule, &mut builder);
+        let series = builder.finish("sender");
+        let cpu = series.iter().find(|s| s.name == "cpu_ratio").unwrap();
+        let at: Vec<i64> = cpu.t_ns.iter().map(|t| t / MS).collect();
+        assert_eq!(at, [1100, 1230, 1399, 1650, 1705]);
+        // However uneven the spacing, each value is over its own interval.
+        assert!(cpu.values.iter().all(|&value| value == 0.5), "{cpu:?}");
+    }
+
+    #[test]
+    fn a_schedule_never_gives_a_moment_that_has_passed() {
+        let schedule = Schedule::new(5, Duration::from_millis(1));
+        assert_eq!(schedule.next_after(-100), 1_000_005);
+        assert_eq!(schedule.next_after(5), 1_000_005);
+        assert_eq!(schedule.next_after(1_000_004), 1_000_005);
+        assert_eq!(schedule.next_after(1_000_005), 2_000_005);
+        assert_eq!(Schedule::new(0, Duration::MAX).next_after(0), i64::MAX);
+    }
+
+    /// The real thread, driven by edges: no figure here depends on how fast this host is.
+    #[test]
+    fn a_window_begun_again_forgets_what_was_before() {
+        struct Real;
+        impl Gauges for Real {
+            fn read(&mut self) -> Reading {
+                Reading {
+                    monotonic_ns: monotonic_ns(),
+                    ..Reading::default()
+                }
+            }
+        }
+        let spawn = |interval| {
+            let longest = Duration::from_secs(1);
+            Sampler::spawn(Real, Box::new(Nothing), interval, "sender", 0, longest).unwrap()
+        };
+        let long = Duration::from_secs(3600);
+        let sampler = spawn(long);
+        sampler.begin(Real.read());
+        let second = Real.read();
+        sampler.begin(second);
+        let end = Real.read();
+        sampler.end(end);
+        let series = sampler.finish();
+        assert!(
+            series
+                .iter()
+                .all(|series| series.t_ns == [end.monotonic_ns]),
+            "{series:?}"
+        );
+        let never_begun = spawn(long);
+        never_begun.end(Real.read());
+        assert!(never_begun.finish().is_empty());
+        let never_ended = spawn(long);
+        never_ended.begin(Real.read());
+        assert!(never_ended.finish().is_empty());
+        drop(spawn(long));
+
+        let sampler = spawn(Duration::from_millis(5));
+        let start = Real.read();
+        sampler.begin(start);
+        while monotonic_ns() < start.monotonic_ns + 100_000_000 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        sampler.end(Real.read());
+        let series = sampler.finish();
+        let times = &series[0].t_ns;
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(times[0] >= start.monotonic_ns + 5_000_000);
+        assert!(times.len() > 1 && times.len() <= 21, "{}", times.len());
+    }
+}

@@ -1,0 +1,225 @@
+//! The series of `regatta_model::metric::SERIES`, made from readings.
+
+use regatta_model::Series;
+
+use crate::{
+    host_cpu::cores,
+    reading::{Reading, WindowDeltas},
+};
+
+/// What a transport tells of its flow at one moment; what it does not know is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowSample {
+    /// Application bytes delivered since the window began.
+    pub bytes_delivered: Option<u64>,
+    /// Retransmissions since the connection began.
+    pub retransmitted_packets: Option<u64>,
+    /// Congestion window, in bytes.
+    pub congestion_window_bytes: Option<u64>,
+    /// Smoothed round-trip time, in nanoseconds.
+    pub smoothed_rtt_ns: Option<u64>,
+    /// Bytes sent and not yet acknowledged or declared lost.
+    pub bytes_in_flight: Option<u64>,
+}
+
+/// Where the sampler asks for the transport's own figures.
+pub trait FlowSource: Send {
+    /// The figures now.
+    fn sample(&mut self) -> FlowSample;
+}
+
+/// One column for each series; the order of `NAMES`.
+const NAMES: [&str; 14] = [
+    "goodput_bps",
+    "cpu_ratio",
+    "cpu_host_ratio",
+    "cpu_host_softirq_ratio",
+    "memory_bytes",
+    "packets_sent_per_second",
+    "packets_received_per_second",
+    "mean_packet_bytes",
+    "interface_drops",
+    "interface_errors",
+    "retransmitted_packets",
+    "congestion_window_bytes",
+    "smoothed_rtt_ns",
+    "bytes_in_flight_bytes",
+];
+
+/// Builds the series of one window, sample by sample.
+#[derive(Debug)]
+pub struct SeriesBuilder {
+    columns: [(Vec<i64>, Vec<f64>); NAMES.len()],
+    last: (Reading, FlowSample),
+    link_header_bytes: u32,
+    cores: f64,
+}
+
+impl SeriesBuilder {
+    /// Begins a window with its first reading. Room for `expected` samples is made now, so that
+    /// none is made during the transfer.
+    #[must_use]
+    pub fn new(start: Reading, flow: FlowSample, link_header_bytes: u32, expected: usize) -> Self {
+        Self {
+            columns: std::array::from_fn(|_| {
+                (Vec::with_capacity(expected), Vec::with_capacity(expected))
+            }),
+            last: (start, flow),
+            link_header_bytes,
+            cores: f64::from(cores()),
+        }
+    }
+
+    /// Whether no sample was taken yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.columns.iter().all(|(times, _)| times.is_empty())
+    }
+
+    /// Moment of the last sample or of the beginning, in nanoseconds.
+    #[must_use]
+    pub fn last_ns(&self) -> i64 {
+        self.last.0.monotonic_ns
+    }
+
+    /// Adds the interval that ends now. Nothing is added if no time has passed.
+    pub fn push(&mut self, reading: Reading, flow: FlowSample) {
+        let (before, flow_before) = self.last;
+        let elapsed_ns = reading.monotonic_ns - before.monotonic_ns;
+        if elapsed_ns <= 0 {
+            return;
+        }
+        let seconds = elapsed_ns as f64 / 1e9;
+        let process = reading.process.since(before.process);
+        let host = |part: fn(&crate::host_cpu::HostCpu) -> i64| {
+            let used = part(&reading.host?) - part(&before.host?);
+            Some((used.max(0) as f64 / elapsed_ns as f64 / self.cores).min(1.0))
+        };
+        let deltas = WindowDeltas::between(&before, &reading);
+        let interface = deltas.interface;
+        let grown = |now: Option<u64>, then: Option<u64>| {
+            // A count that begins within the window began at zero.
+            Some(now?.saturating_sub(then.unwrap_or_default()) as f64)
+        };
+        let values: [Option<f64>; NAMES.len()] = [
+            grown(flow.bytes_delivered, flow_before.bytes_delivered)
+                .map(|bytes| bytes * 8.0 / seconds),
+            Some(process.total_ns as f64 / elapsed_ns as f64),
+            host(|cpu| cpu.busy_ns),
+            host(|cpu| cpu.softirq_ns),
+            reading.resident_bytes.map(|bytes| bytes as f64),
+            interface.map(|counters| counters.sent_packets as f64 / seconds),
+            interface.map(|counters| counters.received_packets as f64 / seconds),
+            interface.and_then(|counters| {
+                mean_packet_bytes(
+                    counters.sent_bytes,
+                    counters.sent_packets,
+                    self.link_header_bytes,
+                )
+            }),
+            interface.map(|counters| counters.drops() as f64),
+            interface.map(|counters| counters.errors() as f64),
+            grown(
+                flow.retransmitted_packets,
+                flow_before.retransmitted_packets,
+            ),
+            flow.congestion_window_bytes.map(|bytes| bytes as f64),
+            flow.smoothed_rtt_ns.map(|ns| ns as f64),
+            flow.bytes_in_flight.map(|bytes| bytes as f64),
+        ];
+        for ((times, column), value) in self.columns.iter_mut().zip(values) {
+            if let Some(value) = value {
+                times.push(reading.monotonic_ns);
+                column.push(value);
+            }
+        }
+        self.last = (reading, flow);
+    }
+
+    /// The series that have samples, under the side's name, times on the monotonic clock.
+    #[must_use]
+    pub fn finish(self, side: &str) -> Vec<Series> {
+        self.columns
+            .into_iter()
+            .zip(NAMES)
+            .filter(|((times, _), _)| !times.is_empty())
+            .map(|((t_ns, values), name)| Series {
+                name: name.to_owned(),
+                side: side.to_owned(),
+                t_ns,
+                values,
+            })
+            .collect()
+    }
+}
+
+/// Mean size of IP packets from an interface's counters, its link header taken off; absent if
+/// there were no packets.
+#[must_use]
+pub fn mean_packet_bytes(bytes: u64, packets: u64, link_header_bytes: u32) -> Option<f64> {
+    (packets > 0).then(|| (bytes as f64 / packets as f64 - f64::from(link_header_bytes)).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{interface::InterfaceCounters, process::ProcessCpu};
+
+    #[test]
+    fn every_series_is_one_of_the_model() {
+        for name in NAMES {
+            assert!(regatta_model::metric::find_series(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_divided_by_its_own_length() {
+        let mut builder = SeriesBuilder::new(
+            Reading {
+                monotonic_ns: 1_000_000_000,
+                interface: Some(InterfaceCounters::default()),
+                ..Reading::default()
+            },
+            FlowSample::default(),
+            14,
+            8,
+        );
+        builder.push(
+            Reading {
+                monotonic_ns: 1_200_000_000,
+                process: ProcessCpu {
+                    user_ns: 0,
+                    system_ns: 0,
+                    total_ns: 50_000_000,
+                },
+                interface: Some(InterfaceCounters {
+                    sent_packets: 10,
+                    sent_bytes: 10 * 1514,
+                    ..InterfaceCounters::default()
+                }),
+                ..Reading::default()
+            },
+            FlowSample {
+                bytes_delivered: Some(25_000),
+                retransmitted_packets: Some(3),
+                ..FlowSample::default()
+            },
+        );
+        let series = builder.finish("receiver");
+        let value = |name: &str| {
+            let found = series.iter().find(|series| series.name == name)?;
+            assert_eq!(
+                (found.side.as_str(), &found.t_ns[..]),
+                ("receiver", &[1_200_000_000][..])
+            );
+            Some(found.values[0])
+        };
+        assert_eq!(value("goodput_bps"), Some(1_000_000.0));
+        assert_eq!(value("cpu_ratio"), Some(0.25));
+        assert_eq!(value("packets_sent_per_second"), Some(50.0));
+        assert_eq!(value("mean_packet_bytes"), Some(1500.0));
+        assert_eq!(value("retransmitted_packets"), Some(3.0));
+        assert_eq!(value("congestion_window_bytes"), None);
+        assert_eq!(value("cpu_host_ratio"), None);
+    }
+}
