@@ -17,7 +17,7 @@ use regatta_emulation::{Counters, Direction, Line, Offer, Packet};
 use regatta_model::Condition;
 
 use super::{
-    clock::{monotonic_ns, timespec},
+    clock::{self, monotonic_ns, timespec},
     error::KeeperError,
     tun::HEADER_BYTES,
 };
@@ -221,7 +221,7 @@ struct Running {
 
 impl Running {
     fn run(mut self) {
-        be_punctual();
+        clock::be_punctual();
         let mut readable = [true; 2];
         loop {
             for (lane, readable) in readable.iter_mut().enumerate() {
@@ -388,14 +388,4 @@ fn discard(device: &mut File) {
             return;
         }
     }
-}
-
-/// Asks the kernel to wake this thread exactly when it asked, as far as this user may.
-fn be_punctual() {
-    // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: 0 is the calling thread and `lowest` a valid parameter. It fails for ordinary users,
-    // who get the scheduler's usual punctuality.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };
 }

@@ -2,6 +2,7 @@
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
+mod check;
 mod clock;
 mod error;
 mod forwarder;
@@ -19,7 +20,7 @@ use std::{
 use error::KeeperError;
 use forwarder::Forwarder;
 use namespaces::Namespace;
-use regatta_model::Condition;
+use regatta_model::{Condition, PathCheck};
 use tun::Tun;
 
 use crate::messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, ToKeeper};
@@ -75,14 +76,14 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
         source,
     })?;
     match (request, keeper.as_mut()) {
-        (ToKeeper::Hello { protocol, .. }, None) => {
+        (ToKeeper::Hello { protocol, run_id }, None) => {
             if protocol != KEEPER_PROTOCOL_VERSION {
                 return Err(KeeperError::Version {
                     theirs: protocol,
                     ours: KEEPER_PROTOCOL_VERSION,
                 });
             }
-            let made = Keeper::up()?;
+            let made = Keeper::up(&run_id)?;
             let answer = made.greeting();
             *keeper = Some(made);
             Ok(answer)
@@ -132,10 +133,13 @@ struct Keeper {
     hosts: [HostSide; 2],
     forwarder: Forwarder,
     cpu_before_ns: u64,
+    /// From the run's name: each run, and each check in it, draws other losses.
+    seed: u64,
+    checks: u64,
 }
 
 impl Keeper {
-    fn up() -> Result<Self, KeeperError> {
+    fn up(run_id: &str) -> Result<Self, KeeperError> {
         let user_namespace = namespaces::become_able()?;
         die_with_parent();
         let hosts = [
@@ -148,6 +152,8 @@ impl Keeper {
             hosts,
             forwarder,
             cpu_before_ns: 0,
+            seed: fingerprint(run_id),
+            checks: 0,
         })
     }
 
@@ -171,9 +177,11 @@ impl Keeper {
         Ok(())
     }
 
-    fn check(&mut self, condition: &Condition) -> Result<regatta_model::PathCheck, KeeperError> {
-        self.set(condition, 1)?;
-        unimplemented!()
+    fn check(&mut self, condition: &Condition) -> Result<PathCheck, KeeperError> {
+        self.checks += 1;
+        self.set(condition, self.seed.wrapping_add(self.checks))?;
+        let namespaces = [&self.hosts[0].namespace, &self.hosts[1].namespace];
+        check::run(condition, namespaces, ADDRESSES)
     }
 
     fn counters(&mut self) -> Result<PathCounters, KeeperError> {
@@ -198,4 +206,11 @@ impl Keeper {
 fn die_with_parent() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// FNV-1a of a text.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -1,0 +1,394 @@
+//! The path's check of itself: what was asked against what packets find.
+//!
+//! First small packets make round trips, one at a time on an idle path; then a train of packets in
+//! each direction keeps the bottleneck busy without filling its queue, and tells loss and rate.
+//! Departures are read from the clock right before the call that sends, arrivals are the kernel's
+//! time stamps, so that the time this process takes to wake up is not charged to the path.
+
+mod binomial;
+mod plan;
+mod socket;
+
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
+
+use self::{
+    plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
+    socket::{Arrival, Prober},
+};
+use super::{
+    clock::{self, monotonic_ns, unix_ns},
+    error::KeeperError,
+    namespaces::Namespace,
+};
+
+/// Most by which the mean round-trip delay may differ from what was asked.
+const DELAY_TOLERANCE_NS: f64 = 500_000.0;
+
+/// Most by which a single round trip may differ, and the share of those that must not.
+const SPREAD_TOLERANCE_NS: f64 = 2_000_000.0;
+const SPREAD_SHARE: f64 = 0.99;
+
+/// Most by which the link rate may differ, as a part of it.
+const RATE_TOLERANCE: f64 = 0.02;
+
+/// Probability with which a sound path shows a loss, or through jitter a mean, out of tolerance.
+const FALSE_ALARMS: f64 = 1e-4;
+
+/// Quantile of the normal distribution that leaves [`FALSE_ALARMS`] outside, half on each side.
+const NORMAL_QUANTILE: f64 = 3.891;
+
+/// Time that a packet may take beyond the longest that the path explains.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Sum of both rates up to which both directions are measured at once.
+const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
+
+/// Measures the path that the caller has just set to `condition`. The calling thread changes its
+/// namespace.
+pub(super) fn run(
+    condition: &Condition,
+    namespaces: [&Namespace; 2],
+    addresses: [Ipv4Addr; 2],
+) -> Result<PathCheck, KeeperError> {
+    let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
+    clock::be_punctual();
+    let [a, b] = &socket::pair(namespaces, addresses)?;
+    let mut quantities = Vec::new();
+
+    let plan = RoundTrips::new(condition);
+    let round_trips = make_round_trips(condition, plan, a, b)?;
+    judge_round_trips(condition, &round_trips, &mut quantities);
+
+    let trains = [
+        Train::new(condition, &condition.forward),
+        Train::new(condition, &condition.reverse),
+    ];
+    let run = |direction: usize| {
+        let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
+        // Numbers of their own, so that a late packet of one train is not taken for another's.
+        run_train(trains[direction], (direction as u64 + 1) << 32, from, to)
+    };
+    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
+    let arrivals = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
+        thread::scope(|scope| {
+            let reverse = scope.spawn(|| run(1));
+            let forward = run(0);
+            [forward, joined(reverse.join())]
+        })
+    } else {
+        [run(0), run(1)]
+    };
+    let [forward, reverse] = arrivals;
+    for (name, link, train, arrivals) in [
+        ("forward", &condition.forward, trains[0], forward?),
+        ("reverse", &condition.reverse, trains[1], reverse?),
+    ] {
+        judge_loss(name, link, train, &arrivals, &mut quantities);
+        judge_rate(name, link, train, &arrivals, &mut quantities);
+    }
+    Ok(PathCheck {
+        condition: condition.name.clone(),
+        checked_unix_ns,
+        within: quantities.iter().all(|quantity| quantity.within),
+        quantities,
+    })
+}
+
+fn joined<T>(result: thread::Result<Result<T, KeeperError>>) -> Result<T, KeeperError> {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The round-trip delays of the packets that came back, in nanoseconds, without the time that the
+/// far host took to answer and without transmission times.
+fn make_round_trips(
+    condition: &Condition,
+    plan: RoundTrips,
+    a: &Prober,
+    b: &Prober,
+) -> Result<Vec<f64>, KeeperError> {
+    let count = plan.count as usize;
+    let mut departed = vec![0u64; count];
+    // Time from departure at a to arrival at b, then departure from b.
+    let mut turned: Vec<Option<(u64, u64)>> = vec![None; count];
+    let mut delays = Vec::with_capacity(count);
+    let longest = condition.forward.delay
+        + condition.forward.jitter
+        + condition.reverse.delay
+        + condition.reverse.jitter
+        + plan.transmission
+        + GRACE;
+    let started = Instant::now();
+    let mut next = 0;
+    let mut last_sent = started;
+    let mut back = 0;
+    while back < count && (next < count || last_sent.elapsed() < longest) {
+        if next < count && started.elapsed() >= plan.interval * next as u32 {
+            departed[next] = unix_ns();
+            a.send(next as u64, SMALL_PACKET_BYTES)?;
+            next += 1;
+            last_sent = Instant::now();
+        }
+        while let Some(Arrival { number, at_unix_ns }) = b.receive()? {
+            let index = number as usize;
+            if index < count && turned[index].is_none() {
+                let forward = at_unix_ns.saturating_sub(departed[index]);
+                turned[index] = Some((forward, unix_ns()));
+                b.send(number, SMALL_PACKET_BYTES)?;
+            }
+        }
+        while let Some(Arrival { number, at_unix_ns }) = a.receive()? {
+            if let Some(&Some((forward, departed))) = turned.get(number as usize) {
+                let reverse = at_unix_ns.saturating_sub(departed);
+                delays.push((forward + reverse) as f64 - plan.transmission.as_nanos() as f64);
+                back += 1;
+            }
+        }
+        let pause = if next < count {
+            (plan.interval * next as u32).saturating_sub(started.elapsed())
+        } else {
+            longest.saturating_sub(last_sent.elapsed())
+        };
+        if back < count && !pause.is_zero() {
+            socket::wait(&[a, b], pause)?;
+        }
+    }
+    Ok(delays)
+}
+
+/// Sends a train and collects what arrives: place in the train, and time.
+fn run_train(
+    train: Train,
+    base: u64,
+    from: &Prober,
+    to: &Prober,
+) -> Result<Vec<(u64, u64)>, KeeperError> {
+    // When the last packet was sent, on the monotonic clock; the largest number until then.
+    let ended = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| receive_train(train, base, to, &ended));
+        let sent = send_train(train, base, from);
+        ended.store(monotonic_ns(), Ordering::Release);
+        let received = joined(receiver.join());
+        sent.and(received)
+    })
+}
+
+fn send_train(train: Train, base: u64, from: &Prober) -> Result<(), KeeperError> {
+    let started = Instant::now();
+    let mut sent = 0;
+    while sent < train.packets {
+        let elapsed = started.elapsed().as_nanos();
+        let paced = elapsed / train.interval.as_nanos().max(1);
+        let wanted = u64::try_from(paced)
+            .unwrap_or(u64::MAX)
+            .saturating_add(train.head_start)
+            .min(train.packets);
+        while sent < wanted {
+            from.send(base + sent, train.packet_bytes)?;
+            sent += 1;
+        }
+        // The head start covers this pause; waking up for each packet would cost a core.
+        thread::sleep(train.interval.max(Duration::from_micros(500)));
+    }
+    Ok(())
+}
+
+fn receive_train(
+    train: Train,
+    base: u64,
+    to: &Prober,
+    ended: &AtomicU64,
+) -> Result<Vec<(u64, u64)>, KeeperError> {
+    let patience = (train.longest + GRACE).as_nanos() as u64;
+    let mut seen = vec![false; train.packets as usize];
+    let mut arrivals = Vec::with_capacity(seen.len());
+    loop {
+        let over = ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
+        while let Some(Arrival { number, at_unix_ns }) = to.receive()? {
+            let place = number.wrapping_sub(base);
+            if let Some(seen) = seen.get_mut(place as usize)
+                && !std::mem::replace(seen, true)
+            {
+                arrivals.push((place, at_unix_ns));
+            }
+        }
+        if over || arrivals.len() == seen.len() {
+            return Ok(arrivals);
+        }
+        socket::wait(&[to], Duration::from_millis(5))?;
+    }
+}
+
+fn quantity(name: &str, asked: f64, achieved: f64, range: (f64, f64), n: u64) -> AskedAchieved {
+    let (lowest, highest) = range;
+    AskedAchieved {
+        name: name.to_owned(),
+        asked,
+        achieved,
+        lowest,
+        highest,
+        n,
+        within: (lowest..=highest).contains(&achieved),
+    }
+}
+
+/// The mean propagation delay of a link: jitter that would make it negative is cut off at zero.
+fn mean_delay_ns(link: &Link) -> f64 {
+    let delay = link.delay.as_nanos() as f64;
+    let jitter = link.jitter.as_nanos() as f64;
+    if jitter <= delay {
+        delay
+    } else {
+        (delay + jitter).powi(2) / (4.0 * jitter)
+    }
+}
+
+/// Standard deviation of a link's delay, in nanoseconds: of a uniform draw.
+fn jitter_deviation_ns(link: &Link) -> f64 {
+    link.jitter.as_nanos() as f64 / 3f64.sqrt()
+}
+
+/// Mean and spread. Nothing is said where nothing came back: the loss says that.
+fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec<AskedAchieved>) {
+    if delays.is_empty() {
+        return;
+    }
+    let n = delays.len() as f64;
+    let mean = delays.iter().sum::<f64>() / n;
+    let links = [&condition.forward, &condition.reverse];
+    let expected: f64 = links.into_iter().map(mean_delay_ns).sum();
+    let deviation = jitter_deviation_ns(links[0]).hypot(jitter_deviation_ns(links[1]));
+    let tolerance = DELAY_TOLERANCE_NS + NORMAL_QUANTILE * deviation / n.sqrt();
+    let asked = condition.round_trip_delay().as_nanos() as f64;
+    quantities.push(quantity(
+        "round_trip_delay_ns",
+        asked,
+        mean,
+        (expected - tolerance, expected + tolerance),
+        delays.len() as u64,
+    ));
+    let jitter: Duration = links.into_iter().map(|link| link.jitter).sum();
+    let spread = SPREAD_TOLERANCE_NS + jitter.as_nanos() as f64;
+    let near = delays
+        .iter()
+        .filter(|delay| (**delay - asked).abs() <= spread)
+        .count();
+    quantities.push(quantity(
+        "round_trip_delay_within_2ms_ratio",
+        1.0,
+        near as f64 / n,
+        (SPREAD_SHARE, 1.0),
+        delays.len() as u64,
+    ));
+}
+
+fn judge_loss(
+    direction: &str,
+    link: &Link,
+    train: Train,
+    arrivals: &[(u64, u64)],
+    quantities: &mut Vec<AskedAchieved>,
+) {
+    let n = train.packets;
+    let lost = n - arrivals.len() as u64;
+    let (lowest, highest) = binomial::plausible(n, link.loss.0, FALSE_ALARMS);
+    let ratio = |count: u64| count as f64 / n as f64;
+    quantities.push(quantity(
+        &format!("{direction}_loss_ratio"),
+        link.loss.0,
+        ratio(lost),
+        (ratio(lowest), ratio(highest)),
+        n,
+    ));
+}
+
+/// The rate from the slope of arrival times over places in the train, by least squares: missing
+/// packets have used their share of the link and do not disturb it.
+fn judge_rate(
+    direction: &str,
+    link: &Link,
+    train: Train,
+    arrivals: &[(u64, u64)],
+    quantities: &mut Vec<AskedAchieved>,
+) {
+    let (Some(rate), true) = (link.rate, train.tells_rate) else {
+        return;
+    };
+    let Some(fit) = slope_ns(arrivals) else {
+        return;
+    };
+    let asked = rate.0 as f64;
+    let bits = train.packet_bytes as f64 * 8.0;
+    let error = jitter_deviation_ns(link) / fit.places_deviation / fit.slope_ns;
+    let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
+    quantities.push(quantity(
+        &format!("{direction}_link_rate_bps"),
+        asked,
+        bits * 1e9 / fit.slope_ns,
+        (asked * (1.0 - tolerance), asked * (1.0 + tolerance)),
+        arrivals.len() as u64,
+    ));
+}
+
+struct Fit {
+    /// Time from one packet to the next, in nanoseconds.
+    slope_ns: f64,
+    /// Square root of the sum of squares of the places around their mean.
+    places_deviation: f64,
+}
+
+/// `None` for fewer than three arrivals, and for arrivals all at one time.
+fn slope_ns(arrivals: &[(u64, u64)]) -> Option<Fit> {
+    let first = arrivals.iter().map(|arrival| arrival.1).min()?;
+    let n = arrivals.len() as f64;
+    let mean_place = arrivals.iter().map(|a| a.0 as f64).sum::<f64>() / n;
+    let mean_time = arrivals.iter().map(|a| (a.1 - first) as f64).sum::<f64>() / n;
+    let (mut squares, mut products) = (0.0, 0.0);
+    for &(place, time) in arrivals {
+        let x = place as f64 - mean_place;
+        squares += x * x;
+        products += x * ((time - first) as f64 - mean_time);
+    }
+    let slope_ns = products / squares;
+    (arrivals.len() >= 3 && slope_ns > 0.0).then(|| Fit {
+        slope_ns,
+        places_deviation: squares.sqrt(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_exact_with_missing_and_reordered_packets() {
+        let mut arrivals: Vec<_> = (0..100u64)
+            .filter(|place| place % 7 != 3)
+            .map(|place| (place, 5_000_000_000 + place * 120_000))
+            .collect();
+        arrivals.swap(3, 40);
+        let fit = slope_ns(&arrivals).expect("a slope");
+        assert!((fit.slope_ns - 120_000.0).abs() < 1e-6, "{}", fit.slope_ns);
+        assert!(slope_ns(&arrivals[..2]).is_none());
+        assert!(slope_ns(&[(0, 7), (1, 7), (2, 7)]).is_none());
+    }
+
+    #[test]
+    fn jitter_larger_than_the_delay_raises_its_mean() {
+        let link = |delay, jitter| Link {
+            delay: Duration::from_millis(delay),
+            jitter: Duration::from_millis(jitter),
+            ..Link::default()
+        };
+        assert_eq!(mean_delay_ns(&link(10, 5)), 10e6);
+        // Uniform on −10 to 10 ms, cut off at zero: half of it is zero, the rest 5 ms on average.
+        assert_eq!(mean_delay_ns(&link(0, 10)), 2.5e6);
+    }
+}

@@ -1,0 +1,207 @@
+//! How much to send to measure a link, and how fast: enough for the figures, within the time, and
+//! never so much that the measurement fills the queue.
+
+use std::time::Duration;
+
+use regatta_model::{Condition, Link};
+
+/// Smallest IP packet that is sent.
+pub(super) const SMALL_PACKET_BYTES: u64 = 64;
+
+/// Most round trips of a check.
+const ROUND_TRIPS: u64 = 300;
+
+/// Shortest time between two. A pause of the machine of a few milliseconds, which virtual machines
+/// have now and then, then meets one or two, not one in a hundred.
+const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Time over which round trips are spread, and the same where jitter forces them apart.
+const ROUND_TRIPS_WITHIN: Duration = Duration::from_millis(600);
+const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
+
+/// Time over which a train of packets is spread, and the same where the rate is low.
+const TRAIN_WITHIN: Duration = Duration::from_millis(300);
+const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
+
+/// Packets of a train where nothing else bounds them.
+const TRAIN_PACKETS: u64 = 2_000;
+
+/// Most packets of a train: at 1 Gbit/s and 1500 bytes 120 ms.
+const TRAIN_PACKETS_MAX: u64 = 10_000;
+
+/// Fewest packets of a train that say something about a rate, and fewest that are wanted.
+const TRAIN_PACKETS_MIN: u64 = 5;
+const TRAIN_PACKETS_WANTED: u64 = 100;
+
+/// Time for which a train's head start keeps the bottleneck busy if the sender is held up.
+const HEAD_START: Duration = Duration::from_millis(10);
+
+/// Most packets of a head start: a host's device holds 2000.
+const HEAD_START_PACKETS: u64 = 500;
+
+/// Transmission time of `bytes` on a link.
+pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
+    link.rate.map_or(Duration::ZERO, |rate| {
+        Duration::from_secs_f64(bytes as f64 * 8.0 / rate.0.max(1) as f64)
+    })
+}
+
+/// Round trips of small packets, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct RoundTrips {
+    pub(super) count: u64,
+    pub(super) interval: Duration,
+    /// Time that a round trip spends in transmission at both bottlenecks; it is no delay.
+    pub(super) transmission: Duration,
+}
+
+impl RoundTrips {
+    pub(super) fn new(condition: &Condition) -> Self {
+        let links = [&condition.forward, &condition.reverse];
+        let transmissions = links.map(|link| transmission(link, SMALL_PACKET_BYTES));
+        let jitter = condition.forward.jitter.max(condition.reverse.jitter);
+        // Packets must neither wait for one another at the bottleneck nor push one another back
+        // where jitter keeps their order.
+        let interval = ROUND_TRIP_INTERVAL
+            .max(2 * jitter)
+            .max(2 * transmissions[0].max(transmissions[1]));
+        let within = if jitter.is_zero() {
+            ROUND_TRIPS_WITHIN
+        } else {
+            ROUND_TRIPS_WITHIN_JITTER
+        };
+        let count = (within.as_nanos() / interval.as_nanos()) as u64;
+        Self {
+            count: count.clamp(2, ROUND_TRIPS),
+            interval,
+            transmission: transmissions[0] + transmissions[1],
+        }
+    }
+}
+
+/// A train of packets in one direction that keeps the bottleneck busy without filling its queue.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Train {
+    pub(super) packets: u64,
+    pub(super) packet_bytes: u64,
+    /// Packets that are sent at once at the start.
+    pub(super) head_start: u64,
+    /// Time between the others.
+    pub(super) interval: Duration,
+    /// Whether the train can tell the link's rate: there is one, and the queue has room for the
+    /// head start that it takes.
+    pub(super) tells_rate: bool,
+    /// Longest that the last packet may be under way.
+    pub(super) longest: Duration,
+}
+
+impl Train {
+    pub(super) fn new(condition: &Condition, link: &Link) -> Self {
+        let mtu = u64::from(condition.mtu_bytes);
+        let Some(rate) = link.rate else {
+            return Self {
+                packets: TRAIN_PACKETS,
+                packet_bytes: SMALL_PACKET_BYTES.min(mtu),
+                head_start: 1,
+                interval: Duration::from_micros(50),
+                tells_rate: false,
+                longest: link.delay + link.jitter,
+            };
+        };
+        let bytes_in = |time: Duration| (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64;
+        let queue = condition.queue_limit(link).0;
+        let within = if bytes_in(TRAIN_WITHIN) >= TRAIN_PACKETS_WANTED * mtu {
+            TRAIN_WITHIN
+        } else {
+            TRAIN_WITHIN_SLOW
+        };
+        let budget = bytes_in(within);
+        // Smaller packets where full ones would be too few, or too large for a short queue.
+        let packet_bytes = (budget / TRAIN_PACKETS_WANTED)
+            .min(queue / 8)
+            .clamp(SMALL_PACKET_BYTES.min(mtu), mtu);
+        let packets = (budget / packet_bytes).clamp(TRAIN_PACKETS_MIN, TRAIN_PACKETS_MAX);
+        let head_start = (bytes_in(HEAD_START) / packet_bytes)
+            .max(2)
+            .min(queue / 2 / packet_bytes)
+            .clamp(1, HEAD_START_PACKETS);
+        let interval = transmission(link, packet_bytes);
+        Self {
+            packets,
+            packet_bytes,
+            head_start,
+            interval,
+            tells_rate: 4 * packet_bytes <= queue && interval < Duration::from_millis(500),
+            longest: transmission(link, (head_start + 2) * packet_bytes) + link.delay + link.jitter,
+        }
+        .bounded()
+    }
+
+    /// A link so slow that even the fewest packets take too long gets one packet.
+    fn bounded(self) -> Self {
+        if self.interval < Duration::from_millis(500) {
+            return self;
+        }
+        Self {
+            packets: 1,
+            head_start: 1,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{BitRate, Bytes};
+
+    use super::*;
+
+    fn condition(rate_bps: u64, delay: Duration, queue: Option<u64>) -> Condition {
+        let link = Link {
+            delay,
+            rate: Some(BitRate(rate_bps)),
+            queue: queue.map(Bytes),
+            ..Link::default()
+        };
+        Condition {
+            name: "c".into(),
+            forward: link.clone(),
+            reverse: link,
+            mtu_bytes: 1500,
+        }
+    }
+
+    #[test]
+    fn the_usual_path_takes_full_packets_for_300_ms() {
+        let condition = condition(100_000_000, Duration::from_millis(15), None);
+        let train = Train::new(&condition, &condition.forward);
+        assert_eq!((train.packets, train.packet_bytes), (2500, 1500));
+        assert_eq!(train.head_start, 83);
+        assert!(train.tells_rate);
+        assert_eq!(RoundTrips::new(&condition).count, 300);
+    }
+
+    #[test]
+    fn trains_fit_their_queue_and_their_time_on_any_path() {
+        for rate_bps in [100, 8_000, 64_000, 1_000_000, 1_000_000_000, 40_000_000_000] {
+            for queue in [None, Some(100), Some(3_000), Some(1 << 30)] {
+                let condition = condition(rate_bps, Duration::from_secs(1), queue);
+                let link = &condition.forward;
+                let train = Train::new(&condition, link);
+                let limit = condition.queue_limit(link).0;
+                assert!(
+                    !train.tells_rate || train.head_start * train.packet_bytes <= limit,
+                    "{rate_bps} {queue:?} {train:?}"
+                );
+                let lasts = train.interval * (train.packets - train.head_start) as u32;
+                assert!(lasts <= Duration::from_millis(2500), "{rate_bps} {train:?}");
+                let trips = RoundTrips::new(&condition);
+                let lasts = trips.interval * trips.count as u32;
+                assert!(
+                    rate_bps < 8_000 || lasts < Duration::from_secs(1),
+                    "{trips:?}"
+                );
+            }
+        }
+    }
+}

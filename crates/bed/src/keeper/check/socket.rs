@@ -1,0 +1,142 @@
+//! Sockets that measure the path, one on each host.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        socket::{ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt, sockopt},
+        time::TimeSpec,
+    },
+};
+
+use super::super::{error::KeeperError, namespaces::Namespace};
+
+/// Bytes of the IP and UDP headers of a datagram.
+pub(super) const HEADER_BYTES: u64 = 28;
+
+/// Bytes that the receiving socket may hold: the path's packets while its reader is kept waiting.
+const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+
+/// Fills datagrams up; with the number before it as much as UDP over IPv4 carries.
+static PADDING: [u8; 65_499] = [0; 65_499];
+
+/// A datagram of a measurement: a number, and padding.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) number: u64,
+    /// The kernel's time stamp, in nanoseconds since the Unix epoch: when the datagram reached the
+    /// host, not when this process came to read it.
+    pub(super) at_unix_ns: u64,
+}
+
+/// One end of the measurement.
+#[derive(Debug)]
+pub(super) struct Prober(UdpSocket);
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> KeeperError {
+    move |source| KeeperError::Socket { step, source }
+}
+
+/// Both ends, connected to one another. The calling thread changes its namespace.
+pub(super) fn pair(
+    namespaces: [&Namespace; 2],
+    addresses: [Ipv4Addr; 2],
+) -> Result<[Prober; 2], KeeperError> {
+    let bind = |host: usize| -> Result<UdpSocket, KeeperError> {
+        namespaces[host].enter()?;
+        let socket = UdpSocket::bind((addresses[host], 0)).map_err(failed("bind"))?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            .map_err(|e| failed("time stamps")(e.into()))?;
+        // Only root may go above the host's limit; others get as much as it allows.
+        if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+            setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)
+                .map_err(|e| failed("receive buffer")(e.into()))?;
+        }
+        Ok(socket)
+    };
+    let [a, b] = [bind(0)?, bind(1)?];
+    let port = |socket: &UdpSocket| {
+        socket
+            .local_addr()
+            .map(|address: SocketAddr| address.port())
+            .map_err(failed("address"))
+    };
+    let (port_a, port_b) = (port(&a)?, port(&b)?);
+    a.connect((addresses[1], port_b))
+        .map_err(failed("connect"))?;
+    b.connect((addresses[0], port_a))
+        .map_err(failed("connect"))?;
+    Ok([Prober(a), Prober(b)])
+}
+
+impl Prober {
+    /// Sends a datagram that makes an IP packet of `packet_bytes`.
+    pub(super) fn send(&self, number: u64, packet_bytes: u64) -> Result<(), KeeperError> {
+        let padding = (packet_bytes.saturating_sub(HEADER_BYTES + 8) as usize).min(PADDING.len());
+        let number = number.to_le_bytes();
+        let slices = [IoSlice::new(&number), IoSlice::new(&PADDING[..padding])];
+        let sent = sendmsg::<()>(self.0.as_raw_fd(), &slices, &[], MsgFlags::empty(), None);
+        match sent {
+            // A full queue of the host is the path's affair: the datagram will be missing.
+            Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
+            Err(error) => Err(failed("send")(error.into())),
+        }
+    }
+
+    /// The next datagram if one has arrived.
+    pub(super) fn receive(&self) -> Result<Option<Arrival>, KeeperError> {
+        let mut payload = [0; 8];
+        let mut control = nix::cmsg_space!(TimeSpec);
+        loop {
+            let mut slices = [IoSliceMut::new(&mut payload)];
+            let received = recvmsg::<()>(
+                self.0.as_raw_fd(),
+                &mut slices,
+                Some(&mut control),
+                MsgFlags::MSG_DONTWAIT,
+            );
+            let message = match received {
+                Ok(message) => message,
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(failed("receive")(error.into())),
+            };
+            let length = message.bytes;
+            let stamp = message
+                .cmsgs()
+                .map_err(|e| failed("time stamps")(e.into()))?
+                .find_map(|message| match message {
+                    ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+                    _ => None,
+                });
+            // Whatever has no number or no time stamp is not a datagram of ours.
+            if let (8, Some(stamp)) = (length, stamp) {
+                return Ok(Some(Arrival {
+                    number: u64::from_le_bytes(payload),
+                    at_unix_ns: Duration::from(stamp).as_nanos() as u64,
+                }));
+            }
+        }
+    }
+}
+
+/// Waits until a datagram has arrived at one of the ends, or the time is over.
+pub(super) fn wait(probers: &[&Prober], within: Duration) -> Result<(), KeeperError> {
+    let mut polled: Vec<_> = probers
+        .iter()
+        .map(|prober| PollFd::new(prober.0.as_fd(), PollFlags::POLLIN))
+        .collect();
+    // Rounded up, or a wait of less than a millisecond would spin.
+    let milliseconds = u16::try_from(within.as_millis() + 1).unwrap_or(u16::MAX);
+    match poll(&mut polled, PollTimeout::from(milliseconds)) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(failed("wait")(error.into())),
+    }
+}

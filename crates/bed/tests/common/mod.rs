@@ -1,0 +1,115 @@
+//! What the bed's tests share: a bed of the test's own host program, and agents to talk to.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    process::{Child, ChildStdout},
+    time::Duration,
+};
+
+use regatta_bed::{Bed, Host};
+use regatta_model::{AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathKind, Ratio};
+
+/// The program that stands in for `regatta`.
+pub fn executable() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_regatta-bed-host"))
+}
+
+/// A bed whose draws are the same in every run of the tests: a statistical assertion either always
+/// holds or never.
+pub fn bed() -> Bed {
+    Bed::up(
+        BedKind::Netns,
+        PathKind::Emulator,
+        executable(),
+        "bed tests",
+    )
+    .unwrap_or_else(|error| panic!("{}", explain(&error)))
+}
+
+/// An error with its causes.
+pub fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+/// A path that is the same both ways; no rate for zero.
+pub fn condition(round_trip_ms: u64, rate_mbps: u64, loss: f64) -> Condition {
+    let link = Link {
+        delay: Duration::from_micros(round_trip_ms * 500),
+        loss: Ratio(loss),
+        rate: (rate_mbps > 0).then_some(BitRate(rate_mbps * 1_000_000)),
+        ..Link::default()
+    };
+    Condition {
+        name: "test".into(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+    }
+}
+
+/// A quantity of a path check.
+pub fn quantity<'a>(check: &'a PathCheck, name: &str) -> Option<&'a AskedAchieved> {
+    check
+        .quantities
+        .iter()
+        .find(|quantity| quantity.name == name)
+}
+
+/// An agent of the host program; killed when dropped.
+pub struct Agent {
+    pub child: Child,
+    answers: BufReader<ChildStdout>,
+    pub address: IpAddr,
+}
+
+impl Agent {
+    pub fn start(bed: &mut Bed, host: Host) -> Self {
+        let mut child = bed
+            .spawn_agent(host)
+            .unwrap_or_else(|error| panic!("{}", explain(&error)));
+        Self {
+            answers: BufReader::new(child.stdout.take().expect("a pipe")),
+            child,
+            address: bed.address(host),
+        }
+    }
+
+    pub fn say(&mut self, line: &str) {
+        let requests = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(requests, "{line}").expect("the agent listens");
+    }
+
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    /// Has it listen with `how` and says where.
+    pub fn listen(&mut self, how: &str) -> SocketAddr {
+        self.say(how);
+        let line = self.hear();
+        let port = line
+            .strip_prefix("listening ")
+            .and_then(|port| port.parse().ok())
+            .unwrap_or_else(|| panic!("`{line}` is not `listening PORT`"));
+        SocketAddr::new(self.address, port)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
