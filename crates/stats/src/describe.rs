@@ -1,0 +1,145 @@
+//! One sample: mean, spread, quartiles.
+
+use serde::Serialize;
+
+use crate::{distribution::t_critical, usable};
+
+/// What is said of the values of one metric in one cell. In the unit of the values, except `n`
+/// and `cv`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Description {
+    /// Number of values, at least one.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation with n − 1 in the denominator; absent for one value.
+    pub sd: Option<f64>,
+    /// Coefficient of variation, sd over the absolute mean, as a ratio; absent for one value and
+    /// for a mean of zero.
+    pub cv: Option<f64>,
+    /// 95 % confidence interval of the mean (Student's t, n − 1 degrees of freedom); absent for
+    /// one value. Equal values give an interval without width.
+    pub ci95: Option<[f64; 2]>,
+    /// Median.
+    pub median: f64,
+    /// First quartile (type R-7, see [`quantile`]).
+    pub q1: f64,
+    /// Third quartile (type R-7, see [`quantile`]).
+    pub q3: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+/// Describes a sample.
+///
+/// `None` for no values, if any value is not finite (a figure drawn from the others would hide
+/// it), and if the values are so large that their spread is not a finite number.
+#[must_use]
+pub fn describe(values: &[f64]) -> Option<Description> {
+    let (mean, sd) = mean_and_sd(values)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some(Description {
+        n: values.len(),
+        mean,
+        sd,
+        cv: sd.map(|sd| sd / mean.abs()).filter(|cv| cv.is_finite()),
+        ci95: sd.and_then(|sd| student_interval(values.len(), mean, sd, 0.95)),
+        median: sorted_quantile(&sorted, 0.5),
+        q1: sorted_quantile(&sorted, 0.25),
+        q3: sorted_quantile(&sorted, 0.75),
+        min: sorted[0],
+        max: sorted[sorted.len() - 1],
+    })
+}
+
+/// Confidence interval of a described mean at another level (Student's t, n − 1 degrees of
+/// freedom). `None` for one value and for a `confidence` that is not between 0 and 1.
+///
+/// Source: NIST/SEMATECH e-Handbook, 1.3.5.2.
+#[must_use]
+pub fn mean_interval(description: &Description, confidence: f64) -> Option<[f64; 2]> {
+    student_interval(description.n, description.mean, description.sd?, confidence)
+}
+
+/// The quantile at `probability` (0 to 1) by linear interpolation between order statistics at
+/// position 1 + (n − 1) · probability: type 7 of Hyndman and Fan, R's and NumPy's default.
+///
+/// `None` for no values, a value that is not finite, a probability outside 0 to 1.
+///
+/// Source: Hyndman and Fan 1996, The American Statistician 50, 361–365.
+#[must_use]
+pub fn quantile(values: &[f64], probability: f64) -> Option<f64> {
+    let usable = !values.is_empty()
+        && values.iter().all(|value| value.is_finite())
+        && (0.0..=1.0).contains(&probability);
+    usable.then(|| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted_quantile(&sorted, probability)
+    })
+}
+
+fn sorted_quantile(sorted: &[f64], probability: f64) -> f64 {
+    let last = sorted.len() - 1;
+    let position = last as f64 * probability;
+    let below = (position.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    let part = position - below as f64;
+    // A weighted mean rather than a step from one value to the next: it cannot overflow, and equal
+    // neighbours give themselves.
+    if sorted[below] == sorted[above] {
+        sorted[below]
+    } else {
+        sorted[below] * (1.0 - part) + sorted[above] * part
+    }
+}
+
+/// Mean and standard deviation (n − 1) in two passes, the second corrected for the rounding of
+/// the first.
+///
+/// Source: Chan, Golub and LeVeque 1983, The American Statistician 37, 242–247, eq. 1.7.
+pub(crate) fn mean_and_sd(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let n = values.len() as f64;
+    let (low, high) = values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
+            (low.min(value), high.max(value))
+        });
+    // Deviations from the first value keep the digits that sums of large values lose; the limits
+    // make the mean of equal values that value.
+    let shift = values[0];
+    let mean = (shift + values.iter().map(|value| value - shift).sum::<f64>() / n).clamp(low, high);
+    if !mean.is_finite() {
+        return None;
+    }
+    if values.len() == 1 {
+        return Some((mean, None));
+    }
+    let (mut squares, mut rest) = (0.0, 0.0);
+    for value in values {
+        let deviation = value - mean;
+        squares += deviation * deviation;
+        rest += deviation;
+    }
+    let sd = ((squares - rest * rest / n).max(0.0) / (n - 1.0)).sqrt();
+    sd.is_finite().then_some((mean, Some(sd)))
+}
+
+/// mean ± t · sd / √n.
+pub(crate) fn student_interval(n: usize, mean: f64, sd: f64, confidence: f64) -> Option<[f64; 2]> {
+    if n < 2 || !usable(confidence) {
+        return None;
+    }
+    let half = t_critical(confidence, (n - 1) as f64) * sd / (n as f64).sqrt();
+    let interval = [mean - half, mean + half];
+    interval
+        .iter()
+        .all(|end| end.is_finite())
+        .then_some(interval)
+}
