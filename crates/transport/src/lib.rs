@@ -13,15 +13,20 @@
 //! The process that hosts a session gives it a [`TrialContext`]: live counters, an observer that
 //! is told of the edges of the transfer window, a way to the other end over control, and a stop.
 
+mod bulk;
 pub mod clock;
 pub mod context;
 pub mod descriptor;
 pub mod driver;
 pub mod message;
 pub mod opening;
+mod probe;
 pub mod stop;
 pub mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
+pub use bulk::{messages::MessageSession, streams::StreamSession};
 pub use clock::MonotonicTime;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,

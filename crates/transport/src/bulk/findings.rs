@@ -1,0 +1,203 @@
+//! What a session found, put into a report.
+
+use std::time::Duration;
+
+use regatta_control::SideReport;
+use regatta_model::{Warning, units::format_duration};
+
+use super::{
+    Trial,
+    watch::{Delivered, Samples, SenderEnd},
+};
+use crate::{
+    clock::MonotonicTime,
+    probe::{Delays, Probed},
+};
+
+/// A report that is being filled.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(pub SideReport);
+
+impl Findings {
+    pub(crate) fn metric(&mut self, name: &str, value: impl Into<Option<f64>>) {
+        debug_assert!(regatta_model::metric::find(name).is_some(), "{name}");
+        if let Some(value) = value.into().filter(|value| value.is_finite()) {
+            self.0.metrics.insert(name.to_owned(), value);
+        }
+    }
+
+    pub(crate) fn count(&mut self, name: &str, value: u64) {
+        self.metric(name, value as f64);
+    }
+
+    pub(crate) fn fact(&mut self, name: &str, value: impl Into<String>) {
+        self.0.facts.insert(name.to_owned(), value.into());
+    }
+
+    pub(crate) fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
+        self.0.warnings.push(Warning {
+            code: code.to_owned(),
+            message: message.into(),
+            hint: hint.into(),
+        });
+    }
+
+    pub(crate) fn span(&mut self, started: MonotonicTime, ended: MonotonicTime) {
+        self.0.started_monotonic_ns = started.0;
+        self.0.ended_monotonic_ns = ended.0;
+    }
+
+    /// The sender's figures of the transfer.
+    pub(crate) fn transfer(
+        &mut self,
+        trial: &Trial,
+        started: MonotonicTime,
+        end: &SenderEnd,
+        delivered: Delivered,
+        set_up: Option<Duration>,
+    ) {
+        let ended = end.at();
+        self.span(started, ended);
+        let nanoseconds = (ended - started) as f64;
+        self.metric("transfer_time_ns", nanoseconds);
+        self.metric(
+            "goodput_bps",
+            delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
+        );
+        self.metric("set_up_time_ns", set_up.map(|time| time.as_nanos() as f64));
+        if matches!(end, SenderEnd::Deadline { .. }) {
+            self.warn(
+                "deadline_reached",
+                format!(
+                    "the transfer was stopped at its deadline of {}; measured is what was \
+                     delivered by then: {} of {} bytes",
+                    format_duration(trial.order.deadline),
+                    delivered.bytes,
+                    trial.plan.size
+                ),
+                "give a longer `deadline` or a smaller `size`",
+            );
+        }
+    }
+
+    /// The sender's figures from its stack.
+    pub(crate) fn samples(&mut self, samples: &Samples, transfer: Duration) {
+        let last = &samples.last;
+        self.metric("congestion_window_mean_bytes", samples.window_mean());
+        let number = |value: Option<u64>| value.map(|value| value as f64);
+        self.metric("congestion_window_max_bytes", number(samples.window_max));
+        self.metric("smoothed_rtt_ns", samples.rtt_mean());
+        self.metric("min_rtt_ns", last.min_rtt.map(|rtt| rtt.as_nanos() as f64));
+        self.metric("bytes_in_flight_max_bytes", number(samples.in_flight_max));
+        self.metric("retransmitted_packets", number(last.retransmitted_packets));
+        if let (Some(again), Some(sent)) = (last.retransmitted_packets, last.packets_sent)
+            && sent > 0
+        {
+            self.metric("retransmit_ratio", again as f64 / sent as f64);
+        }
+        if let Some(limited) = last.window_limited
+            && limited > transfer / 5
+        {
+            self.warn(
+                "window_limited",
+                format!(
+                    "the receiver's window, not the path, limited the sender for {} of {}",
+                    format_duration(limited),
+                    format_duration(transfer)
+                ),
+                "raise `net.ipv4.tcp_rmem` and `net.core.rmem_max` on the receiver",
+            );
+        }
+    }
+
+    /// The idle probe's figures.
+    pub(crate) fn idle_probe(&mut self, trial: &Trial, probed: &Probed) {
+        let delays = &probed.delays;
+        self.metric("round_trip_delay_idle_ns", delays.median());
+        self.metric("round_trip_delay_idle_p99_ns", delays.quantile(0.99));
+        self.0
+            .histograms
+            .extend(delays.histogram("round_trip_delay_idle_ns"));
+        let asked = trial.probe.idle_messages;
+        if delays.answers() < u64::from(asked) {
+            let why = probed
+                .broken
+                .as_ref()
+                .map(|error| format!(": {error}"))
+                .unwrap_or_default();
+            self.warn(
+                "idle_probe_incomplete",
+                format!(
+                    "{} of {asked} probe messages before the transfer were answered{why}",
+                    delays.answers()
+                ),
+                "",
+            );
+        }
+    }
+
+    /// The figures of the probe under load.
+    pub(crate) fn load_probe(&mut self, probed: &Probed, placement: &str, ended_early: bool) {
+        let delays: &Delays = &probed.delays;
+        self.fact("probe.placement", placement);
+        self.metric("round_trip_delay_ns", delays.mean());
+        self.metric("round_trip_delay_p50_ns", delays.quantile(0.50));
+        self.metric("round_trip_delay_p95_ns", delays.quantile(0.95));
+        self.metric("round_trip_delay_p99_ns", delays.quantile(0.99));
+        self.metric("round_trip_delay_max_ns", delays.max());
+        self.count("probe_messages_sent", delays.sent());
+        self.count("probe_messages_lost", delays.unanswered());
+        self.0
+            .histograms
+            .extend(delays.histogram("round_trip_delay_ns"));
+        if delays.answers() > 0 {
+            self.0.series.push(delays.series());
+        }
+        if let Some(error) = probed.broken.as_ref().filter(|_| !ended_early) {
+            self.warn(
+                "probe_broken",
+                format!("the probe under load ended before the transfer: {error}"),
+                "",
+            );
+        }
+    }
+
+    /// The receiver's figures of the transfer.
+    pub(crate) fn delivery(
+        &mut self,
+        delivered: Delivered,
+        corrupted: u64,
+        first: Option<MonotonicTime>,
+        last: Option<MonotonicTime>,
+    ) {
+        self.count("bytes_delivered", delivered.bytes);
+        self.count("messages_delivered", delivered.messages);
+        self.count("messages_corrupted", corrupted);
+        if let (Some(first), Some(last)) = (first, last)
+            && last > first
+        {
+            self.metric(
+                "receiver_goodput_bps",
+                delivered.bytes as f64 * 8e9 / (last - first) as f64,
+            );
+        }
+        if corrupted > 0 {
+            self.warn(
+                "messages_corrupted",
+                format!("{corrupted} messages arrived damaged"),
+                "",
+            );
+        }
+    }
+
+    /// Flows that were not admitted.
+    pub(crate) fn refused(&mut self, flows: u64) {
+        if flows > 0 {
+            self.warn(
+                "flow_refused",
+                format!("{flows} flows without this trial's token were refused"),
+                "",
+            );
+        }
+    }
+}

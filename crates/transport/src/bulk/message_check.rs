@@ -1,0 +1,242 @@
+//! The header of a message that may be lost, and the receiver's counts.
+
+use super::{
+    plan::{HEADER_BYTES, Plan, looks_right},
+    stream_check::check,
+};
+use crate::clock::MonotonicTime;
+
+/// Most messages of one transfer, so that a sequence number fits its place.
+pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
+
+/// Sequence number (4 bytes), time of sending (8), check of both and of the trial (4);
+/// little-endian. The length is the message's own.
+pub(crate) fn write_header(plan: &Plan, sequence: u64, sent: MonotonicTime, place: &mut [u8]) {
+    place[..4].copy_from_slice(&(sequence as u32).to_le_bytes());
+    place[4..12].copy_from_slice(&sent.0.to_le_bytes());
+    let check = check(plan.salt, &place[..12]);
+    place[12..HEADER_BYTES].copy_from_slice(&check.to_le_bytes());
+}
+
+/// Reads a header: sequence number and time of sending; `None` if its check fails.
+fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
+    let sequence = u32::from_le_bytes(message.get(..4)?.try_into().ok()?);
+    let sent = i64::from_le_bytes(message.get(4..12)?.try_into().ok()?);
+    let stored = u32::from_le_bytes(message.get(12..HEADER_BYTES)?.try_into().ok()?);
+    (stored == check(plan.salt, &message[..12])).then_some((sequence.into(), MonotonicTime(sent)))
+}
+
+/// Counts the messages of a transfer that may lose, duplicate and reorder them.
+#[derive(Debug)]
+pub(crate) struct MessageCheck {
+    plan: Plan,
+    seen: Vec<u64>,
+    next_expected: u64,
+    jitter: InterarrivalJitter,
+    /// Distinct messages that came whole.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Copies of messages that had come already.
+    pub duplicated: u64,
+    /// Messages that came after one with a higher number (RFC 4737, 3.3).
+    pub reordered: u64,
+    /// Messages whose check failed.
+    pub corrupted: u64,
+}
+
+impl MessageCheck {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            seen: Vec::new(),
+            next_expected: 0,
+            jitter: InterarrivalJitter::default(),
+            messages: 0,
+            bytes: 0,
+            duplicated: 0,
+            reordered: 0,
+            corrupted: 0,
+            plan: plan.clone(),
+        }
+    }
+
+    /// Whether messages carry a header: without one they are counted and nothing else is known.
+    pub(crate) const fn has_headers(&self) -> bool {
+        self.plan.message >= HEADER_BYTES
+    }
+
+    /// Whether every message is here.
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.messages == self.plan.count
+    }
+
+    /// Smoothed interarrival jitter; `None` before the second message.
+    pub(crate) fn interarrival_jitter(&self) -> Option<f64> {
+        self.jitter.value()
+    }
+
+    /// Takes one message; returns when it was sent if it is a good and new one.
+    pub(crate) fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
+        let last = self.plan.count.saturating_sub(1);
+        if message.len() < HEADER_BYTES {
+            self.consume_bare(message);
+            return None;
+        }
+        let Some((sequence, sent)) = read_header(&self.plan, message) else {
+            self.corrupted += 1;
+            return None;
+        };
+        let right = sequence <= last
+            && message.len() == self.plan.length(sequence)
+            && looks_right(
+                &message[HEADER_BYTES..],
+                &self.plan.content[HEADER_BYTES..message.len()],
+            );
+        if !right {
+            self.corrupted += 1;
+            return None;
+        }
+        if !self.mark(sequence) {
+            self.duplicated += 1;
+            return None;
+        }
+        if sequence < self.next_expected {
+            self.reordered += 1;
+        } else {
+            self.next_expected = sequence + 1;
+        }
+        self.jitter.add(sent, now);
+        self.messages += 1;
+        self.bytes += message.len() as u64;
+        Some(sent)
+    }
+
+    /// A message too short for a header: all of them, or the last one of a transfer whose other
+    /// messages have one.
+    fn consume_bare(&mut self, message: &[u8]) {
+        let right = message == &self.plan.content[..message.len().min(self.plan.content.len())]
+            && self.plan.count > 0;
+        let last = self.plan.count.saturating_sub(1);
+        if self.has_headers() {
+            if !right || message.len() != self.plan.length(last) {
+                self.corrupted += 1;
+            } else if !self.mark(last) {
+                self.duplicated += 1;
+            } else {
+                self.next_expected = last + 1;
+                self.messages += 1;
+                self.bytes += message.len() as u64;
+            }
+        } else if !right || self.messages > last {
+            self.corrupted += 1;
+        } else {
+            self.messages += 1;
+            self.bytes += message.len() as u64;
+        }
+    }
+
+    /// Notes that a message has come; false if it had already.
+    fn mark(&mut self, sequence: u64) -> bool {
+        let (word, bit) = ((sequence / 64) as usize, 1 << (sequence % 64));
+        if self.seen.len() <= word {
+            self.seen.resize(word + 1, 0);
+        }
+        let new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        new
+    }
+}
+
+/// Smoothed interarrival jitter of one flow, in nanoseconds.
+///
+/// J += (|D| − J) / 16, in arrival order. Lost messages are skipped; a constant clock offset
+/// cancels, clock skew does not.
+///
+/// Source: RFC 3550 §6.4.1, A.8.
+#[derive(Debug, Default)]
+struct InterarrivalJitter {
+    transit: Option<i64>,
+    jitter: Option<f64>,
+}
+
+impl InterarrivalJitter {
+    fn add(&mut self, sent: MonotonicTime, arrived: MonotonicTime) {
+        let transit = arrived - sent;
+        if let Some(before) = self.transit.replace(transit) {
+            let difference = transit.abs_diff(before) as f64;
+            let jitter = self.jitter.unwrap_or(0.0);
+            self.jitter = Some(jitter + (difference - jitter) / 16.0);
+        }
+    }
+
+    fn value(&self) -> Option<f64> {
+        self.jitter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::order_for;
+    use regatta_control::Role;
+
+    fn plan(size: u64, message: u64) -> Plan {
+        Plan::new(&order_for(Role::Sender, "udp", size, message)).expect("a plan")
+    }
+
+    fn message(plan: &Plan, sequence: u64, sent: i64) -> Vec<u8> {
+        let mut bytes = plan.content[..plan.length(sequence)].to_vec();
+        if bytes.len() >= HEADER_BYTES {
+            write_header(plan, sequence, MonotonicTime(sent), &mut bytes);
+        }
+        bytes
+    }
+
+    #[test]
+    fn loss_duplication_reordering_and_corruption_are_told_apart() {
+        let plan = plan(1005, 100);
+        assert_eq!(plan.count, 11);
+        let mut check = MessageCheck::new(&plan);
+        // 2 is lost, 4 comes after 5, 5 comes twice, 7 is damaged; the last has no header.
+        for sequence in [0, 1, 3, 5, 4, 5, 6, 8, 9, 10, 10] {
+            check.consume(&message(&plan, sequence, 0), MonotonicTime(0));
+        }
+        let mut damaged = message(&plan, 7, 0);
+        damaged[99] ^= 1;
+        check.consume(&damaged, MonotonicTime(0));
+        check.consume(&message(&plan, 7, 0)[..99], MonotonicTime(0));
+        check.consume(b"", MonotonicTime(0));
+        assert_eq!(check.messages, 9);
+        assert_eq!(check.bytes, 805);
+        assert_eq!(check.duplicated, 2);
+        assert_eq!(check.reordered, 1);
+        assert_eq!(check.corrupted, 3);
+        assert!(!check.is_complete());
+    }
+
+    #[test]
+    fn messages_without_header_are_counted() {
+        let plan = plan(5, 1);
+        let mut check = MessageCheck::new(&plan);
+        for _ in 0..5 {
+            check.consume(b"D", MonotonicTime(0));
+        }
+        assert!(check.is_complete());
+        check.consume(b"X", MonotonicTime(0));
+        check.consume(b"D", MonotonicTime(0));
+        assert_eq!((check.messages, check.corrupted), (5, 2));
+    }
+
+    #[test]
+    fn jitter_follows_rfc_3550() {
+        // Transit times 10, 26, 26, 10: |D| = 16, 0, 16.
+        let mut jitter = InterarrivalJitter::default();
+        for (sent, arrived) in [(0, 10), (100, 126), (200, 226), (300, 310)] {
+            jitter.add(MonotonicTime(sent), MonotonicTime(arrived));
+        }
+        let first = 1.0;
+        let second = first - first / 16.0;
+        let third = second + (16.0 - second) / 16.0;
+        assert_eq!(jitter.value(), Some(third));
+    }
+}

@@ -1,0 +1,188 @@
+//! Messages about a flow, in the flow: opening it, ending it.
+
+use std::time::Duration;
+
+use super::{Trial, watch::Delivered};
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    message::MessageFlow,
+    opening::{self, OPENING_BYTES, Purpose},
+};
+
+/// Length of a control message. It begins with a sequence number that no data has.
+pub(super) const CONTROL_BYTES: usize = 4 + OPENING_BYTES + 1 + 8 + 8 + 4;
+
+const MARK: [u8; 4] = [0xff; 4];
+
+/// A message about a flow. Any of them may be lost, so each is repeated until it is answered, or
+/// answers one that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Control {
+    /// First of a flow; answered by `Opened`.
+    Open,
+    /// The flow is admitted.
+    Opened,
+    /// Everything is sent: so much; answered by `Acknowledgement`.
+    End(Delivered),
+    /// Everything is counted: so much.
+    Acknowledgement(Delivered),
+    /// The acknowledgement has arrived.
+    Done,
+}
+
+impl Control {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Open => 1,
+            Self::Opened => 2,
+            Self::End(_) => 3,
+            Self::Acknowledgement(_) => 4,
+            Self::Done => 5,
+        }
+    }
+
+    /// A message of the flow with this purpose.
+    pub(super) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
+        let counts = match self {
+            Self::End(counts) | Self::Acknowledgement(counts) => counts,
+            _ => Delivered::default(),
+        };
+        let mut bytes = [0; CONTROL_BYTES];
+        bytes[..4].copy_from_slice(&MARK);
+        bytes[4..28].copy_from_slice(&opening::encode(trial.token, purpose));
+        bytes[28] = self.code();
+        bytes[29..37].copy_from_slice(&counts.bytes.to_le_bytes());
+        bytes[37..45].copy_from_slice(&counts.messages.to_le_bytes());
+        let check = crc32fast::hash(&bytes[..45]);
+        bytes[45..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a control message of this trial; `None` for data and for anything else.
+    #[inline]
+    pub(super) fn decode(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
+        // Data goes through here as well, and leaves at its first comparison.
+        if message.len() != CONTROL_BYTES || message[..4] != MARK {
+            return None;
+        }
+        Self::decode_marked(trial, message)
+    }
+
+    #[cold]
+    fn decode_marked(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
+        let opening = message[4..28].try_into().ok()?;
+        let purpose = opening::decode(opening, trial.token)?;
+        let number = |at: usize| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&message[at..at + 8]);
+            u64::from_le_bytes(number)
+        };
+        if message[45..] != crc32fast::hash(&message[..45]).to_le_bytes() {
+            return None;
+        }
+        let counts = Delivered {
+            bytes: number(29),
+            messages: number(37),
+        };
+        let control = match message[28] {
+            1 => Self::Open,
+            2 => Self::Opened,
+            3 => Self::End(counts),
+            4 => Self::Acknowledgement(counts),
+            5 => Self::Done,
+            _ => return None,
+        };
+        Some((purpose, control))
+    }
+}
+
+/// Sends one control message.
+pub(super) async fn send<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    purpose: Purpose,
+    control: Control,
+) -> Result<(), TransportError> {
+    let message = control.encode(trial, purpose);
+    flow.send_batch(&message, message.len()).await
+}
+
+/// Time after which an opening without an answer is sent again.
+fn open_again_after(trial: &Trial) -> Duration {
+    trial
+        .probe
+        .longest_round_trip
+        .max(Duration::from_millis(25))
+}
+
+/// Opens a flow: asks until the other end answers.
+pub(super) async fn open<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    purpose: Purpose,
+    until: MonotonicTime,
+) -> Result<(), TransportError> {
+    let begun = MonotonicTime::now();
+    let mut opened = false;
+    while !opened {
+        if until.has_passed() {
+            return Err(TransportError::TimedOut {
+                what: format!("answer to the opening of the {}", purpose.name()),
+                seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+            });
+        }
+        if trial.stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        send(trial, flow, purpose, Control::Open).await?;
+        let again = until.min(MonotonicTime::now() + open_again_after(trial));
+        while !opened {
+            let received = flow
+                .receive_batch(again, &mut |arrival| {
+                    opened |=
+                        Control::decode(trial, arrival.data) == Some((purpose, Control::Opened));
+                })
+                .await?;
+            if received == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use regatta_control::Role;
+
+    #[test]
+    fn every_control_message_is_read_back_and_a_damaged_one_is_not() {
+        let order = testing::order_for(Role::Sender, "udp", 1000, 100);
+        let trial = Trial::new(&order, testing::trial_context().0, 16).expect("a trial");
+        let counts = Delivered {
+            bytes: 7,
+            messages: 9,
+        };
+        for control in [
+            Control::Open,
+            Control::Opened,
+            Control::End(counts),
+            Control::Acknowledgement(counts),
+            Control::Done,
+        ] {
+            let bytes = control.encode(&trial, Purpose::Transfer);
+            assert_eq!(
+                Control::decode(&trial, &bytes),
+                Some((Purpose::Transfer, control))
+            );
+            for bit in 0..CONTROL_BYTES * 8 {
+                let mut damaged = bytes;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Control::decode(&trial, &damaged), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The listening end of a transfer over messages.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use hdrhistogram::Histogram as Hdr;
+use regatta_control::{Note, SideReport};
+
+use super::{
+    Trial,
+    findings::Findings,
+    message_check::MessageCheck,
+    message_control::{self, Control},
+    message_probe::echo,
+    stream_receiver::timed_out,
+    watch::{Delivered, ReceiverEnd, ReceiverWatch},
+};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, WindowEdge},
+    driver::TransportError,
+    message::{MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    probe,
+    stop::Stop,
+};
+
+/// How often a receiver without arrivals looks at what control says.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A flow that has shown this trial's token.
+struct Admitted<F> {
+    purpose: Purpose,
+    flow: F,
+    arrived: MonotonicTime,
+    stop: Stop,
+}
+
+/// What is known of the flows that asked to be admitted.
+#[derive(Debug, Default)]
+struct Door {
+    admitted: Vec<Purpose>,
+    refused: u64,
+}
+
+impl Door {
+    /// The purpose of a flow whose first message this is, if it is to be admitted.
+    fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
+        match Control::decode(trial, message) {
+            // A copy of an opening that was sent again before the flow was there.
+            Some((purpose, Control::Open)) if self.admitted.contains(&purpose) => None,
+            Some((purpose, Control::Open)) => {
+                self.admitted.push(purpose);
+                Some(purpose)
+            }
+            // A late message of a flow that has ended.
+            Some(_) => None,
+            None => {
+                self.refused += 1;
+                None
+            }
+        }
+    }
+}
+
+async fn admit<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    until: MonotonicTime,
+    door: &mut Door,
+) -> Result<Admitted<E::Flow>, TransportError> {
+    let stop = trial.stop.child();
+    let mut admitted = None;
+    let mut flow = endpoint
+        .accept(until, &stop, &mut |message: &[u8]| {
+            let purpose = door.purpose(trial, message);
+            if purpose.is_some() {
+                trial.context.observer.on_window(WindowEdge::Start);
+                admitted = Some((purpose, MonotonicTime::now()));
+            }
+            purpose.is_some()
+        })
+        .await?;
+    let Some((Some(purpose), arrived)) = admitted else {
+        return Err(TransportError::Closed { flow: "new flow" });
+    };
+    message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
+    Ok(Admitted {
+        purpose,
+        flow,
+        arrived,
+        stop,
+    })
+}
+
+/// Admits flows until the transfer's comes; the idle probe is answered meanwhile.
+async fn admit_until_transfer<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    until: MonotonicTime,
+    door: &mut Door,
+) -> Result<(Option<Admitted<E::Flow>>, Admitted<E::Flow>), TransportError> {
+    let mut load: Option<Admitted<E::Flow>> = None;
+    let mut idle: Option<Admitted<E::Flow>> = None;
+    loop {
+        // A probe's flow may have to be answered again that it is open, so whichever there is,
+        // is served while the next is awaited.
+        let served = idle.as_mut().or(load.as_mut());
+        let next = match served {
+            None => admit(trial, endpoint, until, door).await,
+            Some(served) => {
+                let (door, done) = (&mut *door, Stop::new());
+                let (done_here, done_there) = (&done, &done);
+                let Admitted { purpose, flow, .. } = served;
+                let purpose = *purpose;
+                let (next, ()) = endpoint
+                    .join(
+                        move || async move {
+                            let next = admit(trial, endpoint, until, door).await;
+                            done_here.stop();
+                            next
+                        },
+                        move || async move {
+                            echo(trial, flow, purpose, done_there, Duration::ZERO).await;
+                        },
+                    )
+                    .await;
+                next
+            }
+        }?;
+        match next.purpose {
+            Purpose::IdleProbe => idle = Some(next),
+            Purpose::LoadProbe => (idle, load) = (None, Some(next)),
+            Purpose::Transfer => return Ok((load, next)),
+        }
+    }
+}
+
+/// What came of the transfer.
+struct Taken {
+    check: MessageCheck,
+    first: Option<MonotonicTime>,
+    last: Option<MonotonicTime>,
+    one_way: Hdr<u64>,
+    result: Result<(), TransportError>,
+}
+
+/// What the receiver knows of the end.
+#[derive(Debug, Default)]
+struct Ending {
+    /// When the first end marker came.
+    marker: Option<MonotonicTime>,
+    /// Markers that are not answered yet.
+    unanswered: bool,
+    /// The sender has the acknowledgement.
+    done: bool,
+    /// The flow's opening came again: its answer was lost.
+    reopened: bool,
+}
+
+impl Ending {
+    fn note(&mut self, control: Control) {
+        match control {
+            Control::Open => self.reopened = true,
+            Control::End(_) => {
+                self.marker.get_or_insert_with(MonotonicTime::now);
+                self.unanswered = true;
+            }
+            Control::Done => self.done = true,
+            Control::Opened | Control::Acknowledgement(_) => {}
+        }
+    }
+
+    /// When nothing that counts can come any more, as far as is known.
+    fn moment(&self, trial: &Trial, watch: &ReceiverWatch) -> MonotonicTime {
+        let path = &trial.order.path;
+        let by_marker = self.marker.map(|at| {
+            if path.keeps_order {
+                at
+            } else {
+                at + path.longest_one_way
+            }
+        });
+        // Control does not take the path: what was sent before it may be under way still.
+        let by_note = watch.sent().map(|(at, _)| at + path.longest_one_way);
+        [by_marker, by_note]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(MonotonicTime::NEVER)
+    }
+}
+
+async fn take<F: MessageFlow>(trial: &Trial, watch: &ReceiverWatch, flow: &mut F) -> Taken {
+    let mut taken = Taken {
+        check: MessageCheck::new(&trial.plan),
+        first: None,
+        last: None,
+        one_way: probe::new_histogram(),
+        result: Ok(()),
+    };
+    taken.result = take_all(trial, watch, flow, &mut taken).await;
+    taken
+}
+
+async fn take_all<F: MessageFlow>(
+    trial: &Trial,
+    watch: &ReceiverWatch,
+    flow: &mut F,
+    taken: &mut Taken,
+) -> Result<(), TransportError> {
+    let live = &trial.context.live;
+    let shared_clock = trial.order.path.shared_clock;
+    let Taken {
+        check,
+        first,
+        last,
+        one_way,
+        ..
+    } = taken;
+    let mut ending = Ending::default();
+    while !check.is_complete() {
+        let end_at = ending.moment(trial, watch);
+        if end_at.has_passed() {
+            break;
+        }
+        let until = end_at.min(MonotonicTime::now() + LOOK);
+        // One time for a whole batch: its messages came with one system call.
+        let mut now = None;
+        flow.receive_batch(until, &mut |arrival| {
+            if let Some((_, control)) = Control::decode(trial, arrival.data) {
+                ending.note(control);
+                return;
+            }
+            let now = *now.get_or_insert_with(MonotonicTime::now);
+            let sent = check.consume(arrival.data, now);
+            if let (Some(sent), true) = (sent, shared_clock) {
+                probe::record(one_way, now - sent, 1);
+            }
+        })
+        .await?;
+        if let Some(now) = now {
+            first.get_or_insert(now);
+            *last = Some(now);
+            live.messages_delivered
+                .store(check.messages, Ordering::Relaxed);
+            live.bytes_delivered.store(check.bytes, Ordering::Release);
+        }
+        if std::mem::take(&mut ending.reopened) {
+            message_control::send(trial, flow, Purpose::Transfer, Control::Opened).await?;
+        }
+        if trial.stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+    }
+    let delivered = Delivered {
+        bytes: check.bytes,
+        messages: check.messages,
+    };
+    if !watch.complete(delivered) {
+        return Ok(());
+    }
+    let acknowledgement = Control::Acknowledgement(delivered);
+    message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
+    trial.context.observer.send_note(Note::Received {
+        messages: delivered.messages,
+        bytes: delivered.bytes,
+    });
+    trial.context.observer.on_window(WindowEdge::End);
+    // From here on nothing can fail that matters: both ends know by control.
+    let _ = answer_markers(trial, flow, acknowledgement, ending).await;
+    Ok(())
+}
+
+/// Repeats the acknowledgement for every marker that comes, until the sender has it or is silent.
+async fn answer_markers<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    acknowledgement: Control,
+    mut ending: Ending,
+) -> Result<(), TransportError> {
+    let silence = trial.probe.longest_round_trip * 2 + Duration::from_millis(100);
+    let mut until = MonotonicTime::now() + silence;
+    ending.unanswered = false;
+    while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {
+        flow.receive_batch(until, &mut |arrival| {
+            if let Some((_, control)) = Control::decode(trial, arrival.data) {
+                ending.note(control);
+            }
+        })
+        .await?;
+        if std::mem::take(&mut ending.unanswered) {
+            until = MonotonicTime::now() + silence;
+            message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs the listening end.
+pub(super) async fn run<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+) -> Result<SideReport, TransportError> {
+    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    trial.context.live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    let mut door = Door::default();
+    let flows = admit_until_transfer(trial, endpoint, watch.limit(), &mut door).await;
+    let (mut load, mut transfer) = match flows {
+        Ok(flows) => flows,
+        Err(error) => {
+            return match watch.end() {
+                Some(ReceiverEnd::Deadline { at, .. }) => {
+                    findings.span(at, at);
+                    findings.delivery(Delivered::default(), 0, None, None);
+                    trial.context.live.set_phase(Phase::Done);
+                    Ok(findings.0)
+                }
+                Some(ReceiverEnd::TimedOut) => Err(timed_out(trial)),
+                _ => Err(trial.explain(error)),
+            };
+        }
+    };
+
+    trial.context.live.set_phase(Phase::Transfer);
+    let (flow, load_ref, watch_ref, over) = (&mut transfer.flow, &mut load, &watch, Stop::new());
+    let (over_here, over_there) = (&over, &over);
+    let (taken, ()) = endpoint
+        .join(
+            move || async move {
+                let taken = take(trial, watch_ref, flow).await;
+                over_here.stop();
+                taken
+            },
+            move || async move {
+                if let Some(load) = load_ref {
+                    // The probe's last messages are answered after the transfer as well; its
+                    // sender says when it has enough.
+                    let linger = trial.probe.longest_round_trip;
+                    let flow = &mut load.flow;
+                    echo(trial, flow, Purpose::LoadProbe, over_there, linger).await;
+                }
+            },
+        )
+        .await;
+    transfer.stop.stop();
+    report(trial, &watch, findings, &transfer, taken, &door)
+}
+
+fn report<F: MessageFlow>(
+    trial: &Trial,
+    watch: &ReceiverWatch,
+    mut findings: Findings,
+    transfer: &Admitted<F>,
+    taken: Taken,
+    door: &Door,
+) -> Result<SideReport, TransportError> {
+    let (ended, delivered) = match watch.end() {
+        Some(ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered }) => {
+            (at, delivered)
+        }
+        Some(ReceiverEnd::TimedOut) => return Err(timed_out(trial)),
+        None => {
+            let error = taken.result.err();
+            return Err(trial.explain(error.unwrap_or(TransportError::Closed { flow: "transfer" })));
+        }
+    };
+    let check = &taken.check;
+    findings.span(transfer.arrived, ended);
+    findings.0.facts.extend(transfer.flow.facts());
+    findings.delivery(delivered, check.corrupted, taken.first, taken.last);
+    findings.refused(door.refused);
+    if check.has_headers() {
+        findings.fact("message_check", "sequence");
+        findings.count("messages_duplicated", check.duplicated);
+        findings.count("messages_reordered", check.reordered);
+        findings.metric("interarrival_jitter_ns", check.interarrival_jitter());
+    } else {
+        findings.fact("message_check", "count");
+    }
+    if !taken.one_way.is_empty() {
+        let median = taken.one_way.value_at_quantile(0.5) as f64;
+        findings.metric("one_way_delay_ns", median);
+        let histogram = probe::encode("one_way_delay_ns", "receiver", &taken.one_way);
+        findings.0.histograms.extend(histogram);
+    }
+    trial.context.live.set_phase(Phase::Done);
+    Ok(findings.0)
+}

@@ -1,0 +1,374 @@
+//! A session of the workload over any transport of messages, and its connecting end.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+use regatta_control::{Note, Role, SideReport, TrialOrder};
+use regatta_model::Bytes;
+
+use super::{
+    MARGIN, Trial,
+    findings::Findings,
+    message_check::{MOST_MESSAGES, write_header},
+    message_control::{self, Control},
+    message_probe, message_receiver,
+    plan::Plan,
+    streams::answer_over_control,
+    watch::{Delivered, SenderEnd, SenderWatch},
+};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, TrialContext},
+    driver::{Session, TransportError, Unsupported},
+    message::{MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    probe::{Delays, PROBE_HEADER_BYTES, Probed},
+    stop::Stop,
+};
+
+/// One end of one trial of the workload `bulk` over messages.
+#[derive(Debug)]
+pub struct MessageSession<E> {
+    trial: Trial,
+    endpoint: E,
+}
+
+impl<E: MessageEndpoint> MessageSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for messages that this transport cannot carry.
+    pub fn new(
+        endpoint: E,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Self, TransportError> {
+        let trial = Trial::new(order, context, PROBE_HEADER_BYTES)?;
+        let longest = endpoint.longest_message();
+        if trial.plan.message > longest {
+            return Err(TransportError::Unsupported(Unsupported {
+                reason: format!(
+                    "a message of `{}` is longer than a datagram carries",
+                    Bytes(trial.plan.message as u64)
+                ),
+                hint: format!("choose a message of at most {longest} B"),
+            }));
+        }
+        if trial.plan.count > MOST_MESSAGES {
+            return Err(TransportError::Order {
+                what: format!("{} messages are more than 2^32 - 1", trial.plan.count),
+            });
+        }
+        Ok(Self { trial, endpoint })
+    }
+}
+
+impl<E: MessageEndpoint> Session for MessageSession<E> {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.listen_address()
+    }
+
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        let Self { trial, endpoint } = *self;
+        let result = endpoint.block_on(async {
+            match trial.order.role {
+                Role::Sender => send_side(&trial, &endpoint, trial.peer_of(peer)?).await,
+                Role::Receiver => message_receiver::run(&trial, &endpoint).await,
+            }
+        });
+        trial.stop.stop();
+        result.map_err(|error| trial.explain(error))
+    }
+}
+
+/// Probes the idle path on a flow of its own.
+async fn probe_idle<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<Probed, TransportError> {
+    let until = MonotonicTime::now() + trial.probe.idle_limit;
+    let stop = trial.stop.child();
+    let mut flow = endpoint.connect(peer, Purpose::IdleProbe, &stop).await?;
+    match message_control::open(trial, &mut flow, Purpose::IdleProbe, until).await {
+        Ok(()) => Ok(message_probe::idle(trial, &mut flow, until).await),
+        Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
+            delays: Delays::new(),
+            broken: Some(error),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs the connecting end.
+async fn send_side<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let load = if trial.probe.under_load {
+        let until = MonotonicTime::now() + trial.probe.idle_limit;
+        let mut flow = endpoint
+            .connect(peer, Purpose::LoadProbe, &trial.stop)
+            .await?;
+        message_control::open(trial, &mut flow, Purpose::LoadProbe, until).await?;
+        Some(flow)
+    } else {
+        None
+    };
+
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let sent = send_transfer(trial, endpoint, peer, started, &transfer, &watch, load).await;
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    let sent = match (end, sent) {
+        (None, Err(error)) => return Err(trial.explain(error)),
+        // The stack's complaint about being stopped is no news.
+        (Some(_), Err(_)) => Sent::default(),
+        (_, Ok(sent)) => sent,
+    };
+
+    let (end, delivered) = match end {
+        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(end @ SenderEnd::Deadline { .. }) => (end, answer_over_control(trial)?),
+        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
+    };
+    let messages = live.messages_sent.load(Ordering::Relaxed);
+    let lost = messages.saturating_sub(delivered.messages);
+    findings.fact(
+        "acknowledgement",
+        if sent.in_band { "in_band" } else { "control" },
+    );
+    findings.transfer(trial, started, &end, delivered, sent.set_up);
+    findings.samples(&samples, end.at().since(started));
+    findings.count("bytes_sent", live.bytes_sent.load(Ordering::Relaxed));
+    findings.count("messages_sent", messages);
+    findings.count("messages_lost", lost);
+    if messages > 0 {
+        findings.metric("message_loss_ratio", lost as f64 / messages as f64);
+    }
+    if let Some(probed) = &sent.probed {
+        let early = matches!(end, SenderEnd::Deadline { .. });
+        findings.load_probe(probed, "own flow", early);
+    }
+    findings.0.facts.extend(sent.facts);
+    findings
+        .0
+        .warnings
+        .extend(endpoint.warnings(trial.plan.message));
+    Ok(findings.0)
+}
+
+/// What is known after the transfer, at its sender.
+#[derive(Debug, Default)]
+struct Sent {
+    set_up: Option<Duration>,
+    in_band: bool,
+    probed: Option<Probed>,
+    facts: BTreeMap<String, String>,
+}
+
+async fn send_transfer<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+    started: MonotonicTime,
+    stop: &Stop,
+    watch: &SenderWatch,
+    load: Option<E::Flow>,
+) -> Result<Sent, TransportError> {
+    // The watch ends the opening at the deadline; this limit only stands behind it.
+    let until = started + trial.order.deadline + MARGIN;
+    let mut flow = endpoint.connect(peer, Purpose::Transfer, stop).await?;
+    message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
+    let set_up = MonotonicTime::now().since(started);
+    let statistics = flow.statistics();
+    if let Some(statistics) = &statistics {
+        watch.connection(statistics);
+    }
+
+    let over = Stop::new();
+    let mut load = load;
+    let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
+    let (result, probed) = endpoint
+        .join(
+            move || async move {
+                let result = send_all(trial, endpoint, flow_ref, stop, watch).await;
+                over_ref.stop();
+                result
+            },
+            move || async move {
+                match load_ref {
+                    Some(flow) => Some(message_probe::under_load(trial, flow, over_ref).await),
+                    None => None,
+                }
+            },
+        )
+        .await;
+    let in_band = match result {
+        Ok(in_band) => in_band,
+        // A transfer that the deadline stopped has figures as well.
+        Err(_) if stop.is_stopped() => false,
+        Err(error) => return Err(error),
+    };
+    Ok(Sent {
+        set_up: Some(set_up),
+        in_band,
+        probed,
+        facts: flow.facts(),
+    })
+}
+
+/// Sends every message, says that these were all, and waits for the acknowledgement. Returns
+/// whether it came in the flow.
+async fn send_all<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    flow: &mut E::Flow,
+    stop: &Stop,
+    watch: &SenderWatch,
+) -> Result<bool, TransportError> {
+    send_data(trial, endpoint, flow, stop).await?;
+    let live = &trial.context.live;
+    let sent = Delivered {
+        bytes: live.bytes_sent.load(Ordering::Relaxed),
+        messages: live.messages_sent.load(Ordering::Relaxed),
+    };
+    let (in_band, at, delivered) = agree(trial, flow, stop, sent).await?;
+    watch.acknowledged(at, delivered);
+    if in_band {
+        // Spares the other end a wait; if all are lost it waits.
+        for _ in 0..3 {
+            message_control::send(trial, flow, Purpose::Transfer, Control::Done).await?;
+        }
+    }
+    Ok(in_band)
+}
+
+/// How far a paced sender that was held up may fall behind before it gives up catching up, so
+/// that it does not make a burst of its own.
+const CATCH_UP: Duration = Duration::from_millis(5);
+
+/// How much a paced sender hands over at once, as time at its rate.
+const PACED_BATCH: Duration = Duration::from_micros(500);
+
+async fn send_data<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    flow: &mut E::Flow,
+    stop: &Stop,
+) -> Result<(), TransportError> {
+    let (plan, live) = (&trial.plan, &trial.context.live);
+    let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
+    let mut at_once = flow.batch_messages(plan.message).max(1);
+    if let Some(bytes_per_ns) = pace {
+        let bytes = bytes_per_ns * PACED_BATCH.as_nanos() as f64;
+        at_once = at_once.min((bytes / plan.message as f64) as usize).max(1);
+    }
+    let mut batch = plan.content.repeat(at_once);
+    let header = Plan::header(plan.message);
+    let mut next = MonotonicTime::now();
+    let (mut sequence, mut bytes) = (0, 0);
+    while sequence < plan.count {
+        if stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        if pace.is_some() {
+            endpoint.sleep_until(next).await;
+        }
+        let messages = (plan.count - sequence).min(at_once as u64);
+        let now = MonotonicTime::now();
+        let mut end = 0;
+        for index in 0..messages {
+            let length = plan.length(sequence + index);
+            if Plan::header(length) > 0 {
+                write_header(plan, sequence + index, now, &mut batch[end..]);
+            } else if header > 0 {
+                // The place of an earlier message's header.
+                batch[end..end + length].copy_from_slice(&plan.content[..length]);
+            }
+            end += length;
+        }
+        flow.send_batch(&batch[..end], plan.message).await?;
+        sequence += messages;
+        bytes += end as u64;
+        live.messages_sent.store(sequence, Ordering::Relaxed);
+        live.bytes_sent.store(bytes, Ordering::Relaxed);
+        if let Some(bytes_per_ns) = pace {
+            let span = Duration::from_nanos((end as f64 / bytes_per_ns) as u64);
+            let earliest = MonotonicTime(now.0.saturating_sub(CATCH_UP.as_nanos() as i64));
+            next = next.max(earliest) + span;
+        }
+    }
+    Ok(())
+}
+
+/// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
+/// through, over control. Returns whether it came in the flow, when, and what it says.
+async fn agree<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    stop: &Stop,
+    sent: Delivered,
+) -> Result<(bool, MonotonicTime, Delivered), TransportError> {
+    trial.context.observer.send_note(Note::Sent {
+        messages: sent.messages,
+        bytes: sent.bytes,
+        deadline_reached: false,
+    });
+    let round_trip = trial.order.path.round_trip_delay;
+    let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
+    let mut over_control: Option<(MonotonicTime, Delivered)> = None;
+    loop {
+        if stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
+        let again = MonotonicTime::now() + again_after;
+        let mut answer = None;
+        while answer.is_none() {
+            let received = flow
+                .receive_batch(again, &mut |arrival| {
+                    if let Some((_, Control::Acknowledgement(delivered))) =
+                        Control::decode(trial, arrival.data)
+                    {
+                        answer.get_or_insert((MonotonicTime::now(), delivered));
+                    }
+                })
+                .await?;
+            if received == 0 {
+                break;
+            }
+        }
+        if let Some((at, delivered)) = answer {
+            return Ok((true, at, delivered));
+        }
+        while let Some(note) = trial.context.mailbox.try_take() {
+            if let Note::Received { messages, bytes } = note {
+                let now = MonotonicTime::now();
+                over_control.get_or_insert((now, Delivered { bytes, messages }));
+            }
+        }
+        if let Some((at, delivered)) = over_control
+            && (at + patience).has_passed()
+        {
+            return Ok((false, at, delivered));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The workload `bulk`: one flow of messages from the connecting end to the listening one.
+
+mod findings;
+mod message_check;
+mod message_control;
+mod message_probe;
+mod message_receiver;
+pub(crate) mod messages;
+mod plan;
+mod stream_check;
+mod stream_probe;
+mod stream_receiver;
+pub(crate) mod streams;
+mod watch;
+
+use std::time::Duration;
+
+use regatta_control::{Role, TrialOrder};
+
+use crate::{
+    context::TrialContext, driver::TransportError, opening::Token, probe::ProbePlan, stop::Stop,
+};
+use plan::Plan;
+
+/// How long a receiver waits for the first flow: the controller starts the sender as soon as both
+/// ends are ready.
+const FIRST_FLOW: Duration = Duration::from_secs(30);
+
+/// How much longer than the deadline an end waits for the other before it gives up.
+const MARGIN: Duration = Duration::from_secs(15);
+
+/// How long the answer over control may take: the path that carries control can be slow, but it
+/// is not the path under test.
+const CONTROL_ANSWER: Duration = Duration::from_secs(10);
+
+/// What both kinds of sessions know of their trial.
+#[derive(Debug)]
+struct Trial {
+    order: TrialOrder,
+    token: Token,
+    plan: Plan,
+    probe: ProbePlan,
+    context: TrialContext,
+    /// Stops everything of this session; the host's stop raises it.
+    stop: Stop,
+}
+
+impl Trial {
+    fn new(
+        order: &TrialOrder,
+        context: TrialContext,
+        shortest_probe: usize,
+    ) -> Result<Self, TransportError> {
+        Ok(Self {
+            token: Token::parse(&order.token)?,
+            plan: Plan::new(order)?,
+            probe: ProbePlan::new(order, shortest_probe),
+            stop: context.stop.child(),
+            order: order.clone(),
+            context,
+        })
+    }
+
+    /// Longest that this end can have to do, if the other end is there.
+    fn limit(&self) -> Duration {
+        FIRST_FLOW + self.probe.idle_limit + self.order.deadline + MARGIN
+    }
+
+    /// An error of the transport, or that the trial was aborted, which is what caused it.
+    fn explain(&self, error: TransportError) -> TransportError {
+        if self.context.stop.is_stopped() {
+            TransportError::Cancelled
+        } else {
+            error
+        }
+    }
+
+    /// The peer's address, for a sender that must have one.
+    fn peer_of(
+        &self,
+        peer: Option<std::net::SocketAddr>,
+    ) -> Result<std::net::SocketAddr, TransportError> {
+        debug_assert_eq!(self.order.role, Role::Sender);
+        peer.ok_or_else(|| TransportError::Order {
+            what: "a sender needs the receiver's address".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! The header of a message in a stream, and its check at the receiver.
+
+use super::plan::{HEADER_BYTES, Plan, looks_right};
+
+/// Sequence number (8 bytes), length (4), check of both and of the trial (4); little-endian.
+pub(crate) fn encode_header(plan: &Plan, sequence: u64, length: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&sequence.to_le_bytes());
+    header[8..12].copy_from_slice(&(length as u32).to_le_bytes());
+    let check = check(plan.salt, &header[..12]);
+    header[12..].copy_from_slice(&check.to_le_bytes());
+    header
+}
+
+/// CRC-32 of a header's first 12 bytes, begun with the trial's salt.
+pub(crate) fn check(salt: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// Reads a stream of messages piece by piece and counts them. A reliable stream can lose nothing,
+/// so whatever is not as planned is corrupt.
+#[derive(Debug)]
+pub(crate) struct StreamCheck {
+    plan: Plan,
+    sequence: u64,
+    length: usize,
+    offset: usize,
+    header: [u8; HEADER_BYTES],
+    sound: bool,
+    /// Bytes so far, of this transfer.
+    pub bytes: u64,
+    /// Whole messages whose check held.
+    pub messages: u64,
+    /// Whole messages whose check failed.
+    pub corrupted: u64,
+}
+
+impl StreamCheck {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            sequence: 0,
+            length: if plan.count > 0 { plan.length(0) } else { 0 },
+            offset: 0,
+            header: [0; HEADER_BYTES],
+            sound: true,
+            bytes: 0,
+            messages: 0,
+            corrupted: 0,
+            plan: plan.clone(),
+        }
+    }
+
+    /// Whether all of the transfer is here.
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.bytes == self.plan.size
+    }
+
+    /// Takes the next bytes of the stream; returns how many belong to the transfer.
+    pub(crate) fn consume(&mut self, mut piece: &[u8]) -> usize {
+        let given = piece.len();
+        while !piece.is_empty() && !self.is_complete() {
+            let taken = self.part(piece);
+            self.bytes += taken as u64;
+            self.offset += taken;
+            if self.offset == self.length {
+                self.end_of_message();
+            }
+            piece = &piece[taken..];
+        }
+        given - piece.len()
+    }
+
+    /// Takes the beginning of `piece`, as far as it belongs to one part of one message.
+    fn part(&mut self, piece: &[u8]) -> usize {
+        let header = Plan::header(self.length);
+        if self.offset < header {
+            let taken = piece.len().min(header - self.offset);
+            self.header[self.offset..self.offset + taken].copy_from_slice(&piece[..taken]);
+            if self.offset + taken == header
+                && self.header != encode_header(&self.plan, self.sequence, self.length)
+            {
+                self.sound = false;
+            }
+            return taken;
+        }
+        let taken = piece.len().min(self.length - self.offset);
+        let expected = &self.plan.content[self.offset..self.offset + taken];
+        self.sound &= looks_right(&piece[..taken], expected);
+        taken
+    }
+
+    fn end_of_message(&mut self) {
+        if self.sound {
+            self.messages += 1;
+        } else {
+            self.corrupted += 1;
+        }
+        self.sound = true;
+        self.sequence += 1;
+        self.offset = 0;
+        if self.sequence < self.plan.count {
+            self.length = self.plan.length(self.sequence);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::order_for;
+    use regatta_control::Role;
+
+    fn plan(size: u64, message: u64) -> Plan {
+        Plan::new(&order_for(Role::Sender, "tcp", size, message)).expect("a plan")
+    }
+
+    fn stream(plan: &Plan) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for sequence in 0..plan.count {
+            let length = plan.length(sequence);
+            let header = Plan::header(length);
+            bytes.extend_from_slice(&encode_header(plan, sequence, length)[..header]);
+            bytes.extend_from_slice(&plan.content[header..length]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn every_division_into_pieces_counts_the_same() {
+        for (size, message) in [
+            (1, 1),
+            (40, 1),
+            (1000, 16),
+            (1000, 17),
+            (999, 100),
+            (50, 5000),
+        ] {
+            let plan = plan(size, message);
+            let bytes = stream(&plan);
+            assert_eq!(bytes.len() as u64, size);
+            for piece in [1, 2, 7, 16, 33, 1000] {
+                let mut check = StreamCheck::new(&plan);
+                for part in bytes.chunks(piece) {
+                    assert_eq!(check.consume(part), part.len());
+                }
+                assert!(check.is_complete());
+                assert_eq!((check.messages, check.corrupted), (plan.count, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_in_a_header_or_a_sample_is_found_in_its_message() {
+        let plan = plan(3000, 1000);
+        let bytes = stream(&plan);
+        for position in [0, 15, 16, 47, 999, 1000, 1015, 2999] {
+            let mut changed = bytes.clone();
+            changed[position] ^= 0x10;
+            let mut check = StreamCheck::new(&plan);
+            check.consume(&changed);
+            assert_eq!((check.messages, check.corrupted), (2, 1), "{position}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_transfer_is_left_alone() {
+        let plan = plan(10, 4);
+        let mut bytes = stream(&plan);
+        bytes.extend_from_slice(b"more");
+        let mut check = StreamCheck::new(&plan);
+        assert_eq!(check.consume(&bytes), 10);
+        assert_eq!(check.consume(b"more"), 0);
+    }
+}

@@ -1,0 +1,419 @@
+//! What watches a transfer from outside: the deadline, notes from the other end, samples.
+//!
+//! Each end has one such thread. It sleeps nearly always; the transfer's own threads never look
+//! at a clock for the deadline, they are woken through a [`Stop`].
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use regatta_control::Note;
+
+use crate::{
+    clock::MonotonicTime,
+    context::{ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
+    driver::TransportError,
+    opening::Purpose,
+    stop::Stop,
+};
+
+/// What the receiver got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    pub bytes: u64,
+    pub messages: u64,
+}
+
+/// How a transfer ended for its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SenderEnd {
+    /// The receiver's acknowledgement arrived.
+    Acknowledged {
+        at: MonotonicTime,
+        delivered: Delivered,
+    },
+    /// The deadline came first.
+    Deadline { at: MonotonicTime },
+}
+
+impl SenderEnd {
+    pub(crate) const fn at(&self) -> MonotonicTime {
+        match self {
+            Self::Acknowledged { at, .. } | Self::Deadline { at } => *at,
+        }
+    }
+}
+
+/// What the samples of a transfer come to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Samples {
+    windows: u64,
+    window_sum: f64,
+    pub window_max: Option<u64>,
+    rtts: u64,
+    rtt_sum: f64,
+    pub in_flight_max: Option<u64>,
+    pub last: ProtocolSample,
+}
+
+impl Samples {
+    fn add(&mut self, sample: ProtocolSample) {
+        if let Some(window) = sample.congestion_window_bytes {
+            self.windows += 1;
+            self.window_sum += window as f64;
+            self.window_max = self.window_max.max(Some(window));
+        }
+        if let Some(rtt) = sample.smoothed_rtt {
+            self.rtts += 1;
+            self.rtt_sum += rtt.as_nanos() as f64;
+        }
+        self.in_flight_max = self.in_flight_max.max(sample.bytes_in_flight);
+        self.last = sample;
+    }
+
+    /// Mean congestion window in bytes.
+    pub(crate) fn window_mean(&self) -> Option<f64> {
+        (self.windows > 0).then(|| self.window_sum / self.windows as f64)
+    }
+
+    /// Mean smoothed RTT in nanoseconds.
+    pub(crate) fn rtt_mean(&self) -> Option<f64> {
+        (self.rtts > 0).then(|| self.rtt_sum / self.rtts as f64)
+    }
+}
+
+#[derive(Default)]
+struct SenderState {
+    started: Option<MonotonicTime>,
+    end: Option<SenderEnd>,
+    finished: bool,
+    source: Option<Weak<dyn StatisticsSource>>,
+    samples: Samples,
+}
+
+struct SenderShared {
+    state: Mutex<SenderState>,
+    changed: Condvar,
+    context: TrialContext,
+    transfer: Stop,
+    deadline: Duration,
+    interval: Duration,
+}
+
+impl SenderShared {
+    fn lock(&self) -> MutexGuard<'_, SenderState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sample(state: &mut SenderState) {
+        let source = state.source.as_ref().and_then(Weak::upgrade);
+        if let Some(sample) = source.and_then(|source| source.sample()) {
+            state.samples.add(sample);
+        }
+    }
+
+    fn watch(&self) {
+        let mut state = self.lock();
+        let mut next_sample = MonotonicTime::NEVER;
+        while !state.finished && state.end.is_none() {
+            let Some(started) = state.started else {
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if next_sample == MonotonicTime::NEVER {
+                next_sample = started + self.interval;
+            }
+            let deadline = started + self.deadline;
+            let now = MonotonicTime::now();
+            if now >= deadline {
+                state.end = Some(SenderEnd::Deadline { at: deadline });
+                Self::sample(&mut state);
+                drop(state);
+                self.stop_at_deadline();
+                return;
+            }
+            if now >= next_sample {
+                Self::sample(&mut state);
+                next_sample = next_sample + self.interval;
+            }
+            let wait = deadline.min(next_sample).since(now);
+            state = self
+                .changed
+                .wait_timeout(state, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn stop_at_deadline(&self) {
+        // The note goes first: what the receiver has when it comes is what counts.
+        self.context.observer.send_note(Note::Sent {
+            messages: self.context.live.messages_sent.load(Ordering::Relaxed),
+            bytes: self.context.live.bytes_sent.load(Ordering::Relaxed),
+            deadline_reached: true,
+        });
+        self.context.observer.on_window(WindowEdge::End);
+        self.transfer.stop();
+    }
+}
+
+/// The sender's watch. Dropping it ends its thread.
+pub(crate) struct SenderWatch {
+    shared: Arc<SenderShared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SenderWatch {
+    /// Starts the thread; the deadline runs from [`SenderWatch::arm`].
+    pub(crate) fn new(
+        context: &TrialContext,
+        transfer: &Stop,
+        deadline: Duration,
+        interval: Duration,
+    ) -> Result<Self, TransportError> {
+        let shared = Arc::new(SenderShared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            context: context.clone(),
+            transfer: transfer.clone(),
+            deadline,
+            interval: interval.max(Duration::from_millis(1)),
+        });
+        let watched = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("sender-watch".to_owned())
+            .spawn(move || watched.watch())
+            .map_err(TransportError::io("cannot start a thread"))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Opens the transfer window; returns the moment from which the transfer time counts.
+    pub(crate) fn arm(&self) -> MonotonicTime {
+        self.shared.context.observer.on_window(WindowEdge::Start);
+        let started = MonotonicTime::now();
+        self.shared.lock().started = Some(started);
+        self.shared.changed.notify_all();
+        started
+    }
+
+    /// Samples this connection from now on.
+    pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
+        let weak = Arc::downgrade(source);
+        self.shared
+            .context
+            .observer
+            .on_connection(Purpose::Transfer, weak.clone());
+        self.shared.lock().source = Some(weak);
+    }
+
+    /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
+    pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
+        let mut state = self.shared.lock();
+        if state.end.is_some() {
+            return;
+        }
+        state.end = Some(SenderEnd::Acknowledged { at, delivered });
+        SenderShared::sample(&mut state);
+        drop(state);
+        self.shared.context.observer.on_window(WindowEdge::End);
+        self.shared.changed.notify_all();
+    }
+
+    /// How the transfer ended, if it did, and what the samples come to.
+    pub(crate) fn finish(mut self) -> (Option<SenderEnd>, Samples) {
+        self.end_thread();
+        let state = self.shared.lock();
+        (state.end, state.samples)
+    }
+
+    fn end_thread(&mut self) {
+        self.shared.lock().finished = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened; the transfer's own end stands.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for SenderWatch {
+    fn drop(&mut self) {
+        self.end_thread();
+    }
+}
+
+/// How a transfer ended for its receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReceiverEnd {
+    /// All that will be counted is counted.
+    Complete {
+        at: MonotonicTime,
+        delivered: Delivered,
+    },
+    /// The sender's deadline came first; so much was here.
+    Deadline {
+        at: MonotonicTime,
+        delivered: Delivered,
+    },
+    /// Nothing was heard of the sender for too long.
+    TimedOut,
+}
+
+#[derive(Default)]
+struct ReceiverState {
+    end: Option<ReceiverEnd>,
+    /// When the sender said that it has sent everything, and how many messages.
+    sent: Option<(MonotonicTime, u64)>,
+}
+
+struct ReceiverShared {
+    state: Mutex<ReceiverState>,
+    context: TrialContext,
+    session: Stop,
+    limit: MonotonicTime,
+}
+
+impl ReceiverShared {
+    fn lock(&self) -> MutexGuard<'_, ReceiverState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) {
+        while let Some(note) = self.context.mailbox.take_until(self.limit) {
+            let Note::Sent {
+                messages,
+                deadline_reached,
+                ..
+            } = note
+            else {
+                continue;
+            };
+            let now = MonotonicTime::now();
+            if deadline_reached {
+                self.stop_at_deadline(now);
+            } else {
+                self.lock().sent.get_or_insert((now, messages));
+            }
+        }
+        if self.limit.has_passed() {
+            self.lock().end.get_or_insert(ReceiverEnd::TimedOut);
+            self.session.stop();
+        }
+    }
+
+    fn stop_at_deadline(&self, now: MonotonicTime) {
+        let live = &self.context.live;
+        let here = Delivered {
+            bytes: live.bytes_delivered.load(Ordering::Acquire),
+            messages: live.messages_delivered.load(Ordering::Acquire),
+        };
+        let (delivered, first) = {
+            let mut state = self.lock();
+            match state.end {
+                Some(
+                    ReceiverEnd::Complete { delivered, .. }
+                    | ReceiverEnd::Deadline { delivered, .. },
+                ) => (delivered, false),
+                Some(ReceiverEnd::TimedOut) => return,
+                None => {
+                    state.end = Some(ReceiverEnd::Deadline {
+                        at: now,
+                        delivered: here,
+                    });
+                    (here, true)
+                }
+            }
+        };
+        if first {
+            self.context.observer.on_window(WindowEdge::End);
+        }
+        self.context.observer.send_note(Note::Received {
+            messages: delivered.messages,
+            bytes: delivered.bytes,
+        });
+        self.session.stop();
+    }
+}
+
+/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
+pub(crate) struct ReceiverWatch {
+    shared: Arc<ReceiverShared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReceiverWatch {
+    /// Starts the thread. `session` is stopped at the sender's deadline, and when nothing is
+    /// heard until `limit`.
+    pub(crate) fn new(
+        context: &TrialContext,
+        session: &Stop,
+        limit: Duration,
+    ) -> Result<Self, TransportError> {
+        context.stop.on_stop(&context.mailbox);
+        let shared = Arc::new(ReceiverShared {
+            state: Mutex::default(),
+            context: context.clone(),
+            session: session.clone(),
+            limit: MonotonicTime::now() + limit,
+        });
+        let watched = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("receiver-watch".to_owned())
+            .spawn(move || watched.watch())
+            .map_err(TransportError::io("cannot start a thread"))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Until when this end waits for the other.
+    pub(crate) fn limit(&self) -> MonotonicTime {
+        self.shared.limit
+    }
+
+    /// Ends the transfer: all that will be counted is counted. False if it had ended otherwise.
+    pub(crate) fn complete(&self, delivered: Delivered) -> bool {
+        let mut state = self.shared.lock();
+        if state.end.is_some() {
+            return false;
+        }
+        state.end = Some(ReceiverEnd::Complete {
+            at: MonotonicTime::now(),
+            delivered,
+        });
+        true
+    }
+
+    /// When the sender's note came that it has sent everything, and how many messages it sent.
+    pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
+        self.shared.lock().sent
+    }
+
+    /// How the transfer ended, if it did.
+    pub(crate) fn end(&self) -> Option<ReceiverEnd> {
+        self.shared.lock().end
+    }
+
+    fn end_thread(&mut self) {
+        self.shared.context.mailbox.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened; the transfer's own end stands.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for ReceiverWatch {
+    fn drop(&mut self) {
+        self.end_thread();
+    }
+}

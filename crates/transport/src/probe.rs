@@ -1,0 +1,259 @@
+//! Messages that are sent and sent back, to measure the message round-trip delay.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use hdrhistogram::{
+    Histogram as Hdr,
+    serialization::{Serializer as _, V2Serializer},
+};
+use regatta_control::TrialOrder;
+use regatta_model::{Histogram, Probe, Series};
+
+use crate::{clock::MonotonicTime, driver::TransportError};
+
+/// Sequence number and scheduled departure.
+pub(crate) const PROBE_HEADER_BYTES: usize = 16;
+
+/// Longest probe message, in bytes: what a datagram carries at most.
+const LONGEST_PROBE: usize = 65_507;
+
+/// What the order says of probing, with sizes that can be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct ProbePlan {
+    /// How many before the transfer.
+    pub idle_messages: u32,
+    /// Whether there are some during the transfer.
+    pub under_load: bool,
+    /// Between scheduled departures under load.
+    pub interval: Duration,
+    /// Size of a message.
+    pub message: usize,
+    /// Longest that a message and its answer can be under way if nothing is lost.
+    pub longest_round_trip: Duration,
+    /// Longest that probing before the transfer may take.
+    pub idle_limit: Duration,
+}
+
+impl ProbePlan {
+    pub(crate) fn new(order: &TrialOrder, shortest: usize) -> Self {
+        let Probe {
+            idle_messages,
+            under_load,
+            interval,
+            message,
+        } = order.workload.probe;
+        let longest_round_trip = longest_round_trip(order);
+        Self {
+            idle_messages,
+            under_load,
+            interval: interval.max(Duration::from_micros(100)),
+            message: usize::try_from(message.0)
+                .unwrap_or(LONGEST_PROBE)
+                .clamp(shortest, LONGEST_PROBE),
+            longest_round_trip,
+            // Twice what it takes without loss, and room for a connection whose first packets
+            // are lost.
+            idle_limit: (Duration::from_secs(5) + longest_round_trip * 2 * idle_messages)
+                .min(Duration::from_secs(60)),
+        }
+    }
+}
+
+/// Longest that a packet and its answer can be under way, and time for the hosts to act.
+pub(crate) fn longest_round_trip(order: &TrialOrder) -> Duration {
+    (order.path.longest_one_way * 2).max(order.path.round_trip_delay) + Duration::from_millis(20)
+}
+
+/// Writes sequence number and scheduled departure to the beginning of a message.
+pub(crate) fn write_probe(place: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
+    place[..8].copy_from_slice(&sequence.to_le_bytes());
+    place[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
+}
+
+/// Reads them from an answer.
+pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
+    let sequence = u64::from_le_bytes(answer.get(..8)?.try_into().ok()?);
+    let scheduled = i64::from_le_bytes(answer.get(8..PROBE_HEADER_BYTES)?.try_into().ok()?);
+    Some((sequence, MonotonicTime(scheduled)))
+}
+
+/// The delays of the messages that were answered.
+#[derive(Debug)]
+pub(crate) struct Delays {
+    histogram: Hdr<u64>,
+    departures: Vec<i64>,
+    delays: Vec<f64>,
+    answered: Vec<bool>,
+    sent: u64,
+}
+
+/// Three digits keep a delay to 0.1 %, as HDR histograms usually do.
+const DIGITS: u8 = 3;
+
+impl Delays {
+    pub(crate) fn new() -> Self {
+        Self {
+            histogram: new_histogram(),
+            departures: Vec::new(),
+            delays: Vec::new(),
+            answered: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Notes a departure; returns the message's sequence number.
+    pub(crate) fn depart(&mut self) -> u64 {
+        let sequence = self.sent;
+        self.sent += 1;
+        self.answered.push(false);
+        sequence
+    }
+
+    /// Notes an answer. A second answer to one message, or one to none, does not count.
+    pub(crate) fn answer(&mut self, answer: &[u8], now: MonotonicTime) -> bool {
+        let Some((sequence, scheduled)) = read_probe(answer) else {
+            return false;
+        };
+        match usize::try_from(sequence)
+            .ok()
+            .and_then(|index| self.answered.get_mut(index))
+        {
+            Some(answered) if !*answered => *answered = true,
+            _ => return false,
+        }
+        let delay = now - scheduled;
+        record(&mut self.histogram, delay, 1);
+        self.departures.push(scheduled.0);
+        self.delays.push(delay as f64);
+        true
+    }
+
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn answers(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.sent - self.answers()
+    }
+
+    /// Value at a quantile, in nanoseconds; `None` without answers.
+    pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
+        let mut sorted = self.delays.clone();
+        sorted.sort_by(f64::total_cmp);
+        // The exact order statistic, as long as every delay is at hand.
+        let rank = (quantile * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+    }
+
+    /// Median in nanoseconds, the mean of the middle two for an even number; `None` without
+    /// answers.
+    pub(crate) fn median(&self) -> Option<f64> {
+        let mut sorted = self.delays.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(sorted[middle]),
+            _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+        }
+    }
+
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (!self.delays.is_empty())
+            .then(|| self.delays.iter().sum::<f64>() / self.delays.len() as f64)
+    }
+
+    pub(crate) fn max(&self) -> Option<f64> {
+        self.delays.iter().copied().max_by(f64::total_cmp)
+    }
+
+    /// The distribution under this name.
+    pub(crate) fn histogram(&self, name: &str) -> Option<Histogram> {
+        encode(name, "sender", &self.histogram)
+    }
+
+    /// The delays over the scheduled departures, in the order of departure.
+    pub(crate) fn series(&self) -> Series {
+        let mut points: Vec<_> = self.departures.iter().zip(&self.delays).collect();
+        points.sort_by_key(|(departure, _)| **departure);
+        let (t_ns, values) = points.into_iter().unzip();
+        Series {
+            name: "round_trip_delay_ns".to_owned(),
+            side: "sender".to_owned(),
+            t_ns,
+            values,
+        }
+    }
+}
+
+/// An empty histogram that grows with its values.
+pub(crate) fn new_histogram() -> Hdr<u64> {
+    match Hdr::new(DIGITS) {
+        Ok(histogram) => histogram,
+        // The number of digits is the only thing that can be wrong, and it is a constant.
+        Err(_) => unreachable!("{DIGITS} significant digits are allowed"),
+    }
+}
+
+/// Records a delay in nanoseconds `count` times; one below zero counts as zero.
+pub(crate) fn record(histogram: &mut Hdr<u64>, delay: i64, count: u64) {
+    // An hour is longer than any deadline's delay; without a bound one wrong time would take
+    // the histogram's memory to its largest.
+    const LONGEST: u64 = 3_600_000_000_000;
+    let delay = u64::try_from(delay).unwrap_or(0).min(LONGEST);
+    // A histogram that resizes itself takes every value.
+    let _ = histogram.record_n(delay, count);
+}
+
+/// HdrHistogram V2 encoding in base64; `None` for an empty one.
+pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<Histogram> {
+    if histogram.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(histogram, &mut bytes).ok()?;
+    Some(Histogram {
+        name: name.to_owned(),
+        side: side.to_owned(),
+        hdr_v2_base64: base64::engine::general_purpose::STANDARD.encode(bytes),
+    })
+}
+
+/// How one flow of probe messages ended.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub delays: Delays,
+    /// What broke the flow before its end, if anything.
+    pub broken: Option<TransportError>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_count_from_the_schedule_and_answers_count_once() {
+        let mut delays = Delays::new();
+        let mut message = [0; PROBE_HEADER_BYTES];
+        for (scheduled, arrival) in [(100, 130), (200, 260), (300, 310), (400, 500)] {
+            let sequence = delays.depart();
+            write_probe(&mut message, sequence, MonotonicTime(scheduled));
+            assert!(delays.answer(&message, MonotonicTime(arrival)));
+            assert!(!delays.answer(&message, MonotonicTime(arrival + 1)));
+        }
+        delays.depart();
+        write_probe(&mut message, 77, MonotonicTime(0));
+        assert!(!delays.answer(&message, MonotonicTime(1)));
+        assert_eq!(delays.unanswered(), 1);
+        assert_eq!(delays.median(), Some(45.0));
+        assert_eq!(delays.quantile(0.99), Some(100.0));
+        assert_eq!(delays.quantile(0.5), Some(30.0));
+        assert_eq!(delays.mean(), Some(50.0));
+        assert_eq!(delays.series().values, [30.0, 60.0, 10.0, 100.0]);
+    }
+}

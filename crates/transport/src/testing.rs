@@ -1,0 +1,228 @@
+//! Running both ends of a trial in one process, without agents: for the tests of drivers.
+//!
+//! [`trial_context`] makes a context in memory, [`run_pair`] runs a sender and a receiver with
+//! their notes passed on, and [`contract`] holds what every driver must do.
+
+pub mod contract;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    thread,
+    time::Duration,
+};
+
+use base64::Engine as _;
+use regatta_control::{Note, PathHints, Role, SideReport, TlsMaterial, TrialOrder};
+use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
+
+use crate::{
+    context::{
+        LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,
+    },
+    driver::{Driver, TransportError},
+    opening::Purpose,
+    stop::Stop,
+};
+
+/// An observer that keeps what it is told, and passes notes to a mailbox.
+#[derive(Default)]
+pub struct Recorder {
+    edges: Mutex<Vec<WindowEdge>>,
+    notes: Mutex<Vec<Note>>,
+    samples: Mutex<Vec<ProtocolSample>>,
+    peer: Mutex<Option<Arc<Mailbox>>>,
+}
+
+impl Recorder {
+    /// Passes notes to this mailbox from now on: that of the other end.
+    pub fn connect(&self, mailbox: &Arc<Mailbox>) {
+        *lock(&self.peer) = Some(Arc::clone(mailbox));
+    }
+
+    /// The edges of the window so far.
+    #[must_use]
+    pub fn edges(&self) -> Vec<WindowEdge> {
+        lock(&self.edges).clone()
+    }
+
+    /// The notes that this end sent.
+    #[must_use]
+    pub fn notes(&self) -> Vec<Note> {
+        lock(&self.notes).clone()
+    }
+
+    /// The first sample of each transfer's connection.
+    #[must_use]
+    pub fn samples(&self) -> Vec<ProtocolSample> {
+        lock(&self.samples).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer for Recorder {
+    fn on_window(&self, edge: WindowEdge) {
+        lock(&self.edges).push(edge);
+    }
+
+    fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
+        if purpose == Purpose::Transfer {
+            let sample = source.upgrade().and_then(|source| source.sample());
+            lock(&self.samples).extend(sample);
+        }
+    }
+
+    fn send_note(&self, note: Note) {
+        lock(&self.notes).push(note);
+        if let Some(peer) = lock(&self.peer).as_ref() {
+            peer.put(note);
+        }
+    }
+}
+
+/// A context in memory, and its observer.
+#[must_use]
+pub fn trial_context() -> (TrialContext, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
+    let context = TrialContext {
+        live: Arc::new(LiveCounters::default()),
+        observer: Arc::clone(&recorder) as Arc<dyn Observer>,
+        mailbox: Arc::new(Mailbox::default()),
+        stop: Stop::new(),
+    };
+    (context, recorder)
+}
+
+/// An order for one end of a trial over loopback, without probes: the text `DATA`, deadline 20 s.
+#[must_use]
+pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrder {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    TrialOrder {
+        trial: 0,
+        role,
+        transport: Transport {
+            label: driver.to_owned(),
+            driver: driver.to_owned(),
+            options: BTreeMap::<String, OptionValue>::new(),
+        },
+        workload: Workload {
+            name: "bulk".to_owned(),
+            kind: WorkloadKind::Bulk {
+                size: Bytes(size),
+                message: Bytes(message),
+                pattern: Pattern::Data,
+            },
+            probe: Probe {
+                idle_messages: 0,
+                under_load: false,
+                ..Probe::default()
+            },
+        },
+        token: "5a".repeat(16),
+        seed: 1,
+        deadline: Duration::from_secs(20),
+        sample_interval: Duration::from_millis(100),
+        local: loopback,
+        peer: loopback,
+        path: PathHints {
+            round_trip_delay: Duration::from_micros(100),
+            longest_one_way: Duration::from_millis(1),
+            link_rate_bps: None,
+            mtu_bytes: 65_536,
+            shared_clock: true,
+            keeps_order: true,
+        },
+        tls: TlsMaterial {
+            certificate_der_base64: CERTIFICATE.0.clone(),
+            key_der_base64: (role == Role::Receiver).then(|| CERTIFICATE.1.clone()),
+            server_name: SERVER_NAME.to_owned(),
+        },
+    }
+}
+
+/// Name in the certificate of [`order_for`].
+pub const SERVER_NAME: &str = "regatta.invalid";
+
+/// A certificate for tests and its key, made once in a process: DER, base64.
+static CERTIFICATE: LazyLock<(String, String)> = LazyLock::new(|| {
+    let base64 = |der: &[u8]| base64::engine::general_purpose::STANDARD.encode(der);
+    let made = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])
+        .expect("a certificate for one name can be made");
+    (
+        base64(made.cert.der()),
+        base64(made.signing_key.serialized_der()),
+    )
+});
+
+/// Both ends of a trial that was run.
+pub struct Pair {
+    /// What the sender says.
+    pub sender: Result<SideReport, TransportError>,
+    /// What the receiver says.
+    pub receiver: Result<SideReport, TransportError>,
+    /// What the sender's observer was told.
+    pub sender_seen: Arc<Recorder>,
+    /// What the receiver's observer was told.
+    pub receiver_seen: Arc<Recorder>,
+}
+
+/// Runs both ends of a trial; `change` alters each order before it is used.
+///
+/// # Errors
+/// What keeps an end from being prepared.
+pub fn run_pair(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+) -> Result<Pair, TransportError> {
+    run_pair_while(driver, size, message, change, |_, _| {})
+}
+
+/// As [`run_pair`]; `meanwhile` runs in this thread with both contexts (sender, receiver).
+///
+/// # Errors
+/// What keeps an end from being prepared.
+pub fn run_pair_while(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+    meanwhile: impl FnOnce(&TrialContext, &TrialContext),
+) -> Result<Pair, TransportError> {
+    let name = driver.descriptor().name;
+    let mut receiver_order = order_for(Role::Receiver, name, size, message);
+    let mut sender_order = order_for(Role::Sender, name, size, message);
+    change(&mut receiver_order);
+    change(&mut sender_order);
+    let (sender_context, sender_seen) = trial_context();
+    let (receiver_context, receiver_seen) = trial_context();
+    sender_seen.connect(&receiver_context.mailbox);
+    receiver_seen.connect(&sender_context.mailbox);
+    let receiver = driver.prepare(&receiver_order, receiver_context.clone())?;
+    let peer = receiver.listen_address();
+    let sender = driver.prepare(&sender_order, sender_context.clone())?;
+    let (sender, receiver) = thread::scope(|scope| {
+        let receiver = scope.spawn(move || receiver.run(None));
+        let sender = scope.spawn(move || sender.run(peer));
+        meanwhile(&sender_context, &receiver_context);
+        (join(sender), join(receiver))
+    });
+    Ok(Pair {
+        sender,
+        receiver,
+        sender_seen,
+        receiver_seen,
+    })
+}
+
+fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}

@@ -1,0 +1,393 @@
+//! What every driver must do, whatever it is made of. Run over loopback, both ends in one process.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_model::OptionValue;
+
+use super::{Pair, run_pair, run_pair_while};
+use crate::{
+    context::{TrialContext, WindowEdge},
+    descriptor::{Carries, OptionError},
+    driver::{Driver, TransportError},
+};
+
+/// Runs the whole contract.
+///
+/// # Panics
+/// At the first clause that the driver breaks, saying which.
+pub fn holds(driver: &dyn Driver) {
+    options_are_checked(driver);
+    every_size_is_delivered(driver);
+    random_data_is_delivered(driver);
+    probes_are_answered(driver);
+    the_deadline_is_kept(driver);
+    an_abort_ends_both_ends(driver);
+    a_vanished_receiver_is_noticed(driver);
+    if driver.descriptor().carries == Carries::Streams {
+        a_vanished_sender_is_noticed(driver);
+    }
+    a_wrong_token_is_refused(driver);
+    a_stranger_is_refused(driver);
+}
+
+fn name(driver: &dyn Driver) -> &'static str {
+    driver.descriptor().name
+}
+
+fn pair(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+) -> (SideReport, SideReport, Pair) {
+    let pair = run_pair(driver, size, message, change).expect("both ends can be prepared");
+    let what = format!(
+        "{} with {size} bytes in messages of {message}",
+        name(driver)
+    );
+    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
+        Ok(report) => report.clone(),
+        Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
+    };
+    (
+        report(&pair.sender, "sender"),
+        report(&pair.receiver, "receiver"),
+        pair,
+    )
+}
+
+fn metric(report: &SideReport, name: &str) -> f64 {
+    *report
+        .metrics
+        .get(name)
+        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.metrics))
+}
+
+/// Unknown options are refused with the nearest name, and every default is accepted.
+pub fn options_are_checked(driver: &dyn Driver) {
+    let descriptor = driver.descriptor();
+    assert_eq!(driver.check_options(&BTreeMap::new()), Ok(()));
+    assert!(
+        driver.supported(&BTreeMap::new()).is_ok(),
+        "{}",
+        name(driver)
+    );
+    let unknown = BTreeMap::from([("no-such-option".to_owned(), OptionValue::Flag(true))]);
+    assert!(matches!(
+        driver.check_options(&unknown),
+        Err(OptionError::Unknown { .. })
+    ));
+    for option in descriptor.options {
+        assert!(!option.help.is_empty() && !option.help.ends_with('.'));
+        let wrong = BTreeMap::from([(option.name.to_owned(), OptionValue::Number(i64::MIN))]);
+        assert!(
+            driver.check_options(&wrong).is_err(),
+            "`{}` takes any number",
+            option.name
+        );
+    }
+}
+
+/// Messages of one byte, of a header's length and about it, of many packets; last ones shorter.
+pub fn every_size_is_delivered(driver: &dyn Driver) {
+    for (size, message) in [
+        (0, 1),
+        (1, 1),
+        (1, 65_507),
+        (500, 1),
+        (150, 15),
+        (160, 16),
+        (163, 17),
+        (33_333, 1000),
+        (100_000, 1400),
+        (400_000, 10_000),
+        (600_000, 65_507),
+    ] {
+        let (sender, receiver, pair) = pair(driver, size, message, |_| {});
+        let what = format!(
+            "{} with {size} bytes in messages of {message}",
+            name(driver)
+        );
+        let count = size.div_ceil(message) as f64;
+        assert_eq!(metric(&sender, "bytes_sent"), size as f64, "{what}");
+        assert_eq!(metric(&sender, "messages_sent"), count, "{what}");
+        assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
+        assert_eq!(metric(&receiver, "bytes_delivered"), size as f64, "{what}");
+        assert_eq!(metric(&receiver, "messages_delivered"), count, "{what}");
+        assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+        check_times(&sender, size, &what);
+        assert_eq!(sender.facts["acknowledgement"], "in_band", "{what}");
+        for seen in [&pair.sender_seen, &pair.receiver_seen] {
+            let edges = seen.edges();
+            assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
+            assert_eq!(
+                edges
+                    .iter()
+                    .filter(|edge| **edge == WindowEdge::End)
+                    .count(),
+                1
+            );
+            assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
+        }
+    }
+}
+
+fn check_times(sender: &SideReport, delivered: u64, what: &str) {
+    let time = metric(sender, "transfer_time_ns");
+    let span = sender.ended_monotonic_ns - sender.started_monotonic_ns;
+    assert_eq!(time, span as f64, "{what}");
+    assert!(time > 0.0, "{what}");
+    let goodput = delivered as f64 * 8e9 / time;
+    assert!(
+        (metric(sender, "goodput_bps") - goodput).abs() <= goodput * 1e-9,
+        "{what}"
+    );
+    let set_up = metric(sender, "set_up_time_ns");
+    assert!(set_up > 0.0 && set_up <= time, "{what}");
+}
+
+/// Random content is checked against the same content at the other end.
+pub fn random_data_is_delivered(driver: &dyn Driver) {
+    let change = |order: &mut TrialOrder| {
+        let regatta_model::WorkloadKind::Bulk { pattern, .. } = &mut order.workload.kind;
+        *pattern = regatta_model::Pattern::Random;
+    };
+    let (_, receiver, _) = pair(driver, 300_000, 7000, change);
+    assert_eq!(metric(&receiver, "bytes_delivered"), 300_000.0);
+    // Another seed at one end only is content that was not expected.
+    let pair = run_pair(driver, 70_000, 7000, |order| {
+        change(order);
+        if order.role == Role::Sender {
+            order.seed += 1;
+        }
+        order.deadline = Duration::from_secs(1);
+    })
+    .expect("both ends can be prepared");
+    if let Ok(receiver) = &pair.receiver {
+        assert_eq!(
+            metric(receiver, "messages_corrupted"),
+            10.0,
+            "{}",
+            name(driver)
+        );
+        assert_eq!(metric(receiver, "messages_delivered"), 0.0);
+    }
+}
+
+/// Idle probes come before the transfer, probes under load run beside it.
+pub fn probes_are_answered(driver: &dyn Driver) {
+    let (sender, _, _) = pair(driver, 100_000_000, 50_000, |order| {
+        let probe = &mut order.workload.probe;
+        probe.idle_messages = 5;
+        probe.under_load = true;
+        probe.interval = Duration::from_millis(1);
+    });
+    let what = name(driver);
+    let idle = metric(&sender, "round_trip_delay_idle_ns");
+    assert!((1e3..1e9).contains(&idle), "{what}: {idle}");
+    assert!(metric(&sender, "round_trip_delay_idle_p99_ns") >= idle);
+    assert!(metric(&sender, "probe_messages_sent") >= 1.0, "{what}");
+    let mean = metric(&sender, "round_trip_delay_ns");
+    assert!(metric(&sender, "round_trip_delay_max_ns") >= mean, "{what}");
+    let placement = match (driver.descriptor().carries, driver.descriptor().multiplexes) {
+        (Carries::Messages, _) => "own flow",
+        (Carries::Streams, true) => "own stream",
+        (Carries::Streams, false) => "own connection",
+    };
+    assert_eq!(sender.facts["probe.placement"], placement);
+    for histogram in ["round_trip_delay_idle_ns", "round_trip_delay_ns"] {
+        assert!(
+            sender
+                .histograms
+                .iter()
+                .any(|found| found.name == histogram),
+            "{what}: no {histogram}"
+        );
+    }
+    let series = sender.series.first().expect("a series of delays");
+    assert_eq!(series.t_ns.len(), series.values.len());
+    assert!(series.t_ns.iter().all(|t| *t > sender.started_monotonic_ns));
+}
+
+/// A transfer that takes too long is measured on what was delivered by its deadline.
+pub fn the_deadline_is_kept(driver: &dyn Driver) {
+    let deadline = Duration::from_millis(400);
+    let begun = Instant::now();
+    let (sender, receiver, pair) = pair(driver, 40_000_000_000_000, 10_000, |order| {
+        order.deadline = deadline;
+        order.workload.probe.under_load = true;
+    });
+    let what = name(driver);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
+    let delivered = metric(&receiver, "bytes_delivered");
+    assert!(delivered > 0.0, "{what}");
+    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    check_times(&sender, delivered as u64, what);
+    assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "deadline_reached"),
+        "{what}"
+    );
+    assert_eq!(pair.receiver_seen.edges().last(), Some(&WindowEdge::End));
+}
+
+/// Waits until the receiver has something.
+fn until_under_way(receiver: &TrialContext) {
+    let begun = Instant::now();
+    while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const ENDLESS: u64 = 40_000_000_000_000;
+
+/// The host can end a trial at any time.
+pub fn an_abort_ends_both_ends(driver: &dyn Driver) {
+    let mut aborted = Instant::now();
+    let pair = run_pair_while(
+        driver,
+        ENDLESS,
+        10_000,
+        |_| {},
+        |sender, receiver| {
+            until_under_way(receiver);
+            aborted = Instant::now();
+            sender.stop.stop();
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    assert!(
+        aborted.elapsed() < Duration::from_secs(1),
+        "{}",
+        name(driver)
+    );
+    for side in [pair.sender, pair.receiver] {
+        assert!(
+            matches!(side, Err(TransportError::Cancelled)),
+            "{}: {side:?}",
+            name(driver)
+        );
+    }
+    // A receiver to which nobody comes.
+    let mut aborted = Instant::now();
+    let order = super::order_for(Role::Receiver, name(driver), 1000, 1000);
+    let (context, _) = super::trial_context();
+    let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
+    let result = thread::scope(|scope| {
+        let receiver = scope.spawn(move || receiver.run(None));
+        thread::sleep(Duration::from_millis(20));
+        aborted = Instant::now();
+        context.stop.stop();
+        super::join(receiver)
+    });
+    assert!(matches!(result, Err(TransportError::Cancelled)));
+    assert!(
+        aborted.elapsed() < Duration::from_secs(1),
+        "{}",
+        name(driver)
+    );
+}
+
+/// A sender whose receiver is gone fails, or stops at its deadline, and says why.
+pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
+    let begun = Instant::now();
+    let pair = run_pair_while(
+        driver,
+        ENDLESS,
+        10_000,
+        |order| order.deadline = Duration::from_secs(2),
+        |_, receiver| {
+            until_under_way(receiver);
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    let what = name(driver);
+    let error = pair.sender.expect_err("the receiver is gone");
+    assert!(!error.reasons().concat().is_empty(), "{what}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{what}");
+}
+
+/// A receiver whose sender is gone fails and says why.
+pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
+    let begun = Instant::now();
+    let pair = run_pair_while(
+        driver,
+        ENDLESS,
+        10_000,
+        |_| {},
+        |sender, receiver| {
+            until_under_way(receiver);
+            sender.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    let what = name(driver);
+    let error = pair.receiver.expect_err("the sender is gone");
+    assert!(!error.reasons().concat().is_empty(), "{what}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{what}");
+}
+
+/// Runs a pair in which the sender must not be admitted.
+fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> Pair {
+    let begun = Instant::now();
+    let pair = run_pair_while(
+        driver,
+        100_000,
+        1000,
+        |order| {
+            order.deadline = Duration::from_millis(500);
+            change(order);
+        },
+        |_, receiver| {
+            thread::sleep(Duration::from_millis(800));
+            assert_eq!(receiver.live.bytes_delivered.load(Ordering::Relaxed), 0);
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{}",
+        name(driver)
+    );
+    if let Ok(sender) = &pair.sender {
+        // A transport of messages cannot tell a refusal from a path that loses everything.
+        assert_eq!(metric(sender, "goodput_bps"), 0.0);
+        assert_eq!(metric(sender, "bytes_sent"), 0.0);
+    }
+    pair
+}
+
+/// A flow without the trial's token delivers nothing.
+pub fn a_wrong_token_is_refused(driver: &dyn Driver) {
+    let pair = nothing_is_delivered(driver, |order| {
+        if order.role == Role::Sender {
+            order.token = "00".repeat(16);
+        }
+    });
+    if driver.descriptor().carries == Carries::Streams {
+        assert!(pair.sender.is_err(), "{}", name(driver));
+    }
+}
+
+/// A peer that was not announced delivers nothing, with the right token too.
+pub fn a_stranger_is_refused(driver: &dyn Driver) {
+    nothing_is_delivered(driver, |order| {
+        if order.role == Role::Receiver {
+            order.peer = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+        }
+    });
+}
