@@ -1,0 +1,71 @@
+# What a developer and a new user type. Everything here works in a fresh clone, as root or as an
+# ordinary user, without a terminal.
+#
+# make run      install what is missing, build, run the default study, show the results
+# make test     formatting, lints, all tests, licences
+# make bench    ratios against iperf3 and a minimal quinn program
+# make doctor   what this machine can do
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Steps share one build directory and one machine that is being measured.
+.NOTPARALLEL:
+
+# One build directory for every clone of this user, so that a fresh one builds in seconds.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/regatta/target
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+TOOLS := $(HOME)/.cache/regatta/tools
+CARGO_DENY_VERSION := 0.20.2
+CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+
+.PHONY: help run test bench doctor build fmt lint deny readme tests tools-build tools-test tools-bench
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Build in release, run the default study, show the results
+	./regatta run
+	@echo "The binary is ./regatta: try './regatta --help'."
+
+doctor: build ## Show what this machine can do, and what to type where it cannot
+	./regatta doctor
+
+test: fmt lint deny readme tests ## Formatting, lints, licences, the README's commands, all tests
+
+bench: build tools-bench ## Ratios against iperf3 and a minimal quinn program
+	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
+
+# The link lets the commands of the README be typed as they stand there.
+build: tools-build
+	cargo build --release --locked --package regatta-cli
+	ln -sfn "$(CARGO_TARGET_DIR)/release/regatta" regatta
+
+fmt: tools-build
+	cargo fmt --all --check
+
+lint: tools-build
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
+
+deny: $(CARGO_DENY)
+	"$(CARGO_DENY)" --locked check --disable-fetch bans licenses sources
+
+readme: build
+	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
+
+# Last, so that the output ends with the tests' own summary lines.
+tests: tools-build tools-test
+	cargo test --locked --workspace --no-fail-fast
+
+tools-build:
+	@scripts/need cargo cc
+
+tools-test:
+	@scripts/need chromium
+
+tools-bench:
+	@scripts/need iperf3
+
+$(CARGO_DENY): | tools-build
+	cargo install --locked --version $(CARGO_DENY_VERSION) --root "$(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)" cargo-deny
