@@ -1,1 +1,63 @@
-//! TODO
+//! The process at each end of a trial.
+//!
+//! It reads [`regatta_control::ToAgent`] as JSON lines from its standard input, runs one side of
+//! one trial at a time, samples its host meanwhile, and writes [`regatta_control::FromAgent`] to
+//! its standard output, where nothing else is ever written. Logs go to standard error.
+//!
+//! - [`registry`] has every driver.
+//! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own.
+//! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
+//!   window; `report` puts them into the side's report.
+//! - `ending` sees to it that nothing outlives the agent.
+
+use std::process::ExitCode;
+
+use regatta_transport::Driver;
+
+mod ending;
+mod error;
+mod input;
+mod logging;
+mod observer;
+mod report;
+mod serve;
+mod trial;
+
+pub use error::AgentError;
+
+/// Every driver, in the order of tables.
+#[must_use]
+pub fn registry() -> Vec<&'static dyn Driver> {
+    Vec::new()
+}
+
+/// Looks a driver up by its name.
+#[must_use]
+pub fn find_driver(name: &str) -> Option<&'static dyn Driver> {
+    registry()
+        .into_iter()
+        .find(|driver| driver.descriptor().name == name)
+}
+
+/// The agent with all drivers: `regatta agent`. Must be called before the process has threads.
+///
+/// Ends the process, with everything that it started: with code 0 at the end of input, with 2 on
+/// input that is no message of this protocol, with 1 if its output is gone, with 3 after a session
+/// that could not be aborted (the answer is given before).
+pub fn main() -> ExitCode {
+    main_with(registry())
+}
+
+/// The agent with chosen drivers; otherwise as [`main`].
+pub fn main_with(drivers: Vec<&'static dyn Driver>) -> ExitCode {
+    logging::install();
+    ending::prepare();
+    let code = match serve::serve(drivers) {
+        Ok(()) => 0,
+        Err(error) => {
+            error::print(&error);
+            error.exit_code()
+        }
+    };
+    ending::leave(code)
+}

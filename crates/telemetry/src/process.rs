@@ -50,6 +50,12 @@ impl ProcessCpu {
     }
 }
 
+/// CPU time that the calling thread has used since it began, in nanoseconds.
+#[must_use]
+pub fn thread_cpu_ns() -> i64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Resident set of this process, read from one open file.
 #[derive(Debug)]
 pub(crate) struct ResidentMemory {
@@ -109,8 +115,8 @@ mod tests {
     fn work_of_another_thread_is_charged_to_the_process() {
         let before = ProcessCpu::now();
         std::thread::spawn(|| {
-            let start = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
-            while clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start < 50_000_000 {
+            let start = thread_cpu_ns();
+            while thread_cpu_ns() - start < 50_000_000 {
                 std::hint::black_box(0);
             }
         })

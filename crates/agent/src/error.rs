@@ -1,0 +1,94 @@
+//! Why an agent ends before its input does.
+
+use std::{error::Error, io, io::Write};
+
+/// Why an agent ends before its input does.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The controller speaks another version of the protocol.
+    #[error(
+        "the controller speaks version `{theirs}` of the protocol, this agent version `{ours}`"
+    )]
+    Version {
+        /// The controller's.
+        theirs: String,
+        /// [`regatta_control::PROTOCOL_VERSION`].
+        ours: u32,
+    },
+    /// A line is no message of the protocol.
+    #[error("line {line} of the input is no message: `{text}`")]
+    Malformed {
+        /// Its number, from 1.
+        line: u64,
+        /// Its beginning.
+        text: String,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// A line is longer than any message.
+    #[error("line {line} of the input is longer than {limit} bytes")]
+    TooLong {
+        /// Its number, from 1.
+        line: u64,
+        /// Longest line that is read.
+        limit: u64,
+    },
+    /// The first message is not a greeting, or there are two.
+    #[error("`hello` must be the first message, and come once")]
+    Greeting,
+    /// Standard input cannot be read.
+    #[error("cannot read the input")]
+    Input(#[source] io::Error),
+    /// Standard output cannot be written.
+    #[error("cannot write the answer")]
+    Output(#[source] io::Error),
+    /// A session did not end when it was aborted; only the end of the process ends it.
+    #[error("the session of trial {trial} did not end within {seconds} s of its abort")]
+    Stuck {
+        /// Position in the plan.
+        trial: u32,
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+impl AgentError {
+    /// The process's exit code.
+    #[must_use]
+    pub const fn exit_code(&self) -> i32 {
+        match self {
+            Self::Version { .. }
+            | Self::Malformed { .. }
+            | Self::TooLong { .. }
+            | Self::Greeting => 2,
+            Self::Input(_) | Self::Output(_) => 1,
+            Self::Stuck { .. } => 3,
+        }
+    }
+
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Version { .. } => "install the same version of `regatta` at both ends",
+            Self::Malformed { .. } | Self::TooLong { .. } | Self::Greeting => {
+                "`regatta agent` is started by `regatta run`, not by hand"
+            }
+            Self::Stuck { .. } => "start a new agent",
+            Self::Input(_) | Self::Output(_) => "",
+        }
+    }
+}
+
+/// Writes an error with its causes and its hint to standard error.
+pub(crate) fn print(error: &AgentError) {
+    let mut text = format!("error: {error}\n");
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!("  caused by: {source}\n"));
+        cause = source.source();
+    }
+    if !error.hint().is_empty() {
+        text.push_str(&format!("hint: {}\n", error.hint()));
+    }
+    // With standard error gone there is nobody to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,165 @@
+//! Reads the controller's lines.
+
+use std::io::{self, BufRead, Read};
+
+use regatta_control::{PROTOCOL_VERSION, ToAgent};
+
+use crate::error::AgentError;
+
+/// Longest line that is read; a message has a few kilobytes.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// How much of a malformed line an error shows, in characters.
+const SHOWN: usize = 120;
+
+/// Messages from lines, numbered for errors.
+pub(crate) struct Lines<R> {
+    reader: R,
+    line: u64,
+    greeted: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) const fn new(reader: R) -> Self {
+        Self {
+            reader,
+            line: 0,
+            greeted: false,
+        }
+    }
+
+    /// The next message; `None` at the end of input. Empty lines are passed over.
+    ///
+    /// The first one must be a greeting of this version; the version is looked at before the rest
+    /// of the greeting, which another version may have changed.
+    pub(crate) fn next(&mut self) -> Result<Option<ToAgent>, AgentError> {
+        loop {
+            let mut text = Vec::new();
+            self.line += 1;
+            (&mut self.reader)
+                .take(LONGEST_LINE + 1)
+                .read_until(b'\n', &mut text)
+                .map_err(AgentError::Input)?;
+            if text.is_empty() {
+                return Ok(None);
+            }
+            if text.len() as u64 > LONGEST_LINE {
+                return Err(AgentError::TooLong {
+                    line: self.line,
+                    limit: LONGEST_LINE,
+                });
+            }
+            let text = text.trim_ascii();
+            if !text.is_empty() {
+                return self.parse(text).map(Some);
+            }
+        }
+    }
+
+    fn parse(&mut self, text: &[u8]) -> Result<ToAgent, AgentError> {
+        let malformed = |source| AgentError::Malformed {
+            line: self.line,
+            text: String::from_utf8_lossy(text).chars().take(SHOWN).collect(),
+            source,
+        };
+        let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
+        let greeting = value.get("type").is_some_and(|kind| kind == "hello");
+        if let Some(theirs) = value.get("protocol").filter(|_| greeting)
+            && *theirs != PROTOCOL_VERSION
+        {
+            return Err(AgentError::Version {
+                theirs: theirs.to_string(),
+                ours: PROTOCOL_VERSION,
+            });
+        }
+        let message = serde_json::from_value(value).map_err(malformed)?;
+        if greeting == self.greeted {
+            return Err(AgentError::Greeting);
+        }
+        self.greeted = true;
+        Ok(message)
+    }
+}
+
+/// Standard input, from the process's own descriptor.
+pub(crate) fn standard_input() -> Lines<io::StdinLock<'static>> {
+    Lines::new(io::stdin().lock())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: &str = r#"{"type":"hello","protocol":1,"run_id":"r","host":"a"}"#;
+    const ABORT: &str = r#"{"type":"abort","trial":7}"#;
+
+    fn messages(text: &[u8]) -> Result<Vec<ToAgent>, AgentError> {
+        let mut lines = Lines::new(text);
+        let mut messages = Vec::new();
+        while let Some(message) = lines.next()? {
+            messages.push(message);
+        }
+        Ok(messages)
+    }
+
+    #[test]
+    fn messages_come_in_order_and_empty_lines_do_not_matter() {
+        let text = format!("{HELLO}\n\n  \r\n{ABORT}\r\n{ABORT}");
+        let messages = messages(text.as_bytes()).unwrap();
+        assert_eq!(messages.len(), 3);
+        assert_eq!(messages[2], ToAgent::Abort { trial: 7 });
+        assert_eq!(PROTOCOL_VERSION, 1, "the texts above are of version 1");
+    }
+
+    #[test]
+    fn another_version_is_told_from_a_malformed_line() {
+        let other = br#"{"type":"hello","protocol":2,"what_is_this":[]}"#;
+        assert!(matches!(
+            messages(other),
+            Err(AgentError::Version { ref theirs, ours: 1 }) if theirs == "2"
+        ));
+        let none = br#"{"type":"hello","run_id":"r","host":"a"}"#;
+        assert!(matches!(
+            messages(none),
+            Err(AgentError::Malformed { line: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn a_greeting_comes_first_and_once() {
+        assert!(matches!(
+            messages(ABORT.as_bytes()),
+            Err(AgentError::Greeting)
+        ));
+        let twice = format!("{HELLO}\n{HELLO}\n");
+        assert!(matches!(
+            messages(twice.as_bytes()),
+            Err(AgentError::Greeting)
+        ));
+    }
+
+    #[test]
+    fn no_line_makes_it_panic() {
+        for wrong in [
+            &b"{"[..],
+            b"[]",
+            b"null",
+            b"\xff\xfe\n",
+            b"{\"type\":\"hello\",\"protocol\":-1}",
+            b"{\"type\":\"hello\",\"protocol\":1e99}",
+            b"{\"type\":\"prepare\",\"order\":{}}",
+        ] {
+            assert!(messages(wrong).is_err(), "{wrong:?}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(matches!(
+            messages(deep.as_bytes()),
+            Err(AgentError::Malformed { .. })
+        ));
+        let long = vec![b' '; LONGEST_LINE as usize + 5];
+        assert!(matches!(
+            messages(&long),
+            Err(AgentError::TooLong { line: 1, .. })
+        ));
+    }
+}

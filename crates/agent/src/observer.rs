@@ -1,0 +1,177 @@
+//! Takes CPU, memory and interface counters at the edges of the transfer window, and has the
+//! samples taken in between.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use regatta_control::{Note, Role};
+use regatta_model::Series;
+use regatta_telemetry::{
+    FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, WindowDeltas,
+    interface_of, process,
+};
+use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, WindowEdge};
+
+/// What telemetry has to say about one end of one trial.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// Absent if the window did not begin or did not end.
+    pub deltas: Option<WindowDeltas>,
+    /// The samples of the window.
+    pub series: Vec<Series>,
+    /// Largest resident set by the end of the window, in bytes.
+    pub peak_memory_bytes: Option<u64>,
+    /// The data interface.
+    pub interface: Option<InterfaceInfo>,
+}
+
+/// The statistics of the transfer's connection and the live counters, as the sampler reads them.
+struct Flow {
+    role: Role,
+    live: Arc<LiveCounters>,
+    transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
+}
+
+impl FlowSource for Flow {
+    fn sample(&mut self) -> FlowSample {
+        if self.role == Role::Receiver {
+            return FlowSample {
+                bytes_delivered: Some(self.live.bytes_delivered.load(Ordering::Relaxed)),
+                ..FlowSample::default()
+            };
+        }
+        // The reference is taken out of the lock: a stack may take its time to answer.
+        let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
+        let Some(sample) = source.and_then(|source| source.sample()) else {
+            return FlowSample::default();
+        };
+        FlowSample {
+            bytes_delivered: None,
+            retransmitted_packets: sample.retransmitted_packets,
+            congestion_window_bytes: sample.congestion_window_bytes,
+            smoothed_rtt_ns: sample
+                .smoothed_rtt
+                .map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)),
+            bytes_in_flight: sample.bytes_in_flight,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole at any moment, also after a panic elsewhere.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Observes one end of one trial.
+pub(crate) struct TrialObserver {
+    window: Mutex<Window>,
+    transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
+    interface: Option<InterfaceInfo>,
+    send_note: Box<dyn Fn(Note) + Send + Sync>,
+}
+
+struct Window {
+    instruments: Instruments,
+    sampler: Option<Sampler>,
+    start: Option<Reading>,
+    end: Option<Reading>,
+    peak_memory_bytes: Option<u64>,
+}
+
+impl TrialObserver {
+    /// Opens the instruments and starts the sampler's thread, which sleeps until the window
+    /// begins. `local` is the address whose interface is counted.
+    pub(crate) fn new(
+        role: Role,
+        local: IpAddr,
+        interval: Duration,
+        deadline: Duration,
+        live: Arc<LiveCounters>,
+        send_note: impl Fn(Note) + Send + Sync + 'static,
+    ) -> Self {
+        let interface = interface_of(local).and_then(|name| InterfaceInfo::of(&name).ok());
+        let name = interface.as_ref().map(|info| info.name.as_str());
+        let link_header_bytes = interface.as_ref().map_or(0, |info| info.link_header_bytes);
+        let transfer = Arc::new(Mutex::new(None));
+        let flow = Flow {
+            role,
+            live,
+            transfer: Arc::clone(&transfer),
+        };
+        let sampler = Sampler::spawn(
+            Instruments::open(name),
+            Box::new(flow),
+            interval,
+            role.name(),
+            link_header_bytes,
+            deadline,
+        );
+        if let Err(error) = &sampler {
+            log::warn!("no series will be taken: cannot start a thread: {error}");
+        }
+        process::reset_peak_memory();
+        Self {
+            window: Mutex::new(Window {
+                instruments: Instruments::open(name),
+                sampler: sampler.ok(),
+                start: None,
+                end: None,
+                peak_memory_bytes: None,
+            }),
+            transfer,
+            interface,
+            send_note: Box::new(send_note),
+        }
+    }
+
+    /// Everything that was observed, after the session has ended.
+    pub(crate) fn finish(&self) -> Observed {
+        let mut window = lock(&self.window);
+        let series = window.sampler.take().map(Sampler::finish);
+        Observed {
+            deltas: window
+                .start
+                .zip(window.end)
+                .map(|(start, end)| WindowDeltas::between(&start, &end)),
+            series: series.unwrap_or_default(),
+            peak_memory_bytes: window.peak_memory_bytes,
+            interface: self.interface.clone(),
+        }
+    }
+}
+
+impl Observer for TrialObserver {
+    fn on_window(&self, edge: WindowEdge) {
+        let mut window = lock(&self.window);
+        match edge {
+            WindowEdge::Start => {
+                let reading = window.instruments.read_start();
+                window.start = Some(reading);
+                if let Some(sampler) = &window.sampler {
+                    sampler.begin(reading);
+                }
+            }
+            WindowEdge::End => {
+                let reading = window.instruments.read_end();
+                window.end = Some(reading);
+                window.peak_memory_bytes = process::peak_memory_bytes();
+                if let Some(sampler) = &window.sampler {
+                    sampler.end(reading);
+                }
+            }
+        }
+    }
+
+    fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
+        if purpose == Purpose::Transfer {
+            *lock(&self.transfer) = Some(source);
+        }
+    }
+
+    fn send_note(&self, note: Note) {
+        (self.send_note)(note);
+    }
+}

@@ -1,0 +1,238 @@
+//! Puts what telemetry observed into a side's report.
+
+use std::collections::BTreeMap;
+
+use regatta_control::{Role, SideReport};
+use regatta_model::{Series, Warning};
+use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
+
+use crate::observer::Observed;
+
+/// Adds metrics, series, facts and warnings. What the session itself has reported stays.
+pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            report.metrics.entry(name.to_owned()).or_insert(value);
+        }
+    };
+    let side = role.name();
+    put(
+        &format!("peak_memory_{side}_bytes"),
+        observed.peak_memory_bytes.map(|bytes| bytes as f64),
+    );
+    if let Some(deltas) = &observed.deltas {
+        put(&format!("cpu_{side}_ratio"), deltas.cpu_ratio);
+        put(&format!("cpu_{side}_user_ratio"), deltas.cpu_user_ratio);
+        put(&format!("cpu_{side}_system_ratio"), deltas.cpu_system_ratio);
+        put("cpu_host_ratio", deltas.cpu_host_ratio);
+        put("cpu_host_softirq_ratio", deltas.cpu_host_softirq_ratio);
+        if role == Role::Receiver {
+            put(
+                "receive_buffer_errors",
+                deltas.receive_buffer_errors.map(|count| count as f64),
+            );
+        }
+        for (name, value) in interface_metrics(deltas, observed.interface.as_ref(), role) {
+            put(name, Some(value));
+        }
+    }
+    if role == Role::Sender {
+        for (name, value) in level_metrics(&observed.series) {
+            put(name, Some(value));
+        }
+    }
+    report.series.extend(observed.series);
+    let (fact, warning) = describe(&observed.deltas, observed.interface.as_ref(), role);
+    report
+        .facts
+        .entry(format!("interface.{side}"))
+        .or_insert(fact);
+    report.warnings.extend(warning);
+}
+
+/// The metrics of the data interface over the window.
+fn interface_metrics(
+    deltas: &WindowDeltas,
+    interface: Option<&InterfaceInfo>,
+    role: Role,
+) -> Vec<(&'static str, f64)> {
+    let Some(counters) = deltas.interface else {
+        return Vec::new();
+    };
+    let mut metrics = vec![
+        ("interface_errors", counters.errors() as f64),
+        ("interface_drops", counters.drops() as f64),
+        ("interface_collisions", counters.collisions as f64),
+    ];
+    match role {
+        Role::Sender => {
+            metrics.push(("packets_sent", counters.sent_packets as f64));
+            let seconds = deltas.elapsed.as_secs_f64();
+            if seconds > 0.0 {
+                metrics.push(("packets_per_second", counters.sent_packets as f64 / seconds));
+            }
+            let header = interface.map_or(0, |info| info.link_header_bytes);
+            let size = mean_packet_bytes(counters.sent_bytes, counters.sent_packets, header);
+            metrics.extend(size.map(|size| ("mean_packet_bytes", size)));
+        }
+        Role::Receiver => {
+            metrics.push(("packets_received", counters.received_packets as f64));
+            metrics.push(("acknowledgement_packets", counters.sent_packets as f64));
+        }
+    }
+    metrics
+}
+
+/// Means and maxima of the sender's levels over the samples of the window, for a session that has
+/// not reported its own.
+fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
+    let values = |name: &str| {
+        series
+            .iter()
+            .find(|series| series.name == name)
+            .map_or(&[][..], |series| &series.values)
+    };
+    let mean = |values: &[f64]| {
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
+    let window = values("congestion_window_bytes");
+    [
+        ("congestion_window_mean_bytes", mean(window)),
+        ("congestion_window_max_bytes", largest(window)),
+        ("smoothed_rtt_ns", mean(values("smoothed_rtt_ns"))),
+        (
+            "bytes_in_flight_max_bytes",
+            largest(values("bytes_in_flight_bytes")),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
+}
+
+/// Which interface was counted, and what a reader must know about it.
+fn describe(
+    deltas: &Option<WindowDeltas>,
+    interface: Option<&InterfaceInfo>,
+    role: Role,
+) -> (String, Option<Warning>) {
+    let Some(info) = interface else {
+        let warning = Warning {
+            code: "interface_unknown".to_owned(),
+            message: format!(
+                "no interface of the {} owns its address, so packets were not counted",
+                role.name()
+            ),
+            hint: String::new(),
+        };
+        return ("unknown".to_owned(), Some(warning));
+    };
+    let mean = deltas.as_ref().and_then(|deltas| {
+        let counters = deltas.interface?;
+        mean_packet_bytes(
+            counters.sent_bytes,
+            counters.sent_packets,
+            info.link_header_bytes,
+        )
+    });
+    let warning = mean
+        .zip(info.mtu_bytes)
+        .filter(|&(mean, mtu)| mean > f64::from(mtu))
+        .map(|(mean, mtu)| Warning {
+            code: "super_packets".to_owned(),
+            message: format!(
+                "`{}` counts packets before they are cut to wire size (mean {mean:.0} B at an MTU \
+                 of {mtu} B), so packets per second and their mean size are not the wire's",
+                info.name
+            ),
+            hint: format!("ethtool -K {} tso off gso off gro off", info.name),
+        });
+    (info.name.clone(), warning)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use regatta_telemetry::InterfaceCounters;
+
+    use super::*;
+
+    fn observed(mtu_bytes: u32) -> Observed {
+        Observed {
+            deltas: Some(WindowDeltas {
+                elapsed: Duration::from_secs(2),
+                cpu_ratio: Some(0.5),
+                cpu_user_ratio: Some(0.2),
+                cpu_system_ratio: Some(0.3),
+                interface: Some(InterfaceCounters {
+                    sent_packets: 100,
+                    sent_bytes: 151_400,
+                    received_packets: 40,
+                    receive_drops: 3,
+                    send_drops: 4,
+                    ..InterfaceCounters::default()
+                }),
+                receive_buffer_errors: Some(5),
+                ..WindowDeltas::default()
+            }),
+            series: vec![Series {
+                name: "congestion_window_bytes".to_owned(),
+                side: "sender".to_owned(),
+                t_ns: vec![1, 2],
+                values: vec![10.0, 30.0],
+            }],
+            peak_memory_bytes: Some(1 << 20),
+            interface: Some(InterfaceInfo {
+                name: "tun0".to_owned(),
+                mtu_bytes: Some(mtu_bytes),
+                link_header_bytes: 14,
+                offloads: Vec::new(),
+            }),
+        }
+    }
+
+    #[test]
+    fn each_side_reports_what_only_it_can_know_under_names_of_the_model() {
+        let mut sender = SideReport::default();
+        sender
+            .metrics
+            .insert("congestion_window_max_bytes".to_owned(), 99.0);
+        merge(&mut sender, Role::Sender, observed(1500));
+        assert_eq!(sender.metrics["cpu_sender_ratio"], 0.5);
+        assert_eq!(sender.metrics["packets_sent"], 100.0);
+        assert_eq!(sender.metrics["packets_per_second"], 50.0);
+        assert_eq!(sender.metrics["mean_packet_bytes"], 1500.0);
+        assert_eq!(sender.metrics["interface_drops"], 7.0);
+        assert_eq!(sender.metrics["congestion_window_mean_bytes"], 20.0);
+        // What the session said itself stands.
+        assert_eq!(sender.metrics["congestion_window_max_bytes"], 99.0);
+        assert_eq!(sender.facts["interface.sender"], "tun0");
+        assert!(sender.warnings.is_empty(), "{:?}", sender.warnings);
+        let mut receiver = SideReport::default();
+        merge(&mut receiver, Role::Receiver, observed(1500));
+        assert_eq!(receiver.metrics["receive_buffer_errors"], 5.0);
+        assert_eq!(receiver.metrics["acknowledgement_packets"], 100.0);
+        assert_eq!(receiver.metrics["packets_received"], 40.0);
+        assert!(!receiver.metrics.contains_key("packets_sent"));
+        assert!(
+            !receiver.metrics.contains_key("cpu_host_ratio"),
+            "not told: absent"
+        );
+        for name in sender.metrics.keys().chain(receiver.metrics.keys()) {
+            assert!(regatta_model::metric::find(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn packets_that_are_not_the_wires_are_flagged() {
+        let mut report = SideReport::default();
+        merge(&mut report, Role::Sender, observed(1400));
+        assert_eq!(report.warnings[0].code, "super_packets");
+        let mut report = SideReport::default();
+        merge(&mut report, Role::Sender, Observed::default());
+        assert_eq!(report.warnings[0].code, "interface_unknown");
+        assert!(report.metrics.is_empty());
+    }
+}

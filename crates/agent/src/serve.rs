@@ -1,0 +1,278 @@
+//! Answers the controller: one loop that never blocks on anything but its events.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    time::{Duration, Instant},
+};
+
+use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent, TrialOrder};
+use regatta_model::HostFacts;
+use regatta_telemetry::{host_facts, monotonic_ns};
+use regatta_transport::Driver;
+
+use crate::{
+    error::AgentError,
+    input::standard_input,
+    trial::{Failure, Trial, TrialEvent},
+};
+
+/// How long a session may take to end after its abort. Sessions promise a second.
+const ABORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the loop waits for.
+enum Event {
+    /// The controller said something; `None` at the end of input.
+    Input(Result<Option<ToAgent>, AgentError>),
+    /// A trial's thread said something; the number tells a trial from an earlier one that was
+    /// aborted.
+    Trial(u64, TrialEvent),
+}
+
+/// Serves until the end of input.
+///
+/// # Errors
+/// Whatever makes the agent end before.
+pub(crate) fn serve(drivers: Vec<&'static dyn Driver>) -> Result<(), AgentError> {
+    let (events, received) = channel();
+    let input = events.clone();
+    // The thread ends with the process.
+    std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(move || {
+            let mut lines = standard_input();
+            loop {
+                let message = lines.next();
+                let last = !matches!(message, Ok(Some(_)));
+                if input.send(Event::Input(message)).is_err() || last {
+                    return;
+                }
+            }
+        })
+        .map_err(AgentError::Input)?;
+    Agent {
+        drivers: drivers.into(),
+        events,
+        output: io::stdout(),
+        current: None,
+        trials: 0,
+    }
+    .run(&received)
+}
+
+/// The trial under way.
+struct Current {
+    /// Number of this trial among those of this process.
+    number: u64,
+    trial: Trial,
+    /// By when it must have ended, once it is aborted.
+    abort_by: Option<Instant>,
+}
+
+struct Agent<W> {
+    drivers: Arc<[&'static dyn Driver]>,
+    events: Sender<Event>,
+    output: W,
+    current: Option<Current>,
+    trials: u64,
+}
+
+impl<W: Write> Agent<W> {
+    fn run(mut self, received: &Receiver<Event>) -> Result<(), AgentError> {
+        loop {
+            let abort_by = self.current.as_ref().and_then(|current| current.abort_by);
+            let event = match abort_by {
+                // The loop itself holds a sender, so there is always one.
+                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(by) => received.recv_timeout(by.saturating_duration_since(Instant::now())),
+            };
+            match event {
+                Ok(Event::Input(message)) => match message {
+                    Ok(Some(message)) => self.answer(message)?,
+                    Ok(None) => return Ok(()),
+                    Err(error) => {
+                        if matches!(error, AgentError::Version { .. }) {
+                            // So that the controller can say it, too.
+                            self.greet()?;
+                        }
+                        return Err(error);
+                    }
+                },
+                Ok(Event::Trial(number, event)) => self.on_trial(number, event)?,
+                Err(RecvTimeoutError::Timeout) => return self.give_up(),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn say(&mut self, message: &FromAgent) -> Result<(), AgentError> {
+        let mut line =
+            serde_json::to_vec(message).map_err(|error| AgentError::Output(error.into()))?;
+        line.push(b'\n');
+        self.output
+            .write_all(&line)
+            .and_then(|()| self.output.flush())
+            .map_err(AgentError::Output)
+    }
+
+    fn greet(&mut self) -> Result<(), AgentError> {
+        let facts = facts(&self.drivers);
+        self.say(&FromAgent::Hello {
+            protocol: PROTOCOL_VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            monotonic_ns: monotonic_ns(),
+            facts,
+        })
+    }
+
+    fn answer(&mut self, message: ToAgent) -> Result<(), AgentError> {
+        match message {
+            ToAgent::Hello { run_id, host, .. } => {
+                log::info!("host `{host}` serves run `{run_id}`");
+                self.greet()
+            }
+            ToAgent::Prepare { order } => self.prepare(order),
+            ToAgent::Start { trial, peer } => {
+                if !self
+                    .current(trial)
+                    .is_some_and(|current| current.trial.start(peer))
+                {
+                    log::warn!("trial {trial} has no sender that waits for its start");
+                }
+                Ok(())
+            }
+            ToAgent::Note { trial, note } => {
+                match self.current(trial) {
+                    Some(current) => current.trial.note(note),
+                    // The other end may speak when this one has ended already.
+                    None => log::debug!("trial {trial} is over; its note is dropped"),
+                }
+                Ok(())
+            }
+            ToAgent::Abort { trial } => {
+                if let Some(current) = self.current(trial) {
+                    if current.abort_by.is_none() {
+                        current.abort_by = Some(Instant::now() + ABORT_LIMIT);
+                        current.trial.abort();
+                    }
+                    Ok(())
+                } else {
+                    self.say(&FromAgent::Aborted { trial })
+                }
+            }
+        }
+    }
+
+    fn current(&mut self, trial: u32) -> Option<&mut Current> {
+        self.current
+            .as_mut()
+            .filter(|current| current.trial.index == trial)
+    }
+
+    fn prepare(&mut self, order: Box<TrialOrder>) -> Result<(), AgentError> {
+        let trial = order.trial;
+        if let Some(current) = &self.current {
+            let failure = Failure::new(
+                format!("trial {} is still under way", current.trial.index),
+                "abort it first",
+            );
+            return self.fail(trial, failure);
+        }
+        self.trials += 1;
+        let number = self.trials;
+        let events = self.events.clone();
+        let tell = move |event| {
+            // The loop is gone only when the process ends.
+            let _ = events.send(Event::Trial(number, event));
+        };
+        match Trial::spawn(Arc::clone(&self.drivers), order, tell) {
+            Ok(trial) => {
+                self.current = Some(Current {
+                    number,
+                    trial,
+                    abort_by: None,
+                });
+                Ok(())
+            }
+            Err(failure) => self.fail(trial, failure),
+        }
+    }
+
+    fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {
+        let Failure {
+            kind,
+            reasons,
+            hint,
+        } = failure;
+        self.say(&FromAgent::Failed {
+            trial,
+            kind,
+            reasons,
+            hint,
+        })
+    }
+
+    fn on_trial(&mut self, number: u64, event: TrialEvent) -> Result<(), AgentError> {
+        let Some(current) = self.current.as_ref().filter(|c| c.number == number) else {
+            return Ok(());
+        };
+        let trial = current.trial.index;
+        let aborted = current.abort_by.is_some();
+        match event {
+            TrialEvent::Ended(result) => {
+                self.current = None;
+                match result {
+                    // Nothing is reported of a trial that was aborted, however far it came.
+                    _ if aborted => self.say(&FromAgent::Aborted { trial }),
+                    Ok(report) => self.say(&FromAgent::Finished { trial, report }),
+                    Err(failure) => self.fail(trial, failure),
+                }
+            }
+            _ if aborted => Ok(()),
+            TrialEvent::Ready(listen) => self.say(&FromAgent::Ready { trial, listen }),
+            TrialEvent::Note(note) => self.say(&FromAgent::Note { trial, note }),
+        }
+    }
+
+    /// The session does not end. The answer is given in time; then the process ends, because the
+    /// stuck session would be charged to the trials after it.
+    fn give_up(&mut self) -> Result<(), AgentError> {
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        let trial = current.trial.index;
+        self.say(&FromAgent::Aborted { trial })?;
+        Err(AgentError::Stuck {
+            trial,
+            seconds: ABORT_LIMIT.as_secs(),
+        })
+    }
+}
+
+/// Facts about this host, and the version of every stack.
+fn facts(drivers: &[&'static dyn Driver]) -> HostFacts {
+    let mut facts = host_facts();
+    let versions: BTreeMap<String, String> = drivers
+        .iter()
+        .map(|driver| driver.descriptor())
+        .filter(|descriptor| !descriptor.stack_version.is_empty())
+        .map(|descriptor| {
+            let stack = descriptor.stack.to_lowercase().replace(' ', "-");
+            (
+                format!("version.{stack}"),
+                descriptor.stack_version.to_owned(),
+            )
+        })
+        .collect();
+    facts.0.extend(versions);
+    facts.0.insert(
+        "version.regatta".to_owned(),
+        env!("CARGO_PKG_VERSION").to_owned(),
+    );
+    facts
+}

@@ -1,0 +1,200 @@
+//! One end of one trial, in a thread of its own.
+
+use std::{
+    any::Any,
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
+
+use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
+use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
+
+use crate::{observer::TrialObserver, report};
+
+/// Why an end has no report, as the control protocol says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub kind: FailureKind,
+    pub reasons: Vec<String>,
+    pub hint: String,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            kind: FailureKind::Failed,
+            reasons: vec![reason.into()],
+            hint: hint.into(),
+        }
+    }
+
+    fn from_panic(panic: &(dyn Any + Send), driver: &str) -> Self {
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "it gave no message".to_owned());
+        Self {
+            kind: FailureKind::Failed,
+            reasons: vec![format!("the driver `{driver}` panicked"), message],
+            hint: "this is a mistake in the driver; set `RUST_BACKTRACE=1` to see where".to_owned(),
+        }
+    }
+}
+
+impl From<TransportError> for Failure {
+    fn from(error: TransportError) -> Self {
+        Self {
+            kind: error.kind(),
+            reasons: error.reasons(),
+            hint: error.hint().to_owned(),
+        }
+    }
+}
+
+/// What a trial's threads tell the process.
+#[derive(Debug)]
+pub(crate) enum TrialEvent {
+    /// Prepared; a receiver listens.
+    Ready(Option<SocketAddr>),
+    /// To be passed on to the other end.
+    Note(Note),
+    /// The thread has ended.
+    Ended(Result<Box<SideReport>, Failure>),
+}
+
+/// A trial under way.
+pub(crate) struct Trial {
+    /// Position in the plan.
+    pub index: u32,
+    stop: Stop,
+    mailbox: Arc<Mailbox>,
+    start: Option<Sender<SocketAddr>>,
+}
+
+impl Trial {
+    /// Starts the trial's thread. Everything that it has to say goes through `tell`, last of all
+    /// that it has ended.
+    ///
+    /// # Errors
+    /// If no thread can be made.
+    pub(crate) fn spawn(
+        drivers: Arc<[&'static dyn Driver]>,
+        order: Box<TrialOrder>,
+        tell: impl Fn(TrialEvent) + Clone + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        let (start, started) = channel();
+        let stop = Stop::new();
+        let mailbox = Arc::new(Mailbox::default());
+        stop.on_stop(&mailbox);
+        let trial = Self {
+            index: order.trial,
+            stop: stop.clone(),
+            mailbox: Arc::clone(&mailbox),
+            start: Some(start),
+        };
+        std::thread::Builder::new()
+            .name(format!("trial {}", order.trial))
+            .spawn(move || {
+                let driver = order.transport.driver.clone();
+                let run = || run(&drivers, &order, stop, mailbox, &started, &tell);
+                // What the closure shares is used afterwards by nobody who could see it broken.
+                let result = catch_unwind(AssertUnwindSafe(run))
+                    .unwrap_or_else(|panic| Err(Failure::from_panic(&*panic, &driver)));
+                tell(TrialEvent::Ended(result));
+            })
+            .map_err(|error| Failure {
+                kind: FailureKind::Failed,
+                reasons: vec!["cannot start a thread".to_owned(), error.to_string()],
+                hint: "raise `ulimit -u`".to_owned(),
+            })?;
+        Ok(trial)
+    }
+
+    /// Lets the sender connect; says whether there was one that waited.
+    pub(crate) fn start(&mut self, peer: SocketAddr) -> bool {
+        self.start
+            .take()
+            .is_some_and(|start| start.send(peer).is_ok())
+    }
+
+    /// Hands over what the other end said.
+    pub(crate) fn note(&self, note: Note) {
+        self.mailbox.put(note);
+    }
+
+    /// Ends the trial; its thread says when it has ended.
+    pub(crate) fn abort(&mut self) {
+        // A sender that was not started waits for nothing else.
+        self.start = None;
+        self.stop.stop();
+    }
+}
+
+/// Finds the driver and asks it whether it can run this order here.
+fn find(
+    drivers: &[&'static dyn Driver],
+    order: &TrialOrder,
+) -> Result<&'static dyn Driver, Failure> {
+    let transport = &order.transport;
+    let Some(&driver) = drivers
+        .iter()
+        .find(|driver| driver.descriptor().name == transport.driver)
+    else {
+        let mut names: Vec<_> = drivers.iter().map(|d| d.descriptor().name).collect();
+        names.sort_unstable();
+        return Err(Failure::new(
+            format!("there is no transport `{}`", transport.driver),
+            format!("choose one of `{}`", names.join("`, `")),
+        ));
+    };
+    driver
+        .check_options(&transport.options)
+        .map_err(TransportError::from)?;
+    driver
+        .supported(&transport.options)
+        .map_err(TransportError::from)?;
+    Ok(driver)
+}
+
+fn run(
+    drivers: &[&'static dyn Driver],
+    order: &TrialOrder,
+    stop: Stop,
+    mailbox: Arc<Mailbox>,
+    started: &Receiver<SocketAddr>,
+    tell: &(impl Fn(TrialEvent) + Clone + Send + Sync + 'static),
+) -> Result<Box<SideReport>, Failure> {
+    let driver = find(drivers, order)?;
+    let live = Arc::new(LiveCounters::default());
+    let pass_on = tell.clone();
+    let observer = Arc::new(TrialObserver::new(
+        order.role,
+        order.local,
+        order.sample_interval,
+        order.deadline,
+        Arc::clone(&live),
+        move |note| pass_on(TrialEvent::Note(note)),
+    ));
+    let context = TrialContext {
+        live,
+        observer: Arc::clone(&observer) as Arc<_>,
+        mailbox,
+        stop,
+    };
+    let session = driver.prepare(order, context)?;
+    tell(TrialEvent::Ready(session.listen_address()));
+    let peer = match order.role {
+        Role::Receiver => None,
+        // The trial was aborted before it was started.
+        Role::Sender => Some(started.recv().map_err(|_| TransportError::Cancelled)?),
+    };
+    log::debug!("trial {}: {} runs", order.trial, order.role.name());
+    let mut side = session.run(peer)?;
+    report::merge(&mut side, order.role, observer.finish());
+    Ok(Box::new(side))
+}

@@ -1,0 +1,368 @@
+//! A controller for tests: starts agents, talks to them, passes notes on.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, Sender, channel},
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use regatta_control::{
+    FailureKind, FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent,
+    TrialOrder,
+};
+use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
+
+/// Longest that any answer may take on a loaded machine; a test that waits so long fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What came from an agent.
+pub type Heard = Option<FromAgent>;
+
+/// One agent as a child process, ended when dropped.
+pub struct Agent {
+    pub child: Child,
+    pub input: Option<ChildStdin>,
+    pub heard: Receiver<Heard>,
+    errors: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Agent {
+    /// Starts one, unread by anybody so far.
+    pub fn start() -> Self {
+        let (tell, heard) = channel();
+        Self::start_telling(tell, |heard| heard, heard)
+    }
+
+    /// Starts one whose messages go into a channel that others use as well.
+    fn start_telling<T: Send + 'static>(
+        tell: Sender<T>,
+        wrap: impl Fn(Heard) -> T + Send + 'static,
+        heard: Receiver<Heard>,
+    ) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_regatta-agent-under-test"))
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the agent under test starts");
+        let output = child.stdout.take().expect("piped");
+        let mut errors = child.stderr.take().expect("piped");
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let line = line.expect("UTF-8");
+                let message = serde_json::from_str(&line)
+                    .unwrap_or_else(|error| panic!("`{line}` on standard output: {error}"));
+                if tell.send(wrap(Some(message))).is_err() {
+                    return;
+                }
+            }
+            let _ = tell.send(wrap(None));
+        });
+        let errors = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        Self {
+            input: child.stdin.take(),
+            child,
+            heard,
+            errors: Some(errors),
+        }
+    }
+
+    /// Starts one and greets it.
+    pub fn greeted() -> Self {
+        let mut agent = Self::start();
+        agent.say(&hello());
+        match agent.hear() {
+            FromAgent::Hello { protocol, pid, .. } => {
+                assert_eq!(protocol, PROTOCOL_VERSION);
+                assert_eq!(pid, agent.child.id());
+            }
+            other => panic!("{other:?} instead of a greeting"),
+        }
+        agent
+    }
+
+    pub fn say(&mut self, message: &ToAgent) {
+        let line = serde_json::to_string(message).expect("serialises");
+        self.say_text(&line);
+    }
+
+    pub fn say_text(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("input is open");
+        writeln!(input, "{line}").expect("the agent reads");
+    }
+
+    /// The next message.
+    pub fn hear(&self) -> FromAgent {
+        self.heard
+            .recv_timeout(PATIENCE)
+            .expect("an answer in time")
+            .expect("an answer before the end of output")
+    }
+
+    /// Prepares a trial at the receiver or the sender; panics unless it gets ready.
+    pub fn prepare(&mut self, order: TrialOrder) -> Option<SocketAddr> {
+        let wanted = order.trial;
+        self.say(&ToAgent::Prepare {
+            order: Box::new(order),
+        });
+        match self.hear() {
+            FromAgent::Ready { trial, listen } => {
+                assert_eq!(trial, wanted);
+                listen
+            }
+            other => panic!("{other:?} instead of `ready`"),
+        }
+    }
+
+    /// The next message, which must be a failure.
+    pub fn hear_failure(&self) -> (FailureKind, Vec<String>, String) {
+        match self.hear() {
+            FromAgent::Failed {
+                kind,
+                reasons,
+                hint,
+                ..
+            } => (kind, reasons, hint),
+            other => panic!("{other:?} instead of a failure"),
+        }
+    }
+
+    /// Waits for the end of its output and of the process; returns what it wrote to standard
+    /// error.
+    pub fn wait(mut self) -> (ExitStatus, String) {
+        while self
+            .heard
+            .recv_timeout(PATIENCE)
+            .expect("the end of output in time")
+            .is_some()
+        {}
+        let status = self.child.wait().expect("it is our child");
+        let errors = self.errors.take().map(|thread| thread.join());
+        (status, errors.expect("taken once").expect("no panic"))
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn hello() -> ToAgent {
+    ToAgent::Hello {
+        protocol: PROTOCOL_VERSION,
+        run_id: "test".to_owned(),
+        host: "a".to_owned(),
+    }
+}
+
+/// A certificate and its key.
+pub fn tls() -> TlsMaterial {
+    let name = "regatta.test".to_owned();
+    let made = rcgen::generate_simple_self_signed(vec![name.clone()]).expect("a certificate");
+    TlsMaterial {
+        certificate_der_base64: STANDARD.encode(made.cert.der()),
+        key_der_base64: Some(STANDARD.encode(made.signing_key.serialize_der())),
+        server_name: name,
+    }
+}
+
+/// An order over loopback. The sender gets no key.
+pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOrder {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut tls = tls.clone();
+    if role == Role::Sender {
+        tls.key_der_base64 = None;
+    }
+    TrialOrder {
+        trial,
+        role,
+        transport: Transport {
+            label: driver.to_owned(),
+            driver: driver.to_owned(),
+            options: BTreeMap::new(),
+        },
+        workload: Workload {
+            name: "bulk".to_owned(),
+            kind: WorkloadKind::Bulk {
+                size: Bytes(1_000_000),
+                message: Bytes(1_000),
+                pattern: Pattern::Data,
+            },
+            probe: Probe::default(),
+        },
+        token: format!("{trial:032x}"),
+        seed: 7,
+        deadline: Duration::from_secs(20),
+        sample_interval: Duration::from_millis(100),
+        local,
+        peer: local,
+        path: PathHints {
+            round_trip_delay: Duration::from_millis(1),
+            longest_one_way: Duration::from_millis(50),
+            link_rate_bps: Some(1_000_000_000),
+            mtu_bytes: 1500,
+            shared_clock: true,
+            keeps_order: true,
+        },
+        tls,
+    }
+}
+
+pub fn with_option(mut order: TrialOrder, name: &str, value: OptionValue) -> TrialOrder {
+    order.transport.options.insert(name.to_owned(), value);
+    order
+}
+
+/// Two agents and what they say, in one channel.
+pub struct Pair {
+    pub receiver: Agent,
+    pub sender: Agent,
+    heard: Receiver<(Role, Heard)>,
+}
+
+/// How one end of a race ended.
+pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
+
+impl Pair {
+    pub fn greeted() -> Self {
+        let (tell, heard) = channel();
+        let start = |role: Role| {
+            let (_, nothing) = channel();
+            let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
+            agent.say(&hello());
+            agent
+        };
+        let pair = Self {
+            receiver: start(Role::Receiver),
+            sender: start(Role::Sender),
+            heard,
+        };
+        for _ in 0..2 {
+            let (_, message) = pair.hear();
+            assert!(
+                matches!(message, Some(FromAgent::Hello { .. })),
+                "{message:?}"
+            );
+        }
+        pair
+    }
+
+    fn hear(&self) -> (Role, Heard) {
+        self.heard
+            .recv_timeout(PATIENCE)
+            .expect("an answer in time")
+    }
+
+    fn side(&mut self, role: Role) -> &mut Agent {
+        match role {
+            Role::Sender => &mut self.sender,
+            Role::Receiver => &mut self.receiver,
+        }
+    }
+
+    fn ready(&mut self, order: TrialOrder) -> Option<SocketAddr> {
+        let role = order.role;
+        self.side(role).say(&ToAgent::Prepare {
+            order: Box::new(order),
+        });
+        match self.hear() {
+            (from, Some(FromAgent::Ready { listen, .. })) if from == role => listen,
+            other => panic!("{other:?} instead of `ready`"),
+        }
+    }
+
+    /// Gets both ends ready and starts the sender.
+    pub fn start(&mut self, receiver: TrialOrder, sender: TrialOrder) {
+        let trial = sender.trial;
+        let peer = self.ready(receiver).expect("a receiver listens");
+        assert_eq!(self.ready(sender), None, "a sender does not listen");
+        self.sender.say(&ToAgent::Start { trial, peer });
+    }
+
+    /// Passes notes on until the ends named have ended.
+    pub fn finish(&mut self, mut waiting: Vec<Role>) -> BTreeMap<&'static str, End> {
+        let mut ended = BTreeMap::new();
+        while !waiting.is_empty() {
+            let (role, message) = self.hear();
+            let end = match message {
+                Some(FromAgent::Note { trial, note }) => {
+                    let other = match role {
+                        Role::Sender => Role::Receiver,
+                        Role::Receiver => Role::Sender,
+                    };
+                    self.side(other).say(&ToAgent::Note { trial, note });
+                    continue;
+                }
+                Some(FromAgent::Finished { report, .. }) => Ok(*report),
+                Some(FromAgent::Failed {
+                    kind,
+                    reasons,
+                    hint,
+                    ..
+                }) => Err((kind, reasons, hint)),
+                // An agent that a test has killed.
+                None if !waiting.contains(&role) => continue,
+                other => panic!("{other:?} from the {}", role.name()),
+            };
+            waiting.retain(|&waits| waits != role);
+            ended.insert(role.name(), end);
+        }
+        ended
+    }
+
+    /// Aborts a trial at one end and waits for the answer; notes, and how the trial may have ended
+    /// just before, are passed over.
+    pub fn abort(&mut self, role: Role, trial: u32) {
+        self.side(role).say(&ToAgent::Abort { trial });
+        loop {
+            match self.hear() {
+                (from, Some(FromAgent::Aborted { trial: aborted })) if from == role => {
+                    assert_eq!(aborted, trial);
+                    return;
+                }
+                (from, None) if from == role => panic!("the {} died", role.name()),
+                _ => {}
+            }
+        }
+    }
+
+    /// One whole trial.
+    pub fn race(
+        &mut self,
+        receiver: TrialOrder,
+        sender: TrialOrder,
+    ) -> BTreeMap<&'static str, End> {
+        self.start(receiver, sender);
+        self.finish(vec![Role::Sender, Role::Receiver])
+    }
+}
+
+/// Whether a process exists and is no zombie.
+pub fn lives(process: u64) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/stat"))
+        .ok()
+        .and_then(|stat| Some(stat.rsplit_once(") ")?.1.starts_with('Z')))
+        .is_some_and(|zombie| !zombie)
+}
+
+/// Waits until a condition holds; panics if it does not.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

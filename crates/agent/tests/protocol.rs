@@ -1,0 +1,321 @@
+//! The agent as a process: what it answers, and how it ends.
+
+mod common;
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Agent, eventually, hello, lives, order, tls, with_option};
+use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
+use regatta_model::OptionValue;
+
+fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
+    agent.say(&ToAgent::Prepare {
+        order: Box::new(order),
+    });
+}
+
+#[test]
+fn end_of_input_ends_it_with_code_0() {
+    let mut agent = Agent::greeted();
+    agent.input = None;
+    let (status, errors) = agent.wait();
+    assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
+    let mut silent = Agent::start();
+    silent.input = None;
+    assert_eq!(silent.wait().0.code(), Some(0));
+}
+
+#[test]
+fn the_greeting_tells_the_host_and_the_stacks() {
+    let mut agent = Agent::start();
+    agent.say(&hello());
+    let FromAgent::Hello {
+        facts,
+        monotonic_ns,
+        version,
+        ..
+    } = agent.hear()
+    else {
+        panic!("no greeting");
+    };
+    assert!(monotonic_ns > 0 && monotonic_ns <= regatta_telemetry::monotonic_ns());
+    assert_eq!(facts.0["version.regatta"], version);
+    assert_eq!(facts.0["version.test-stack"], "1.2.3");
+    assert!(facts.0.contains_key("kernel.release"));
+}
+
+#[test]
+fn malformed_input_is_told_on_standard_error_with_code_2() {
+    for (line, expected) in [
+        ("{ \"type\": ", "line 2 of the input is no message"),
+        ("{\"type\":\"dance\"}", "dance"),
+        ("\u{1}\u{2}", "no message"),
+        ("[1, 2]", "no message"),
+    ] {
+        let mut agent = Agent::greeted();
+        agent.say_text(line);
+        let (status, errors) = agent.wait();
+        assert_eq!(status.code(), Some(2), "{line}: {errors}");
+        assert!(
+            errors.starts_with("error: ") && errors.contains(expected),
+            "{errors}"
+        );
+        assert!(
+            errors.contains("hint: ") && !errors.contains("panicked"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn another_version_is_answered_with_the_own_one_and_code_2() {
+    let mut agent = Agent::start();
+    agent.say_text("{\"type\":\"hello\",\"protocol\":99,\"new\":true}");
+    assert!(matches!(
+        agent.hear(),
+        FromAgent::Hello {
+            protocol: PROTOCOL_VERSION,
+            ..
+        }
+    ));
+    let (status, errors) = agent.wait();
+    assert_eq!(status.code(), Some(2));
+    assert!(errors.contains("version `99`"), "{errors}");
+}
+
+#[test]
+fn what_cannot_run_is_answered_and_the_next_trial_runs() {
+    let tls = tls();
+    let mut agent = Agent::greeted();
+    prepare(&mut agent, order(1, Role::Sender, "carrier-pigeon", &tls));
+    let (kind, reasons, hint) = agent.hear_failure();
+    assert_eq!(kind, FailureKind::Failed);
+    assert_eq!(reasons, ["there is no transport `carrier-pigeon`"]);
+    assert!(hint.contains("`test-work`"), "{hint}");
+
+    prepare(&mut agent, order(2, Role::Sender, "test-unsupported", &tls));
+    let (kind, reasons, hint) = agent.hear_failure();
+    assert_eq!(kind, FailureKind::Unsupported);
+    assert_eq!(reasons, ["the kernel has no `test`"]);
+    assert_eq!(hint, "modprobe test");
+
+    let wrong = order(3, Role::Sender, "test-work", &tls);
+    prepare(
+        &mut agent,
+        with_option(wrong, "cpu_sm", OptionValue::Number(1)),
+    );
+    let (kind, reasons, hint) = agent.hear_failure();
+    assert_eq!(kind, FailureKind::Failed);
+    assert!(reasons[1].contains("no option `cpu_sm`"), "{reasons:?}");
+    assert_eq!(hint, "did you mean `cpu_ms`?");
+
+    for (trial, early) in [(4, true), (5, false)] {
+        let panics = order(trial, Role::Receiver, "test-panic", &tls);
+        if early {
+            prepare(
+                &mut agent,
+                with_option(panics, "early", OptionValue::Flag(true)),
+            );
+        } else {
+            agent.prepare(panics);
+        }
+        let (kind, reasons, _) = agent.hear_failure();
+        assert_eq!(kind, FailureKind::Failed);
+        assert_eq!(reasons[0], "the driver `test-panic` panicked");
+        assert!(reasons[1].starts_with("it panicked"), "{reasons:?}");
+    }
+
+    assert!(
+        finish_work(&mut agent, 6, 1)
+            .metrics
+            .contains_key("cpu_receiver_ratio")
+    );
+}
+
+/// Runs `test-work` at a receiver.
+fn finish_work(agent: &mut Agent, trial: u32, cpu_ms: i64) -> SideReport {
+    let works = order(trial, Role::Receiver, "test-work", &tls());
+    agent.prepare(with_option(works, "cpu_ms", OptionValue::Number(cpu_ms)));
+    match agent.hear() {
+        FromAgent::Finished { report, .. } => *report,
+        other => panic!("{other:?} instead of a report"),
+    }
+}
+
+#[test]
+fn one_trial_at_a_time_and_an_abort_is_answered() {
+    let tls = tls();
+    let mut agent = Agent::greeted();
+    // Nothing to abort: answered all the same.
+    agent.say(&ToAgent::Abort { trial: 9 });
+    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 9 }));
+    // A sender that was never started.
+    agent.prepare(order(1, Role::Sender, "test-obedient", &tls));
+    prepare(&mut agent, order(2, Role::Sender, "test-obedient", &tls));
+    assert_eq!(agent.hear_failure().1, ["trial 1 is still under way"]);
+    agent.say(&ToAgent::Abort { trial: 1 });
+    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
+    // A session that takes its time, told twice.
+    let lingers = order(3, Role::Receiver, "test-obedient", &tls);
+    agent.prepare(with_option(lingers, "linger_ms", OptionValue::Number(300)));
+    agent.say(&ToAgent::Abort { trial: 3 });
+    agent.say(&ToAgent::Abort { trial: 3 });
+    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 3 }));
+    // Notes and starts for nobody are not answered.
+    agent.say(&ToAgent::Note {
+        trial: 3,
+        note: Note::Received {
+            messages: 0,
+            bytes: 0,
+        },
+    });
+    let peer = "127.0.0.1:9".parse().expect("an address");
+    agent.say(&ToAgent::Start { trial: 3, peer });
+    assert!(!finish_work(&mut agent, 4, 1).facts.is_empty());
+    agent.input = None;
+    assert_eq!(agent.wait().0.code(), Some(0));
+}
+
+#[test]
+fn an_abort_is_answered_in_time_by_a_stuck_session_and_the_process_ends() {
+    let mut agent = Agent::greeted();
+    agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
+    let asked = Instant::now();
+    agent.say(&ToAgent::Abort { trial: 1 });
+    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        asked.elapsed()
+    );
+    let (status, errors) = agent.wait();
+    assert_eq!(status.code(), Some(3));
+    assert!(
+        errors.contains("the session of trial 1 did not end"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
+    for driver in ["test-stuck", "test-obedient", "test-child"] {
+        let mut agent = Agent::greeted();
+        agent.prepare(order(1, Role::Receiver, driver, &tls()));
+        let mut started = vec![u64::from(agent.child.id())];
+        if driver == "test-child" {
+            let FromAgent::Note {
+                note: Note::Sent {
+                    messages, bytes, ..
+                },
+                ..
+            } = agent.hear()
+            else {
+                panic!("no note");
+            };
+            started.extend([messages, bytes]);
+            assert!(started.iter().all(|&process| lives(process)), "{started:?}");
+        }
+        let closed = Instant::now();
+        agent.input = None;
+        assert_eq!(agent.wait().0.code(), Some(0), "{driver}");
+        // At once: no session is waited for.
+        assert!(closed.elapsed() < Duration::from_secs(5), "{driver}");
+        for process in started {
+            eventually("the end of a process", || !lives(process));
+        }
+    }
+}
+
+/// A shell stands for the controller, and this test keeps the other end of its input, so that only
+/// the kernel's signal can end the agent.
+#[test]
+fn a_controller_that_is_killed_takes_the_agent_along() {
+    let mut controller = Command::new("sh")
+        .args(["-c", "exec 3<&0; \"$0\" <&3 & echo $!; wait"])
+        .arg(env!("CARGO_BIN_EXE_regatta-agent-under-test"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut input = controller.stdin.take().expect("piped");
+    let mut lines = BufReader::new(controller.stdout.take().expect("piped")).lines();
+    let agent: u64 = lines
+        .next()
+        .expect("a line")
+        .expect("text")
+        .parse()
+        .expect("the agent's identifier");
+    // Its answer says that it has asked the kernel for the signal.
+    let greeting = serde_json::to_string(&hello()).expect("serialises");
+    writeln!(input, "{greeting}").expect("the agent reads");
+    assert!(
+        lines
+            .next()
+            .expect("a line")
+            .expect("text")
+            .contains("hello")
+    );
+    assert!(lives(agent));
+    controller.kill().expect("it is our child");
+    controller.wait().expect("it is our child");
+    eventually("the end of the agent", || !lives(agent));
+    drop(input);
+}
+
+/// CPU is charged over the window only, of all threads, and not more than the kernel says that
+/// the whole process used.
+#[test]
+fn cpu_of_all_threads_is_charged_over_the_window_only() {
+    const WORK: Duration = Duration::from_millis(400);
+    let mut agent = Agent::greeted();
+    let work_ms = i64::try_from(WORK.as_millis()).expect("small");
+    let report = finish_work(&mut agent, 1, work_ms);
+    let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
+    let ratio = report.metrics["cpu_receiver_ratio"];
+    let charged = Duration::from_secs_f64(ratio * window_ns as f64 / 1e9);
+    // Two threads; the sampler and the edges cost a little. 200 ms more were used outside.
+    assert!(
+        charged >= 2 * WORK - Duration::from_millis(10),
+        "{charged:?}"
+    );
+    assert!(
+        charged <= 2 * WORK + Duration::from_millis(60),
+        "{charged:?}"
+    );
+    let parts =
+        report.metrics["cpu_receiver_user_ratio"] + report.metrics["cpu_receiver_system_ratio"];
+    assert!((parts - ratio).abs() < 1e-6, "{parts} is not {ratio}");
+
+    // What the kernel charged to the whole process: the window's, 200 ms around it, and the
+    // agent's own start and answers.
+    let child = nix::unistd::Pid::from_raw(i32::try_from(agent.child.id()).expect("a pid"));
+    let used = process_cpu(child);
+    assert!(
+        used >= charged + Duration::from_millis(200),
+        "{used:?} for {charged:?}"
+    );
+    assert!(
+        used <= charged + Duration::from_millis(350),
+        "{used:?} for {charged:?}"
+    );
+
+    let cpu = report
+        .series
+        .iter()
+        .find(|series| series.name == "cpu_ratio")
+        .expect("a series");
+    assert!(cpu.t_ns.iter().all(|&t| t > report.started_monotonic_ns));
+    assert!(cpu.t_ns.last().expect("a sample") - report.ended_monotonic_ns < 50_000_000);
+    assert!(report.metrics["peak_memory_receiver_bytes"] > 1e6);
+    assert_eq!(report.facts["interface.receiver"], "lo");
+}
+
+/// CPU time that a process has used by now, all threads.
+fn process_cpu(process: nix::unistd::Pid) -> Duration {
+    let clock = nix::time::clock_getcpuclockid(process).expect("a clock");
+    nix::time::clock_gettime(clock).expect("its time").into()
+}

@@ -1,0 +1,224 @@
+//! The agent with the real drivers and a few that misbehave, for this crate's tests.
+//!
+//! | driver | its session |
+//! |---|---|
+//! | `test-work` | uses `cpu_ms` of CPU in each of two threads within the window, and reports |
+//! | `test-stuck` | hears no abort |
+//! | `test-obedient` | does nothing until it is aborted, and then takes `linger_ms` to end |
+//! | `test-panic` | panics, in `prepare` if `early` |
+//! | `test-unsupported` | is not supported here |
+//! | `test-child` | starts a shell that starts a sleep, tells their process identifiers, and waits |
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_model::OptionValue;
+use regatta_telemetry::process;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, MonotonicTime, OptionDefinition, OptionKind, Session,
+    TransportError, TrialContext, Unsupported, WindowEdge,
+};
+
+const NUMBER: OptionKind = OptionKind::Number {
+    least: 0,
+    most: 60_000,
+};
+
+const fn option(name: &'static str, kind: OptionKind) -> OptionDefinition {
+    OptionDefinition {
+        name,
+        kind,
+        default: "",
+        help: "for tests",
+    }
+}
+
+const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) -> DriverDescriptor {
+    DriverDescriptor {
+        name,
+        title: name,
+        summary: "misbehaves",
+        carries: Carries::Streams,
+        reliable: true,
+        encrypted: false,
+        multiplexes: false,
+        congestion_control_choosable: false,
+        capabilities: &[],
+        stack: "test stack",
+        stack_version: "1.2.3",
+        options,
+    }
+}
+
+/// What a session of a test does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Work,
+    Stuck,
+    Obedient,
+    Panic,
+    Unsupported,
+    Child,
+}
+
+struct TestDriver {
+    descriptor: DriverDescriptor,
+    kind: Kind,
+}
+
+static DRIVERS: [TestDriver; 6] = [
+    TestDriver {
+        descriptor: descriptor("test-work", &[option("cpu_ms", NUMBER)]),
+        kind: Kind::Work,
+    },
+    TestDriver {
+        descriptor: descriptor("test-stuck", &[]),
+        kind: Kind::Stuck,
+    },
+    TestDriver {
+        descriptor: descriptor("test-obedient", &[option("linger_ms", NUMBER)]),
+        kind: Kind::Obedient,
+    },
+    TestDriver {
+        descriptor: descriptor("test-panic", &[option("early", OptionKind::Flag)]),
+        kind: Kind::Panic,
+    },
+    TestDriver {
+        descriptor: descriptor("test-unsupported", &[]),
+        kind: Kind::Unsupported,
+    },
+    TestDriver {
+        descriptor: descriptor("test-child", &[]),
+        kind: Kind::Child,
+    },
+];
+
+impl Driver for TestDriver {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        // Only the statics above exist.
+        DRIVERS
+            .iter()
+            .find(|driver| driver.kind == self.kind)
+            .map_or(&DRIVERS[0].descriptor, |driver| &driver.descriptor)
+    }
+
+    fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        if self.kind == Kind::Unsupported {
+            return Err(Unsupported {
+                reason: "the kernel has no `test`".to_owned(),
+                hint: "modprobe test".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let options = &order.transport.options;
+        let number = |name: &str| match options.get(name) {
+            Some(OptionValue::Number(number)) => u64::try_from(*number).unwrap_or_default(),
+            _ => 0,
+        };
+        if self.kind == Kind::Panic && options.contains_key("early") {
+            panic!("it panicked early");
+        }
+        Ok(Box::new(TestSession {
+            kind: self.kind,
+            cpu: Duration::from_millis(number("cpu_ms")),
+            linger: Duration::from_millis(number("linger_ms")),
+            context,
+        }))
+    }
+}
+
+struct TestSession {
+    kind: Kind,
+    cpu: Duration,
+    linger: Duration,
+    context: TrialContext,
+}
+
+fn thread_cpu() -> Duration {
+    Duration::from_nanos(process::thread_cpu_ns().unsigned_abs())
+}
+
+fn use_cpu(time: Duration) {
+    let start = thread_cpu();
+    while thread_cpu() - start < time {
+        std::hint::spin_loop();
+    }
+}
+
+impl Session for TestSession {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn run(self: Box<Self>, _: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        match self.kind {
+            Kind::Work => {
+                // Neither this work nor that after the window may be charged.
+                use_cpu(Duration::from_millis(100));
+                let started = MonotonicTime::now();
+                self.context.observer.on_window(WindowEdge::Start);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| use_cpu(self.cpu));
+                    use_cpu(self.cpu);
+                });
+                let ended = MonotonicTime::now();
+                self.context.observer.on_window(WindowEdge::End);
+                use_cpu(Duration::from_millis(100));
+                Ok(SideReport {
+                    started_monotonic_ns: started.0,
+                    ended_monotonic_ns: ended.0,
+                    ..SideReport::default()
+                })
+            }
+            Kind::Stuck => loop {
+                std::thread::sleep(Duration::from_secs(3600));
+            },
+            Kind::Obedient => {
+                self.context.stop.wait_until(MonotonicTime::NEVER);
+                std::thread::sleep(self.linger);
+                Err(TransportError::Cancelled)
+            }
+            Kind::Panic => panic!("it panicked"),
+            Kind::Unsupported => Err(TransportError::Cancelled),
+            Kind::Child => {
+                let mut shell = Command::new("sh")
+                    .args(["-c", "setsid sleep 1000 & echo $!; wait"])
+                    .stdout(Stdio::piped())
+                    .spawn()
+                    .map_err(TransportError::io("cannot start `sh`"))?;
+                let mut line = String::new();
+                if let Some(output) = shell.stdout.take() {
+                    BufReader::new(output)
+                        .read_line(&mut line)
+                        .map_err(TransportError::io("cannot read"))?;
+                }
+                self.context.observer.send_note(Note::Sent {
+                    messages: u64::from(shell.id()),
+                    bytes: line.trim().parse().unwrap_or_default(),
+                    deadline_reached: false,
+                });
+                self.context.stop.wait_until(MonotonicTime::NEVER);
+                Err(TransportError::Cancelled)
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut drivers = regatta_agent::registry();
+    drivers.extend(DRIVERS.iter().map(|driver| driver as &'static dyn Driver));
+    regatta_agent::main_with(drivers)
+}
