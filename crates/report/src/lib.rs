@@ -1,1 +1,23 @@
-//! TODO
+//! Reports from a results file alone: the summary as JSON, tables for a terminal, one
+//! self-contained HTML page.
+//!
+//! ```text
+//! results.sqlite ─▶ load ─▶ RunData ─▶ summarise ─▶ Summary ─▶ terminal::render
+//!                              │                       ├─────▶ html::render
+//!                              └───────────────────────┴─────▶ summary.json
+//! ```
+//! Nothing here measures, and nothing is read but what was saved, so that any report can be made
+//! again.
+
+pub mod analysis;
+pub mod data;
+mod error;
+pub mod format;
+pub mod html;
+pub mod terminal;
+mod write;
+
+pub use analysis::{Summary, summarise};
+pub use data::{RunData, load};
+pub use error::ReportError;
+pub use write::{Written, write_all, write_html, write_summary};

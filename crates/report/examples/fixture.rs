@@ -1,0 +1,30 @@
+//! Writes the reports of the fixed results of the tests, to be looked at:
+//! `cargo run -p regatta-report --example fixture -- DIR`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::{error::Error, fs, path::PathBuf};
+
+use regatta_report::{html, summarise, terminal};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let dir = PathBuf::from(std::env::args().nth(1).ok_or("a directory is needed")?);
+    for (name, data) in [
+        ("full", common::full()),
+        ("one-round", common::one_round()),
+        ("one-trial", common::one_trial()),
+        ("empty", common::empty()),
+        ("unsupported", common::unsupported()),
+        ("hostile", common::hostile()),
+    ] {
+        let summary = summarise(&data);
+        fs::create_dir_all(dir.join(name))?;
+        regatta_report::write_html(&data, &summary, &dir.join(name))?;
+        regatta_report::write_summary(&summary, &dir.join(name))?;
+        assert!(!html::render(&data, &summary)?.is_empty());
+        println!("== {name}");
+        print!("{}", terminal::render(&summary, &data, &terminal::TerminalOptions::default()));
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Each transport under each condition with each workload: outcomes and descriptions.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{Outcome, TrialRecord};
+
+use super::summary::{Cell, CountedReason, MetricSummary};
+use crate::{RunData, data::reached_deadline};
+
+/// Every cell of the study, in its order, those without any trial included.
+pub fn all(data: &RunData) -> Vec<Cell> {
+    let study = &data.header.study;
+    let mut cells = Vec::new();
+    for workload in &study.workloads {
+        for condition in &study.conditions {
+            for transport in &study.transports {
+                cells.push(cell(
+                    data,
+                    &transport.label,
+                    &condition.name,
+                    &workload.name,
+                ));
+            }
+        }
+    }
+    cells
+}
+
+fn cell(data: &RunData, transport: &str, condition: &str, workload: &str) -> Cell {
+    let trials: Vec<&TrialRecord> = data
+        .trials
+        .iter()
+        .filter(|trial| {
+            trial.transport == transport
+                && trial.condition == condition
+                && trial.workload == workload
+        })
+        .collect();
+    let measured: Vec<&TrialRecord> = trials
+        .iter()
+        .copied()
+        .filter(|trial| trial.outcome == Outcome::Measured)
+        .collect();
+    let outcomes = Outcome::ALL
+        .iter()
+        .map(|outcome| {
+            let count = trials.iter().filter(|t| t.outcome == *outcome).count();
+            (outcome.name().to_owned(), count as u64)
+        })
+        .collect();
+    Cell {
+        transport: transport.to_owned(),
+        condition: condition.to_owned(),
+        workload: workload.to_owned(),
+        n: measured.len() as u64,
+        outcomes,
+        deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
+        reasons: reasons(&trials),
+        metrics: descriptions(&measured),
+    }
+}
+
+fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
+    let mut reasons: Vec<CountedReason> = Vec::new();
+    for trial in trials.iter().filter(|t| t.outcome != Outcome::Measured) {
+        let known = reasons.iter_mut().find(|reason| {
+            reason.outcome == trial.outcome.name() && reason.reasons == trial.reasons
+        });
+        match known {
+            Some(reason) => reason.count += 1,
+            None => reasons.push(CountedReason {
+                outcome: trial.outcome.name().to_owned(),
+                reasons: trial.reasons.clone(),
+                hint: trial.hint.clone(),
+                count: 1,
+            }),
+        }
+    }
+    reasons
+}
+
+fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
+    regatta_model::METRICS
+        .iter()
+        .filter_map(|metric| {
+            let values: Vec<f64> = measured
+                .iter()
+                .filter_map(|trial| trial.metrics.get(metric.name).copied())
+                .filter(|value| value.is_finite())
+                .collect();
+            let description = regatta_stats::describe(&values)?;
+            let summary = MetricSummary {
+                unit: metric.unit.name().to_owned(),
+                n: description.n as u64,
+                mean: description.mean,
+                sd: description.sd,
+                cv: description.cv,
+                ci95: description.ci95,
+                median: description.median,
+                q1: description.q1,
+                q3: description.q3,
+                min: description.min,
+                max: description.max,
+            };
+            Some((metric.name.to_owned(), summary))
+        })
+        .collect()
+}

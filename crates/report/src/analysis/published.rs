@@ -1,0 +1,36 @@
+//! Published figures beside the measured ones.
+
+use super::summary::{PublishedBeside, Summary};
+use crate::RunData;
+
+/// One for each published figure of the study, in its order.
+pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
+    data.header
+        .study
+        .published
+        .iter()
+        .map(|published| {
+            let measured = summary
+                .cells
+                .iter()
+                .filter(|cell| {
+                    cell.transport == published.transport && cell.condition == published.condition
+                })
+                .find_map(|cell| cell.metrics.get(&published.metric));
+            PublishedBeside {
+                transport: published.transport.clone(),
+                condition: published.condition.clone(),
+                metric: published.metric.clone(),
+                unit: regatta_model::metric::find(&published.metric)
+                    .map_or_else(String::new, |metric| metric.unit.name().to_owned()),
+                published: published.value,
+                measured: measured.map(|m| m.mean),
+                measured_ci95: measured.and_then(|m| m.ci95),
+                ratio: measured
+                    .filter(|_| published.value != 0.0)
+                    .map(|m| m.mean / published.value),
+                note: published.note.clone(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,451 @@
+//! The answer in sentences: which is faster, by how much, how sure.
+
+use regatta_model::{Outcome, Unit};
+
+use super::summary::{
+    Cell, Comparison, Conclusion, ConditionVerdict, Summary, Verdict,
+};
+use crate::{
+    RunData,
+    format::{list, number, quantity},
+};
+
+const GOODPUT: &str = "goodput_bps";
+
+/// The verdict of each condition and workload, and the one over all.
+pub fn all(data: &RunData, summary: &Summary) -> Verdict {
+    let study = &data.header.study;
+    let mut fields = Vec::new();
+    for workload in &study.workloads {
+        for condition in &study.conditions {
+            fields.push(Field::new(summary, &condition.name, &workload.name));
+        }
+    }
+    let several = study.workloads.len() > 1;
+    Verdict {
+        overall: overall(summary, &fields, several),
+        conditions: fields
+            .iter()
+            .map(|field| ConditionVerdict {
+                condition: field.condition.to_owned(),
+                workload: field.workload.to_owned(),
+                text: field.sentence(several),
+                notes: field.notes(),
+            })
+            .collect(),
+    }
+}
+
+/// All that ran under one condition with one workload.
+struct Field<'a> {
+    condition: &'a str,
+    workload: &'a str,
+    cells: Vec<&'a Cell>,
+    comparisons: Vec<&'a Comparison>,
+    /// Measured, fastest first, without those that lost messages.
+    whole: Vec<&'a Cell>,
+    /// Measured, fastest first, those that lost messages.
+    lossy: Vec<&'a Cell>,
+}
+
+/// One comparison seen from the transport that a sentence is about.
+struct Seen {
+    conclusion: Conclusion,
+    ratio: Option<(f64, [f64; 2])>,
+}
+
+impl<'a> Field<'a> {
+    fn new(summary: &'a Summary, condition: &'a str, workload: &'a str) -> Self {
+        let cells: Vec<&Cell> = summary
+            .cells
+            .iter()
+            .filter(|cell| cell.condition == condition && cell.workload == workload)
+            .collect();
+        let mut ranked: Vec<&Cell> = cells
+            .iter()
+            .copied()
+            .filter(|cell| cell.mean(GOODPUT).is_some())
+            .collect();
+        ranked.sort_by(|a, b| goodput(b).total_cmp(&goodput(a)));
+        let (lossy, whole) = ranked.into_iter().partition(|cell| cell.loss().is_some());
+        Self {
+            condition,
+            workload,
+            cells,
+            comparisons: summary
+                .comparisons
+                .iter()
+                .filter(|c| {
+                    c.condition == condition && c.workload == workload && c.metric == GOODPUT
+                })
+                .collect(),
+            whole,
+            lossy,
+        }
+    }
+
+    fn compare(&self, a: &Cell, b: &Cell) -> Seen {
+        let not_enough = Seen {
+            conclusion: Conclusion::NotEnoughRounds,
+            ratio: None,
+        };
+        for comparison in &self.comparisons {
+            let ratio = comparison.ratio.zip(comparison.ratio_interval);
+            if comparison.a == a.transport && comparison.b == b.transport {
+                return Seen {
+                    conclusion: comparison.conclusion,
+                    ratio,
+                };
+            }
+            if comparison.b == a.transport && comparison.a == b.transport {
+                return Seen {
+                    conclusion: match comparison.conclusion {
+                        Conclusion::Faster => Conclusion::Slower,
+                        Conclusion::Slower => Conclusion::Faster,
+                        same => same,
+                    },
+                    ratio: ratio.map(|(r, [low, high])| (1.0 / r, [1.0 / high, 1.0 / low])),
+                };
+            }
+        }
+        not_enough
+    }
+
+    /// The fastest of those that lost nothing, with all that cannot be told apart from it.
+    fn leaders(&self) -> Vec<&'a Cell> {
+        let Some(first) = self.whole.first() else {
+            return Vec::new();
+        };
+        self.whole
+            .iter()
+            .copied()
+            .filter(|cell| {
+                cell.transport == first.transport
+                    || self.compare(first, cell).conclusion != Conclusion::Faster
+            })
+            .collect()
+    }
+
+    fn place(&self, several: bool) -> String {
+        if several {
+            format!("Under `{}` with `{}`", self.condition, self.workload)
+        } else {
+            format!("Under `{}`", self.condition)
+        }
+    }
+
+    fn sentence(&self, several: bool) -> String {
+        let place = self.place(several);
+        let Some(first) = self.whole.first() else {
+            return match self.lossy.as_slice() {
+                [] => format!("{place}, nothing was measured."),
+                lossy => format!("{place}, {}.", list(&lossy_phrases(lossy))),
+            };
+        };
+        let mut parts = Vec::new();
+        if !self.lossy.is_empty() {
+            parts.push(list(&lossy_phrases(&self.lossy)));
+        }
+        parts.extend(self.about_leaders(first));
+        parts.extend(self.also_equal(first));
+        format!("{place}, {}.", parts.join("; "))
+    }
+
+    fn about_leaders(&self, first: &Cell) -> Vec<String> {
+        let among = if self.lossy.is_empty() {
+            ""
+        } else {
+            " of the transports that lost nothing"
+        };
+        let leaders = self.leaders();
+        let rest: Vec<&Cell> = self
+            .whole
+            .iter()
+            .copied()
+            .filter(|cell| !leaders.iter().any(|leader| leader.transport == cell.transport))
+            .collect();
+        let undecided = leaders.iter().skip(1).any(|cell| {
+            self.compare(first, cell).conclusion == Conclusion::NotEnoughRounds
+        });
+        let mut parts = Vec::new();
+        if undecided {
+            let all: Vec<String> = self.whole.iter().map(|cell| delivered(cell)).collect();
+            parts.push(format!(
+                "{}; there are not enough rounds to say which is faster",
+                list(&all)
+            ));
+            return parts;
+        }
+        if self.whole.len() == 1 {
+            parts.push(format!(
+                "`{}` delivered {}{}",
+                first.transport,
+                rate(first),
+                if among.is_empty() {
+                    ", and nothing else was measured to compare it with"
+                } else {
+                    " and lost nothing"
+                }
+            ));
+            return parts;
+        }
+        if leaders.len() == 1 {
+            let lead = format!("`{}` was the fastest{among} with {}", first.transport, rate(first));
+            let next = rest[0];
+            let mut margin = self.margin(first, next);
+            if rest.len() > 1 {
+                margin.push_str(", the next");
+                let last = rest[rest.len() - 1];
+                if let (Some((ratio, _)), Some((next_ratio, _))) = (
+                    self.compare(first, last).ratio,
+                    self.compare(first, next).ratio,
+                ) {
+                    if ratio > 1.2 * next_ratio {
+                        margin.push_str(&format!(
+                            ", and {} as `{}`, the last",
+                            times(ratio),
+                            last.transport
+                        ));
+                    }
+                }
+            }
+            parts.push(format!("{lead}, {margin}"));
+            return parts;
+        }
+        let named: Vec<String> = leaders.iter().map(|cell| delivered(cell)).collect();
+        let lead = if rest.is_empty() {
+            if among.is_empty() {
+                "no difference was detected".to_owned()
+            } else {
+                "no difference was detected between the transports that lost nothing".to_owned()
+            }
+        } else {
+            format!("no difference was detected between the fastest{among}")
+        };
+        parts.push(format!("{lead}: {}", list(&named)));
+        if let (Some(next), Some(last)) = (rest.first(), rest.last()) {
+            let mut margin = format!("`{}` was {}", first.transport, self.margin(first, next));
+            if rest.len() > 1 {
+                if let Some((ratio, _)) = self.compare(first, last).ratio {
+                    margin.push_str(&format!(
+                        ", the next, and {} as `{}`, the last",
+                        times(ratio),
+                        last.transport
+                    ));
+                }
+            }
+            parts.push(margin);
+        }
+        parts
+    }
+
+    /// Neighbours behind the leaders that cannot be told apart.
+    fn also_equal(&self, first: &Cell) -> Option<String> {
+        let leaders = self.leaders();
+        let rest: Vec<&Cell> = self
+            .whole
+            .iter()
+            .copied()
+            .filter(|cell| !leaders.iter().any(|leader| leader.transport == cell.transport))
+            .collect();
+        if leaders.iter().any(|cell| {
+            cell.transport != first.transport
+                && self.compare(first, cell).conclusion == Conclusion::NotEnoughRounds
+        }) {
+            return None;
+        }
+        let pairs: Vec<String> = rest
+            .windows(2)
+            .filter(|pair| {
+                self.compare(pair[0], pair[1]).conclusion == Conclusion::NoDifferenceDetected
+            })
+            .map(|pair| format!("`{}` and `{}`", pair[0].transport, pair[1].transport))
+            .collect();
+        (!pairs.is_empty()).then(|| {
+            format!(
+                "between {} no difference was detected",
+                pairs.join(" and between ")
+            )
+        })
+    }
+
+    /// `3.1 times as fast as `b` (95 % CI 2.9–3.3, 5 rounds)`.
+    fn margin(&self, a: &Cell, b: &Cell) -> String {
+        let rounds = self
+            .comparisons
+            .iter()
+            .find(|c| {
+                (c.a == a.transport && c.b == b.transport)
+                    || (c.b == a.transport && c.a == b.transport)
+            })
+            .map_or(0, |c| c.n);
+        match self.compare(a, b).ratio {
+            Some((ratio, [low, high])) => format!(
+                "{} as `{}` (95 % CI {}–{}, {rounds} rounds)",
+                times(ratio),
+                b.transport,
+                ratio_number(low),
+                ratio_number(high),
+            ),
+            None => format!("faster than `{}` with {}", b.transport, rate(b)),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for cell in &self.cells {
+            if cell.deadline_reached > 0 {
+                notes.push(format!(
+                    "`{}` reached the deadline in {} of {} trials and is measured there on what had been delivered by then",
+                    cell.transport, cell.deadline_reached, cell.n
+                ));
+            }
+        }
+        for cell in &self.cells {
+            for reason in &cell.reasons {
+                let trials = if reason.count == 1 { "trial" } else { "trials" };
+                notes.push(format!(
+                    "`{}`: {} {trials} {}{}",
+                    cell.transport,
+                    reason.count,
+                    reason.outcome.replace('_', " "),
+                    match reason.reasons.as_slice() {
+                        [] => String::new(),
+                        reasons => format!(" ({})", reasons.join(": ")),
+                    }
+                ));
+            }
+        }
+        notes
+    }
+}
+
+fn goodput(cell: &Cell) -> f64 {
+    cell.mean(GOODPUT).unwrap_or(0.0)
+}
+
+fn rate(cell: &Cell) -> String {
+    quantity(Unit::BitsPerSecond, goodput(cell))
+}
+
+/// `` `tcp` (91.2 Mbit/s) ``.
+fn delivered(cell: &Cell) -> String {
+    format!("`{}` ({})", cell.transport, rate(cell))
+}
+
+fn lossy_phrases(cells: &[&Cell]) -> Vec<String> {
+    cells
+        .iter()
+        .map(|cell| {
+            format!(
+                "`{}` delivered {} but lost {} of its messages",
+                cell.transport,
+                rate(cell),
+                quantity(Unit::Ratio, cell.loss().unwrap_or(0.0))
+            )
+        })
+        .collect()
+}
+
+/// A ratio near one needs its decimals: `1.02`; a large one does not: `3.1`, `94`.
+fn ratio_number(ratio: f64) -> String {
+    match ratio {
+        r if r >= 100.0 => format!("{r:.0}"),
+        r if r >= 2.0 => format!("{r:.1}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r => number(r),
+    }
+}
+
+fn times(ratio: f64) -> String {
+    format!("{} times as fast", ratio_number(ratio))
+}
+
+/// Which transports led where, and what the lossy ones cost.
+fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
+    let mut parts = Vec::new();
+    let where_ = |field: &Field<'_>| {
+        if several {
+            format!("under `{}` with `{}`", field.condition, field.workload)
+        } else {
+            format!("under `{}`", field.condition)
+        }
+    };
+    for field in fields {
+        let Some(first) = field.whole.first() else {
+            continue;
+        };
+        let leaders = field.leaders();
+        let undecided = leaders
+            .iter()
+            .skip(1)
+            .any(|cell| field.compare(first, cell).conclusion == Conclusion::NotEnoughRounds);
+        let names: Vec<String> = leaders
+            .iter()
+            .map(|cell| format!("`{}`", cell.transport))
+            .collect();
+        let at = where_(field);
+        parts.push(if undecided {
+            format!("too few rounds to name one {at}")
+        } else if field.whole.len() == 1 {
+            format!("only `{}` {at} ({})", first.transport, rate(first))
+        } else if leaders.len() == 1 {
+            format!("`{}` {at} ({})", first.transport, rate(first))
+        } else if leaders.len() == field.whole.len() {
+            format!("no difference detected {at}")
+        } else {
+            format!(
+                "{} {at} (from {} down; no difference detected between them)",
+                list(&names),
+                rate(first)
+            )
+        });
+    }
+    let partial = match summary.state.name.as_str() {
+        "complete" => "",
+        "running" => "So far (the run is still going on): ",
+        _ => "Partial (the run was interrupted): ",
+    };
+    let measured: u64 = summary
+        .cells
+        .iter()
+        .map(|cell| cell.outcome(Outcome::Measured))
+        .sum();
+    if measured == 0 {
+        return format!(
+            "{partial}Nothing was measured: of {} planned trials, {} were saved and none of these was measured.",
+            summary.state.trials_planned, summary.state.trials_saved
+        );
+    }
+    let lossy: Vec<String> = fields
+        .iter()
+        .flat_map(|field| {
+            field.lossy.iter().map(|cell| {
+                format!(
+                    "`{}` delivered {} {} and lost {}",
+                    cell.transport,
+                    rate(cell),
+                    where_(field),
+                    quantity(Unit::Ratio, cell.loss().unwrap_or(0.0))
+                )
+            })
+        })
+        .collect();
+    let mut text = String::from(partial);
+    if parts.is_empty() {
+        text.push_str("No transport delivered everything");
+    } else {
+        text.push_str(if lossy.is_empty() {
+            "Fastest: "
+        } else {
+            "Fastest of the transports that lost nothing: "
+        });
+        text.push_str(&parts.join("; "));
+    }
+    if !lossy.is_empty() {
+        text.push_str("; ");
+        text.push_str(&list(&lossy));
+    }
+    text.push('.');
+    text
+}

@@ -1,0 +1,94 @@
+//! A run as it was saved, and nothing else: every report is made from this.
+
+use std::{collections::BTreeSet, path::Path};
+
+use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_results::{Reader, RunState};
+
+use crate::ReportError;
+
+/// Everything of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunData {
+    /// What is known of the run before its first trial.
+    pub header: RunHeader,
+    /// The trials that were saved, in the order of the plan.
+    pub trials: Vec<TrialRecord>,
+    /// What the bed found of its own path.
+    pub path_checks: Vec<PathCheck>,
+    /// Warnings that belong to the run and to no single trial.
+    pub warnings: Vec<Warning>,
+    /// Whether the run came to its end.
+    pub state: RunState,
+}
+
+/// Reads a run from its result directory.
+///
+/// # Errors
+/// [`ReportError::Results`] if there is no results file, or it is damaged or newer.
+pub fn load(dir: &Path) -> Result<RunData, ReportError> {
+    read(dir).map_err(|source| ReportError::Results {
+        dir: dir.to_owned(),
+        source,
+    })
+}
+
+fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
+    let reader = Reader::open(dir)?;
+    Ok(RunData {
+        header: reader.header()?,
+        trials: reader.trials()?,
+        path_checks: reader.path_checks()?,
+        warnings: reader.warnings()?,
+        state: reader.state()?,
+    })
+}
+
+impl RunData {
+    /// How many trials the study plans.
+    #[must_use]
+    pub fn planned(&self) -> u64 {
+        let study = &self.header.study;
+        (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
+            * u64::from(study.rounds)
+    }
+
+    /// The measured trials of a cell, in the order of the plan.
+    pub fn measured<'a>(
+        &'a self,
+        transport: &'a str,
+        condition: &'a str,
+        workload: &'a str,
+    ) -> impl Iterator<Item = &'a TrialRecord> {
+        self.trials.iter().filter(move |trial| {
+            trial.outcome == Outcome::Measured
+                && trial.transport == transport
+                && trial.condition == condition
+                && trial.workload == workload
+        })
+    }
+
+    /// Names of the metrics that occur in any measured trial, in the order of the metric table.
+    #[must_use]
+    pub fn metrics_that_occur(&self) -> Vec<&'static regatta_model::MetricDefinition> {
+        let present: BTreeSet<&str> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.outcome == Outcome::Measured)
+            .flat_map(|trial| trial.metrics.keys().map(String::as_str))
+            .collect();
+        regatta_model::METRICS
+            .iter()
+            .filter(|metric| present.contains(metric.name))
+            .collect()
+    }
+}
+
+/// Whether a trial was stopped by its deadline and is measured on what was delivered by then.
+#[must_use]
+pub fn reached_deadline(trial: &TrialRecord) -> bool {
+    trial
+        .warnings
+        .iter()
+        .any(|warning| warning.code == "deadline_reached")
+}

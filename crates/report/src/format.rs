@@ -1,0 +1,216 @@
+//! Numbers as a reader would say them: SI units, one unit for a whole column or axis.
+
+use jiff::Timestamp;
+use regatta_model::Unit;
+
+/// How the values of one column or axis are scaled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// What a stored value is divided by.
+    pub divisor: f64,
+    /// The unit that is shown.
+    pub unit: &'static str,
+}
+
+impl Scale {
+    /// The scale in which the largest of some values is read most easily.
+    ///
+    /// `largest` is in the stored unit; anything that is not finite counts as zero.
+    #[must_use]
+    pub fn for_largest(unit: Unit, largest: f64) -> Self {
+        let largest = if largest.is_finite() {
+            largest.abs()
+        } else {
+            0.0
+        };
+        // From which value on, divided by what, under which unit. Milliseconds go on to ten seconds:
+        // `1800 ms` beside `300 ms` reads better than `1.8 s`.
+        let steps: &[(f64, f64, &'static str)] = match unit {
+            Unit::BitsPerSecond => &[
+                (0.0, 1.0, "bit/s"),
+                (1e3, 1e3, "kbit/s"),
+                (1e6, 1e6, "Mbit/s"),
+                (1e9, 1e9, "Gbit/s"),
+            ],
+            Unit::Nanoseconds => &[
+                (0.0, 1.0, "ns"),
+                (1e3, 1e3, "µs"),
+                (1e6, 1e6, "ms"),
+                (1e10, 1e9, "s"),
+            ],
+            Unit::NanosecondsPerByte => &[(0.0, 1.0, "ns/B")],
+            Unit::Bytes => &[
+                (0.0, 1.0, "B"),
+                (1e3, 1e3, "kB"),
+                (1e6, 1e6, "MB"),
+                (1e9, 1e9, "GB"),
+            ],
+            Unit::PerSecond => &[(0.0, 1.0, "per s"), (1e5, 1e3, "thousand per s")],
+            Unit::Count => &[(0.0, 1.0, "")],
+            Unit::Ratio => &[(0.0, 0.01, "%")],
+            Unit::CoreRatio => &[(0.0, 0.01, "% of a core")],
+        };
+        let (_, divisor, unit) = steps
+            .iter()
+            .rev()
+            .find(|(from, _, _)| largest >= *from)
+            .unwrap_or(&steps[0]);
+        Self { divisor: *divisor, unit }
+    }
+
+    /// A stored value in the shown unit.
+    #[must_use]
+    pub fn apply(self, value: f64) -> f64 {
+        value / self.divisor
+    }
+
+    /// A stored value in the shown unit, as text without the unit.
+    #[must_use]
+    pub fn text(self, value: f64) -> String {
+        number(self.apply(value))
+    }
+
+    /// `title, unit`, or the title alone for plain counts.
+    #[must_use]
+    pub fn heading(self, title: &str) -> String {
+        if self.unit.is_empty() {
+            title.to_owned()
+        } else {
+            format!("{title}, {}", self.unit)
+        }
+    }
+}
+
+/// A stored value with its unit, each in the scale that suits it: `91.2 Mbit/s`, `4.9 %`.
+#[must_use]
+pub fn quantity(unit: Unit, value: f64) -> String {
+    let scale = Scale::for_largest(unit, value);
+    let text = if unit == Unit::Count && value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        scale.text(value)
+    };
+    if scale.unit.is_empty() {
+        text
+    } else {
+        format!("{text} {}", scale.unit)
+    }
+}
+
+/// A number with about three significant digits, thousands kept whole: `9431`, `93.4`, `4.90`,
+/// `0.012`, `0`.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let decimals = match value.abs() {
+        0.0 => 0,
+        v if v >= 999.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        v if v >= 0.000_5 => 3,
+        _ => return format!("{value:.1e}"),
+    };
+    let text = format!("{value:.decimals$}");
+    if value.abs() < 1.0 && text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// A signed percentage of a ratio, with a real minus sign: `−9.8 %`, `+12.5 %`.
+#[must_use]
+pub fn signed_percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if !percent.is_finite() {
+        return "–".to_owned();
+    }
+    let sign = if percent < 0.0 { "−" } else { "+" };
+    format!("{sign}{} %", number(percent.abs()))
+}
+
+/// A p-value: three decimals, or `< 0.001`.
+#[must_use]
+pub fn p_value(p: f64) -> String {
+    if !p.is_finite() {
+        "–".to_owned()
+    } else if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// A moment in UTC to the second; `unknown` for one outside the calendar.
+#[must_use]
+pub fn moment(unix_ns: i64) -> String {
+    Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(
+        |_| "unknown".to_owned(),
+        |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
+}
+
+/// `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn list<T: AsRef<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// The first `most` characters, with an ellipsis where something was cut.
+#[must_use]
+pub fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_suits_the_largest_value() {
+        assert_eq!(quantity(Unit::BitsPerSecond, 91_234_000.0), "91.2 Mbit/s");
+        assert_eq!(quantity(Unit::Nanoseconds, 30_250_000.0), "30.2 ms");
+        assert_eq!(quantity(Unit::Nanoseconds, 1.8e9), "1800 ms");
+        assert_eq!(quantity(Unit::Nanoseconds, 20e9), "20.0 s");
+        assert_eq!(quantity(Unit::Ratio, 0.0487), "4.87 %");
+        assert_eq!(quantity(Unit::CoreRatio, 1.25), "125.0 % of a core");
+        assert_eq!(quantity(Unit::Count, 12.0), "12");
+        assert_eq!(quantity(Unit::PerSecond, 250_000.0), "250.0 thousand per s");
+    }
+
+    #[test]
+    fn numbers_keep_about_three_digits() {
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(9431.4), "9431");
+        assert_eq!(number(999.96), "1000");
+        assert_eq!(number(99.96), "100.0");
+        assert_eq!(number(9.996), "10.0");
+        assert_eq!(number(0.5), "0.5");
+        assert_eq!(number(-0.25), "-0.25");
+        assert_eq!(number(f64::NAN), "–");
+        assert_eq!(number(1e-7), "1.0e-7");
+    }
+
+    #[test]
+    fn differences_carry_their_sign() {
+        assert_eq!(signed_percent(-0.098), "−9.80 %");
+        assert_eq!(signed_percent(0.125), "+12.5 %");
+        assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(shorten("größer", 4), "grö…");
+        assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
+    }
+}

@@ -1,0 +1,123 @@
+//! The figures of the report, one file each, and what they share.
+
+mod by_trial;
+mod canvas;
+mod delay;
+mod distribution;
+mod frame;
+mod means;
+mod over_time;
+
+use serde::Serialize;
+
+use crate::{ReportError, RunData, Summary};
+pub use canvas::escape;
+
+/// A figure with its panels.
+#[derive(Debug, Serialize)]
+pub struct Figure {
+    /// Anchor on the page.
+    pub id: String,
+    /// What is seen.
+    pub title: String,
+    /// How it was measured and how it is to be read.
+    pub caption: String,
+    /// One `svg` element each.
+    pub panels: Vec<String>,
+}
+
+/// The figures by their place on the page.
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    /// On the first screen.
+    pub headline: Vec<Figure>,
+    /// Other means, published values beside them.
+    pub means: Vec<Figure>,
+    /// Quantities over the time of a trial.
+    pub over_time: Vec<Figure>,
+    /// Every trial.
+    pub trials: Vec<Figure>,
+    /// Distributions of message delay.
+    pub delay: Vec<Figure>,
+    /// What the transports' own state looked like.
+    pub inside: Vec<Figure>,
+}
+
+/// Draws every figure for which there are values.
+pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
+    let collect = |figures: Vec<Result<Option<Figure>, ReportError>>| {
+        figures
+            .into_iter()
+            .filter_map(Result::transpose)
+            .collect::<Result<Vec<Figure>, ReportError>>()
+    };
+    Ok(Figures {
+        headline: collect(vec![means::draw(data, summary, "goodput_bps")])?,
+        means: collect(vec![
+            means::draw(data, summary, "round_trip_delay_ns"),
+            means::draw(data, summary, "cpu_host_ratio"),
+            means::draw(data, summary, "goodput_per_core_percent_bps"),
+        ])?,
+        over_time: collect(
+            [&over_time::GOODPUT, &over_time::DELAY, &over_time::CPU]
+                .map(|what| over_time::draw(data, what))
+                .into(),
+        )?,
+        trials: collect(vec![
+            distribution::draw(data, "goodput_bps"),
+            distribution::draw(data, "round_trip_delay_ns"),
+            distribution::draw(data, "goodput_per_core_percent_bps"),
+            by_trial::draw(data, "goodput_bps"),
+            by_trial::draw(data, "round_trip_delay_ns"),
+            by_trial::draw(data, "cpu_host_ratio"),
+        ])?,
+        delay: collect(vec![
+            delay::draw(data, "round_trip_delay_ns"),
+            delay::draw(data, "one_way_delay_ns"),
+        ])?,
+        inside: collect(
+            [
+                &over_time::WINDOW,
+                &over_time::RETRANSMISSIONS,
+                &over_time::PACKETS,
+            ]
+            .map(|what| over_time::draw(data, what))
+            .into(),
+        )?,
+    })
+}
+
+/// One panel for each condition and workload of the study: `(condition, workload, heading)`.
+fn places(data: &RunData) -> Vec<(&str, &str, String)> {
+    let study = &data.header.study;
+    let several = study.workloads.len() > 1;
+    let mut places = Vec::new();
+    for workload in &study.workloads {
+        for condition in &study.conditions {
+            let heading = if several {
+                format!("{}, {}", condition.name, workload.name)
+            } else {
+                condition.name.clone()
+            };
+            places.push((
+                condition.name.as_str(),
+                workload.name.as_str(),
+                crate::format::shorten(&heading, 44),
+            ));
+        }
+    }
+    places
+}
+
+/// `goodput_bps` as part of an anchor.
+fn anchor(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// A title as the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
+}
