@@ -15,41 +15,53 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Children of a process, from every one of its threads.
-fn children_of(process: i32) -> Vec<i32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
+/// Parent of each process that this one's `/proc` shows; `None` if it shows those of another
+/// namespace of processes, where the same numbers mean others.
+fn parents() -> Option<Vec<(i32, i32)>> {
+    let own = fs::read_link("/proc/self").ok()?;
+    if own.to_str()? != std::process::id().to_string() {
+        return None;
+    }
+    let parent_of = |stat: &str| {
+        // The name in brackets may hold anything, brackets and blanks included.
+        let (_, after_name) = stat.rsplit_once(')')?;
+        after_name.split_ascii_whitespace().nth(1)?.parse().ok()
     };
-    threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|text| {
-            text.split_ascii_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect::<Vec<i32>>()
-        })
-        .collect()
+    let processes = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
+        let process: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        Some((process, parent_of(&stat)?))
+    });
+    Some(processes.collect())
+}
+
+/// Everything below a process in the tree of processes.
+fn descendants(root: i32, parents: &[(i32, i32)]) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![root];
+    while let Some(above) = waiting.pop() {
+        for &(process, parent) in parents {
+            if parent == above && process != root && found.insert(process) {
+                waiting.push(process);
+            }
+        }
+    }
+    found
 }
 
 /// Ends everything that this process started, and what that started.
 fn end_descendants() {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
     // A process that forks while it is being ended may leave a child, which is then ours: a few
     // passes find it.
-    let own = i32::try_from(std::process::id()).unwrap_or_default();
     for _ in 0..8 {
-        let mut found = BTreeSet::new();
-        let mut waiting = children_of(own);
-        while let Some(process) = waiting.pop() {
-            if process > 1 && found.insert(process) {
-                waiting.extend(children_of(process));
-            }
-        }
+        let found = parents().map_or_else(BTreeSet::new, |parents| descendants(own, &parents));
         if found.is_empty() {
             return;
         }
         for process in found {
-            // SAFETY: takes no pointer. The process is a descendant of this one, which has not
-            // been waited for, so its number is still its own.
+            // SAFETY: takes no pointer. The process descends from this one, which takes in
+            // orphans and has not waited for it, so its number is still its own.
             unsafe { libc::kill(process, libc::SIGKILL) };
         }
         // SAFETY: a null status is allowed; without WNOHANG this could wait for a process that
@@ -66,4 +78,33 @@ pub(crate) fn leave(code: i32) -> ! {
     end_descendants();
     // SAFETY: takes no pointer and does not return.
     unsafe { libc::_exit(code) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_at_any_depth_and_nobody_else() {
+        let parents = [
+            (1, 0),
+            (10, 1),
+            (11, 10),
+            (12, 11),
+            (13, 12),
+            (20, 1),
+            (21, 20),
+        ];
+        assert_eq!(descendants(10, &parents), BTreeSet::from([11, 12, 13]));
+        assert!(descendants(13, &parents).is_empty());
+        // A loop, as a number that was used again between two reads could make.
+        assert_eq!(descendants(5, &[(6, 5), (5, 6)]), BTreeSet::from([6]));
+    }
+
+    #[test]
+    fn this_process_and_its_parent_are_seen() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let above = i32::try_from(std::os::unix::process::parent_id()).unwrap();
+        assert!(parents().unwrap().contains(&(own, above)));
+    }
 }
