@@ -1,1 +1,22 @@
-//! TODO
+//! QUIC (RFC 9000), one module per stack.
+//!
+//! | driver | stack |
+//! |---|---|
+//! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
+//!
+//! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
+//! the pinned certificate ([`pinned`]), the UDP socket ([`socket`]), the timer ([`timer`]).
+
+pub mod path;
+pub mod pinned;
+pub mod quinn_driver;
+pub mod socket;
+pub mod timer;
+
+use regatta_transport::Driver;
+
+/// Every driver of this crate, in the order of tables.
+#[must_use]
+pub fn drivers() -> &'static [&'static dyn Driver] {
+    &[&quinn_driver::QuicQuinn]
+}

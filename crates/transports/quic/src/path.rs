@@ -1,0 +1,155 @@
+//! Sizes of packets, windows and buffers from what is known of the path.
+
+use std::net::IpAddr;
+
+use regatta_control::PathHints;
+use regatta_transport::Unsupported;
+
+/// Least UDP payload that a path must carry for QUIC.
+///
+/// Source: RFC 9000 §14.
+pub const LEAST_PAYLOAD_BYTES: u16 = 1200;
+
+/// Largest UDP payload that is used, that of a jumbo frame over IPv4. Receive buffers grow with
+/// it, and a congestion window of ten packets of 1200 bytes must still hold one.
+pub const MOST_PAYLOAD_BYTES: u16 = 8972;
+
+/// Largest UDP payload of one call of the kernel, whole GSO batch: an IPv4 packet without its
+/// headers.
+const MOST_BATCH_BYTES: usize = 65_507;
+
+/// Windows of at least this size, in bytes: more than loopback holds in flight.
+pub const LEAST_WINDOW_BYTES: u64 = 4 << 20;
+
+/// Windows of at most so many packets. A stream buffer of quinn gives up above 1024 gaps; with one
+/// packet of twenty lost, so many packets have 820.
+const MOST_WINDOW_PACKETS: u64 = 16_384;
+
+/// Rate that is assumed where the path has none, in bits per second: more than a QUIC stack moves
+/// on one core.
+const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
+
+/// Sizes for one end of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// UDP payload of a full packet, in bytes.
+    pub payload_bytes: u16,
+    /// Flow-control window of a stream, in bytes.
+    pub stream_window_bytes: u64,
+    /// Flow-control window of a connection, in bytes: a stream's, and room for small streams
+    /// beside it.
+    pub connection_window_bytes: u64,
+    /// What a sender holds for the application, sent or not, in bytes.
+    pub send_window_bytes: u64,
+    /// Receive and send buffer of the socket, in bytes of payload.
+    pub socket_buffer_bytes: usize,
+}
+
+impl Sizes {
+    /// Sizes for a path between this end and another one of the same IP version.
+    ///
+    /// The stream's window is twice what the path holds when its queue is full, so that the stream
+    /// goes on while a lost packet is sent again; at least 4 MiB, which no loopback limits. It is
+    /// not larger than that, because a stack that holds too many gaps aborts.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the path's packets are too small for QUIC.
+    pub fn of(path: &PathHints, local: IpAddr) -> Result<Self, Unsupported> {
+        let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let payload = path.mtu_bytes.saturating_sub(headers);
+        if payload < u32::from(LEAST_PAYLOAD_BYTES) {
+            return Err(Unsupported {
+                reason: format!(
+                    "the path carries packets of at most {} bytes, QUIC needs {} (RFC 9000, 14)",
+                    path.mtu_bytes,
+                    u32::from(LEAST_PAYLOAD_BYTES) + headers,
+                ),
+                hint: format!(
+                    "set the condition's MTU to at least {}",
+                    u32::from(LEAST_PAYLOAD_BYTES) + headers
+                ),
+            });
+        }
+        let payload_bytes = u16::try_from(payload)
+            .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
+
+        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
+        let rate_bps = path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS);
+        let held = rate_bps as f64 / 8.0 * round_trip_with_queue.as_secs_f64();
+        let most = MOST_WINDOW_PACKETS * u64::from(payload_bytes);
+        let stream_window_bytes = ((2.0 * held) as u64).clamp(LEAST_WINDOW_BYTES, most);
+        Ok(Self::with_stream_window(payload_bytes, stream_window_bytes))
+    }
+
+    /// The same with another window of the stream.
+    #[must_use]
+    pub fn with_stream_window(payload_bytes: u16, stream_window_bytes: u64) -> Self {
+        Self {
+            payload_bytes,
+            stream_window_bytes,
+            connection_window_bytes: stream_window_bytes + stream_window_bytes / 4,
+            send_window_bytes: 2 * stream_window_bytes,
+            // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
+            // asked for to allow for that.
+            socket_buffer_bytes: usize::try_from(stream_window_bytes.max(2 * LEAST_WINDOW_BYTES))
+                .unwrap_or(usize::MAX),
+        }
+    }
+
+    /// How many packets fit one call of the kernel with segmentation offload.
+    #[must_use]
+    pub fn most_segments(&self) -> usize {
+        MOST_BATCH_BYTES / usize::from(self.payload_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, net::Ipv6Addr, time::Duration};
+
+    use super::*;
+
+    const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const IPV6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+    fn path(mtu_bytes: u32, link_rate_bps: Option<u64>) -> PathHints {
+        PathHints {
+            round_trip_delay: Duration::from_millis(30),
+            longest_one_way: Duration::from_millis(45),
+            link_rate_bps,
+            mtu_bytes,
+            shared_clock: true,
+            keeps_order: true,
+        }
+    }
+
+    #[test]
+    fn a_packet_fills_the_path_and_no_more() {
+        let payload = |mtu, local| Sizes::of(&path(mtu, None), local).map(|s| s.payload_bytes);
+        assert_eq!(payload(1500, IPV4), Ok(1472));
+        assert_eq!(payload(1500, IPV6), Ok(1452));
+        assert_eq!(payload(9000, IPV4), Ok(8972));
+        assert_eq!(payload(65_536, IPV4), Ok(MOST_PAYLOAD_BYTES));
+        assert_eq!(payload(1228, IPV4), Ok(1200));
+        assert!(payload(1227, IPV4).is_err());
+        assert!(payload(0, IPV6).is_err());
+    }
+
+    #[test]
+    fn a_batch_stays_below_what_the_kernel_takes() {
+        for mtu in [1228, 1500, 9000, 65_536] {
+            let sizes = Sizes::of(&path(mtu, None), IPV4).expect("large enough");
+            assert!(sizes.most_segments() * usize::from(sizes.payload_bytes) <= 65_507);
+        }
+    }
+
+    #[test]
+    fn a_window_holds_a_full_path_twice_within_limits() {
+        let window =
+            |rate| Sizes::of(&path(1500, rate), IPV4).map(|sizes| sizes.stream_window_bytes);
+        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB.
+        assert_eq!(window(Some(1_000_000_000)), Ok(15_000_000));
+        assert_eq!(window(Some(1_000_000)), Ok(LEAST_WINDOW_BYTES));
+        assert_eq!(window(None), Ok(16_384 * 1472));
+    }
+}

@@ -1,0 +1,134 @@
+//! The UDP socket under a QUIC stack: bound to the trial's address, its buffers sized and read
+//! back, its own drops counted apart from the path's loss.
+
+use std::{
+    io, mem,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use regatta_transport::TransportError;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// What the kernel granted, in bytes of its own accounting, which counts more than payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// `SO_RCVBUF` as read back.
+    pub receive_bytes: usize,
+    /// `SO_SNDBUF` as read back.
+    pub send_bytes: usize,
+}
+
+/// A socket option that takes a size in bytes; `false` if the kernel refuses.
+fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open while `socket` is borrowed; `value` is one c_int of the
+    // length that is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            mem::size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    result == 0
+}
+
+/// Binds a socket and sizes its buffers, above the system's limit where that is permitted.
+///
+/// # Errors
+/// [`TransportError::Io`] if it cannot be bound.
+pub fn bind(
+    local: IpAddr,
+    receive_bytes: usize,
+    send_bytes: usize,
+) -> Result<(UdpSocket, Buffers), TransportError> {
+    let address = SocketAddr::new(local, 0);
+    let opened = || -> io::Result<(UdpSocket, Buffers)> {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::DGRAM,
+            Some(Protocol::UDP),
+        )?;
+        if !set_size(&socket, libc::SO_RCVBUFFORCE, receive_bytes) {
+            socket.set_recv_buffer_size(receive_bytes)?;
+        }
+        if !set_size(&socket, libc::SO_SNDBUFFORCE, send_bytes) {
+            socket.set_send_buffer_size(send_bytes)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        let buffers = Buffers {
+            receive_bytes: socket.recv_buffer_size()?,
+            send_bytes: socket.send_buffer_size()?,
+        };
+        Ok((socket.into(), buffers))
+    };
+    opened().map_err(TransportError::io(format!(
+        "cannot open a UDP socket on {local}"
+    )))
+}
+
+/// A second descriptor of the same socket, to read its counters after a stack has taken it.
+#[derive(Debug)]
+pub struct Counters(OwnedFd);
+
+impl Counters {
+    /// Of this socket.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn of(socket: &UdpSocket) -> io::Result<Self> {
+        socket.as_fd().try_clone_to_owned().map(Self)
+    }
+
+    /// Packets that reached this socket and were dropped because its receive buffer was full;
+    /// `None` where the kernel does not tell.
+    ///
+    /// Source: `SO_MEMINFO`, `SK_MEMINFO_DROPS`, socket(7), Linux 4.12.
+    #[must_use]
+    pub fn receive_buffer_drops(&self) -> Option<u64> {
+        const SK_MEMINFO_DROPS: usize = 8;
+        const SK_MEMINFO_VARS: usize = 9;
+        let mut values = [0_u32; SK_MEMINFO_VARS];
+        let mut length = mem::size_of_val(&values) as libc::socklen_t;
+        // SAFETY: the descriptor is ours and open; `values` has the length that is given, and the
+        // kernel writes at most that.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                values.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        (result == 0 && length as usize == mem::size_of_val(&values))
+            .then(|| u64::from(values[SK_MEMINFO_DROPS]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn what_the_receive_buffer_cannot_hold_is_counted() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let (receiver, buffers) = bind(local, 64 << 10, 1 << 20).expect("a socket");
+        let (sender, _) = bind(local, 64 << 10, 1 << 20).expect("a socket");
+        assert!(buffers.receive_bytes >= 64 << 10);
+        let counters = Counters::of(&receiver).expect("a descriptor");
+        assert_eq!(counters.receive_buffer_drops(), Some(0));
+        let to = receiver.local_addr().expect("an address");
+        // Nobody reads, so most of a megabyte has no room.
+        for _ in 0..1000 {
+            sender.send_to(&[0; 1000], to).expect("sent");
+        }
+        assert!(counters.receive_buffer_drops() > Some(500));
+    }
+}
