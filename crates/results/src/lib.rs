@@ -1,1 +1,51 @@
-//! TODO
+//! The results file of a run, `results.sqlite`, and its exports to CSV.
+//!
+//! [`Store`] writes a run, trial by trial, each in a transaction of its own; [`Reader`] reads one,
+//! also while it is being written, on a read-only medium, and after a crash; [`exports`] makes the
+//! CSV files. The tables are described in [`schema`] and in `docs/results-file.md`.
+//!
+//! The file is kept in SQLite's write-ahead-log mode while a run goes on, with every commit
+//! flushed to the disk: a power cut loses at most the trial under way, and a reader never makes the
+//! run wait. When the run's [`Store`] is closed, the log is folded in and the file becomes a plain
+//! single one, which can be read on any medium.
+
+mod error;
+pub mod exports;
+mod open;
+mod query;
+mod reader;
+pub mod schema;
+mod store;
+
+pub use error::ResultsError;
+pub use reader::Reader;
+pub use store::Store;
+
+/// Name of the results file in a result directory.
+pub const FILE_NAME: &str = "results.sqlite";
+
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunState {
+    /// Under way; or its process was ended by force, if none is running it.
+    Running,
+    /// Every trial of the plan was run.
+    Complete,
+    /// Ended before its plan did, in good order; what was measured is kept.
+    Interrupted {
+        /// Why, one sentence without a full stop.
+        reason: String,
+    },
+}
+
+impl RunState {
+    /// The name in the file.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Interrupted { .. } => "interrupted",
+        }
+    }
+}

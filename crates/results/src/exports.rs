@@ -1,0 +1,212 @@
+//! CSV files made from a results file.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use regatta_model::{TrialRecord, metric};
+
+use crate::{
+    Reader, ResultsError,
+    open::{explain, explain_io},
+    query::read_series,
+};
+
+/// Name of the file with one row for each trial.
+pub const TRIALS_FILE_NAME: &str = "trials.csv";
+
+/// Name of the file with one row for each sample.
+pub const SERIES_FILE_NAME: &str = "series.csv";
+
+/// Writes one row for each trial, in the order of the plan.
+///
+/// Columns: `trial`, `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`,
+/// `outcome`, `reasons` (joined by `; `, outermost first), `hint`, `warnings` (their codes, joined
+/// by `; `); one column for each metric that occurs, under its name, which carries the unit; one
+/// for each fact that occurs, under `fact.` and its name. An empty field was not measured.
+///
+/// # Errors
+/// What reading and writing report.
+pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
+    let trials = reader.source().trials(false)?;
+    let occurs = |name: &str| trials.iter().any(|trial| trial.metrics.contains_key(name));
+    let mut metrics: Vec<&str> = metric::METRICS
+        .iter()
+        .map(|metric| metric.name)
+        .filter(|name| occurs(name))
+        .collect();
+    // A file of another version may hold metrics that this one does not know.
+    let unknown: BTreeSet<&str> = trials
+        .iter()
+        .flat_map(|trial| trial.metrics.keys().map(String::as_str))
+        .filter(|name| metric::find(name).is_none())
+        .collect();
+    metrics.extend(unknown);
+    let facts: BTreeSet<&str> = trials
+        .iter()
+        .flat_map(|trial| trial.facts.keys().map(String::as_str))
+        .collect();
+
+    let mut csv = csv::Writer::from_writer(out);
+    let fixed = [
+        "trial",
+        "round",
+        "transport",
+        "condition",
+        "workload",
+        "started_unix_ns",
+        "seed",
+        "outcome",
+        "reasons",
+        "hint",
+        "warnings",
+    ];
+    csv.write_record(
+        fixed
+            .into_iter()
+            .map(str::to_owned)
+            .chain(metrics.iter().map(|&name| name.to_owned()))
+            .chain(facts.iter().map(|name| format!("fact.{name}"))),
+    )?;
+    for trial in &trials {
+        let measured = metrics.iter().map(|&name| {
+            trial
+                .metrics
+                .get(name)
+                .map_or_else(String::new, f64::to_string)
+        });
+        let read_back = facts
+            .iter()
+            .map(|&name| trial.facts.get(name).cloned().unwrap_or_default());
+        csv.write_record(identity(trial).into_iter().chain(measured).chain(read_back))?;
+    }
+    csv.flush().map_err(csv::Error::from)?;
+    Ok(())
+}
+
+fn identity(trial: &TrialRecord) -> [String; 11] {
+    let warnings: Vec<&str> = trial
+        .warnings
+        .iter()
+        .map(|warning| warning.code.as_str())
+        .collect();
+    [
+        trial.index.to_string(),
+        trial.round.to_string(),
+        trial.transport.clone(),
+        trial.condition.clone(),
+        trial.workload.clone(),
+        trial.started_unix_ns.to_string(),
+        trial.seed.to_string(),
+        trial.outcome.name().to_owned(),
+        trial.reasons.join("; "),
+        trial.hint.clone(),
+        warnings.join("; "),
+    ]
+}
+
+/// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,
+/// `workload`, `side`, `name`, `unit`, `t_ns`, `value`, ordered by trial, then series, then as
+/// sampled.
+///
+/// # Errors
+/// What reading and writing report.
+pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
+    let source = reader.source();
+    let read = |e| explain(e, "read", source.path, 0);
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record([
+        "trial",
+        "round",
+        "transport",
+        "condition",
+        "workload",
+        "side",
+        "name",
+        "unit",
+        "t_ns",
+        "value",
+    ])?;
+    // Row by row: the series of a run of days need not fit into memory.
+    let mut statement = source
+        .connection
+        .prepare(
+            "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
+             FROM series JOIN trial USING (trial) ORDER BY trial, position",
+        )
+        .map_err(read)?;
+    let mut rows = statement.query([]).map_err(read)?;
+    while let Some(row) = rows.next().map_err(read)? {
+        let series = read_series(row, 0).map_err(read)?;
+        let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
+        let text = |column| row.get::<_, String>(column);
+        let unit =
+            metric::find_series(&series.name).map_or("", |definition| definition.unit.name());
+        let trial = [
+            number(4).map_err(read)?,
+            number(5).map_err(read)?,
+            text(6).map_err(read)?,
+            text(7).map_err(read)?,
+            text(8).map_err(read)?,
+        ];
+        for (t, value) in series.t_ns.iter().zip(&series.values) {
+            let (t, value) = (t.to_string(), value.to_string());
+            csv.write_record(trial.iter().map(String::as_str).chain([
+                &series.side,
+                &series.name,
+                unit,
+                &t,
+                &value,
+            ]))?;
+        }
+    }
+    csv.flush().map_err(csv::Error::from)?;
+    Ok(())
+}
+
+/// Writes [`TRIALS_FILE_NAME`] and [`SERIES_FILE_NAME`] into a directory. Each appears whole, or
+/// the one that was there before stays.
+///
+/// # Errors
+/// What reading and writing report; [`ResultsError::DiskFull`] leaves the results file as it was.
+pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
+    write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
+    write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)
+}
+
+fn write_whole(
+    reader: &Reader,
+    path: &Path,
+    export: fn(&Reader, &mut dyn Write) -> Result<(), ResultsError>,
+) -> Result<(), ResultsError> {
+    let kept = || reader.trial_indices().map_or(0, |indices| indices.len());
+    let fail = |e: io::Error| explain_io(e, "write", path, kept());
+    let dir = path.parent().unwrap_or(Path::new("."));
+    // Its name is unique and it is removed if anything fails before the renaming.
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".regatta-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As any other file that a program writes; the umask still applies.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let temporary = builder.tempfile_in(dir).map_err(fail)?;
+    let mut out = BufWriter::new(temporary.as_file());
+    export(reader, &mut out).map_err(|error| match error {
+        ResultsError::Csv(error) => match error.into_kind() {
+            csv::ErrorKind::Io(source) => fail(source),
+            kind => fail(io::Error::other(format!("{kind:?}"))),
+        },
+        error => error,
+    })?;
+    out.flush().map_err(fail)?;
+    drop(out);
+    temporary.as_file().sync_all().map_err(fail)?;
+    let file: File = temporary.persist(path).map_err(|e| fail(e.error))?;
+    drop(file);
+    Ok(())
+}

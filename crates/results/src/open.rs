@@ -1,0 +1,175 @@
+//! Opening a file and finding out what it is, before anything is believed or written.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::{ResultsError, schema};
+
+/// How long to wait for another program that holds a lock on the file for a moment.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Says what a failure of SQLite means for a reader of the message.
+pub(crate) fn explain(
+    source: rusqlite::Error,
+    doing: &'static str,
+    path: &Path,
+    kept: usize,
+) -> ResultsError {
+    let path_buf = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => ResultsError::NotResults { path: path_buf },
+        Some(ErrorCode::DatabaseCorrupt) => ResultsError::Damaged {
+            path: path_buf,
+            what: source.to_string(),
+        },
+        Some(ErrorCode::DiskFull) => ResultsError::DiskFull {
+            path: path_buf,
+            kept,
+            source: Box::new(source),
+        },
+        // A shared-memory index or a flush that finds no space is an I/O error to SQLite.
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if no_space(path) => {
+            ResultsError::DiskFull {
+                path: path_buf,
+                kept,
+                source: Box::new(source),
+            }
+        }
+        _ => match source {
+            // A row that SQLite can read and we cannot: the types are ours, so the file is wrong.
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..) => ResultsError::Damaged {
+                path: path_buf,
+                what: source.to_string(),
+            },
+            source => ResultsError::Sqlite {
+                doing,
+                path: path_buf,
+                source,
+            },
+        },
+    }
+}
+
+/// Says what a failure of the system means.
+pub(crate) fn explain_io(
+    source: io::Error,
+    doing: &'static str,
+    path: &Path,
+    kept: usize,
+) -> ResultsError {
+    if matches!(
+        source.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    ) {
+        return ResultsError::DiskFull {
+            path: path.to_owned(),
+            kept,
+            source: Box::new(source),
+        };
+    }
+    ResultsError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn no_space(path: &Path) -> bool {
+    let dir = path.parent().unwrap_or(path);
+    nix::sys::statvfs::statvfs(dir).is_ok_and(|fs| fs.blocks_available() == 0)
+}
+
+/// Opens a file that must exist already; nothing is created.
+pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, ResultsError> {
+    match fs::metadata(path) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(ResultsError::Missing {
+                path: path.to_owned(),
+            });
+        }
+        Err(source) => return Err(explain_io(source, "open", path, 0)),
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(ResultsError::NotResults {
+                path: path.to_owned(),
+            });
+        }
+        Ok(metadata) if metadata.len() == 0 && !has_log(path) => {
+            return Err(ResultsError::Empty {
+                path: path.to_owned(),
+            });
+        }
+        Ok(_) => {}
+    }
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|e| explain(e, "open", path, 0))?;
+    connection
+        .busy_timeout(BUSY_TIMEOUT)
+        .map_err(|e| explain(e, "open", path, 0))?;
+    Ok(connection)
+}
+
+/// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
+pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Whether a write-ahead log with something in it lies beside the file.
+pub(crate) fn has_log(path: &Path) -> bool {
+    fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// Refuses what is no results file, or a newer one, or a damaged one.
+pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), ResultsError> {
+    let number = |pragma: &str| -> Result<i32, ResultsError> {
+        connection
+            .query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))
+            .map_err(|e| explain(e, "read", path, 0))
+    };
+    let application = number("application_id")?;
+    let version = number("user_version")?;
+    if application != schema::APPLICATION_ID {
+        // Before its first commit a file of ours is an empty database.
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(|e| explain(e, "read", path, 0))?;
+        let path = path.to_owned();
+        return Err(if application == 0 && tables == 0 {
+            ResultsError::Empty { path }
+        } else {
+            ResultsError::NotResults { path }
+        });
+    }
+    if version > schema::VERSION {
+        return Err(ResultsError::Newer {
+            path: path.to_owned(),
+            found: version,
+        });
+    }
+    let damaged = |what: String| ResultsError::Damaged {
+        path: path.to_owned(),
+        what,
+    };
+    if version < 1 {
+        return Err(damaged(format!("`{version}` is not a version of a schema")));
+    }
+    let found: String = connection
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(|e| explain(e, "check", path, 0))?;
+    if found != "ok" {
+        // SQLite's report opens with a line about the tree; the reader wants one line.
+        return Err(damaged(found.replace('\n', " ")));
+    }
+    let runs: i64 = connection
+        .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
+        .map_err(|e| explain(e, "read", path, 0))?;
+    if runs == 1 {
+        Ok(())
+    } else {
+        Err(damaged("it holds no run".to_owned()))
+    }
+}

@@ -1,0 +1,294 @@
+//! Reading rows back into records.
+
+use std::{collections::BTreeMap, path::Path};
+
+use regatta_model::{
+    AskedAchieved, Histogram, HostFacts, Outcome, PathCheck, RunHeader, Series, TrialRecord,
+    Warning,
+};
+use rusqlite::{Connection, Row};
+
+use crate::{ResultsError, RunState, open::explain};
+
+/// One results file, open, as the functions of this module need it.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) connection: &'a Connection,
+    /// For messages.
+    pub(crate) path: &'a Path,
+}
+
+impl Source<'_> {
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> ResultsError {
+        ResultsError::Damaged {
+            path: self.path.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    /// Every row of a query through `read`, in order.
+    pub(crate) fn rows<T>(
+        &self,
+        sql: &str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, ResultsError> {
+        let all = || -> rusqlite::Result<Vec<T>> {
+            let mut statement = self.connection.prepare(sql)?;
+            statement.query_map([], read)?.collect()
+        };
+        all().map_err(|e| explain(e, "read", self.path, 0))
+    }
+
+    pub(crate) fn header(&self) -> Result<RunHeader, ResultsError> {
+        let (run_id, regatta_version, started_unix_ns, study_json, study_text, bed) = self
+            .connection
+            .query_row(
+                "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed
+                 FROM run",
+                [],
+                |row| {
+                    Ok((
+                        row.get(0)?,
+                        row.get(1)?,
+                        row.get(2)?,
+                        row.get::<_, String>(3)?,
+                        row.get(4)?,
+                        row.get(5)?,
+                    ))
+                },
+            )
+            .map_err(|e| explain(e, "read", self.path, 0))?;
+        let study = serde_json::from_str(&study_json)
+            .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
+        let mut hosts: BTreeMap<String, HostFacts> = self
+            .rows("SELECT host FROM host", |row| row.get::<_, String>(0))?
+            .into_iter()
+            .map(|host| (host, HostFacts::default()))
+            .collect();
+        for (host, name, value) in self.rows("SELECT host, name, value FROM host_fact", |row| {
+            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?))
+        })? {
+            hosts.entry(host).or_default().0.insert(name, value);
+        }
+        Ok(RunHeader {
+            run_id,
+            regatta_version,
+            started_unix_ns,
+            study,
+            study_text,
+            bed,
+            hosts,
+        })
+    }
+
+    pub(crate) fn state(&self) -> Result<RunState, ResultsError> {
+        let (state, reason) = self
+            .connection
+            .query_row("SELECT state, state_reason FROM run", [], |row| {
+                Ok((row.get::<_, String>(0)?, row.get(1)?))
+            })
+            .map_err(|e| explain(e, "read", self.path, 0))?;
+        match state.as_str() {
+            "running" => Ok(RunState::Running),
+            "complete" => Ok(RunState::Complete),
+            "interrupted" => Ok(RunState::Interrupted { reason }),
+            _ => Err(self.damaged(format!("`{state}` is not a state of a run"))),
+        }
+    }
+
+    pub(crate) fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
+        self.rows("SELECT trial FROM trial ORDER BY trial", |row| row.get(0))
+    }
+
+    pub(crate) fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
+        self.rows(
+            "SELECT code, message, hint FROM warning WHERE trial IS NULL ORDER BY id",
+            |row| read_warning(row, 0),
+        )
+    }
+
+    pub(crate) fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
+        let mut checks = Vec::new();
+        let mut position = BTreeMap::new();
+        for (id, check) in self.rows(
+            "SELECT id, condition, checked_unix_ns, within FROM path_check ORDER BY id",
+            |row| {
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    PathCheck {
+                        condition: row.get(1)?,
+                        checked_unix_ns: row.get(2)?,
+                        within: row.get(3)?,
+                        quantities: Vec::new(),
+                    },
+                ))
+            },
+        )? {
+            position.insert(id, checks.len());
+            checks.push(check);
+        }
+        let not_null = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        for (id, quantity) in self.rows(
+            "SELECT path_check, name, asked, achieved, lowest, highest, n, within
+             FROM path_quantity ORDER BY path_check, position",
+            |row| {
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    AskedAchieved {
+                        name: row.get(1)?,
+                        asked: not_null(row.get(2)?),
+                        achieved: not_null(row.get(3)?),
+                        lowest: not_null(row.get(4)?),
+                        highest: not_null(row.get(5)?),
+                        n: u64::try_from(row.get::<_, i64>(6)?).unwrap_or_default(),
+                        within: row.get(7)?,
+                    },
+                ))
+            },
+        )? {
+            let check = position.get(&id).ok_or_else(|| {
+                self.damaged(format!("a quantity of path check {id}, which is not there"))
+            })?;
+            checks[*check].quantities.push(quantity);
+        }
+        Ok(checks)
+    }
+
+    /// Every trial in the order of the plan; without series and histograms unless asked for.
+    pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+        let rows = self.rows(
+            "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome,
+                 hint
+             FROM trial ORDER BY trial",
+            |row| {
+                Ok((
+                    TrialRecord {
+                        index: row.get(0)?,
+                        round: row.get(1)?,
+                        transport: row.get(2)?,
+                        condition: row.get(3)?,
+                        workload: row.get(4)?,
+                        started_unix_ns: row.get(5)?,
+                        seed: 0,
+                        outcome: Outcome::Failed,
+                        reasons: Vec::new(),
+                        hint: row.get(8)?,
+                        metrics: BTreeMap::new(),
+                        series: Vec::new(),
+                        histograms: Vec::new(),
+                        facts: BTreeMap::new(),
+                        warnings: Vec::new(),
+                    },
+                    row.get::<_, String>(6)?,
+                    row.get::<_, String>(7)?,
+                ))
+            },
+        )?;
+        let mut trials = Vec::with_capacity(rows.len());
+        for (mut trial, seed, outcome) in rows {
+            trial.seed = seed.parse().map_err(|_| {
+                self.damaged(format!("the seed of trial {} is not a number", trial.index))
+            })?;
+            trial.outcome = Outcome::ALL
+                .into_iter()
+                .find(|known| known.name() == outcome)
+                .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?;
+            trials.push(trial);
+        }
+
+        self.attach(
+            &mut trials,
+            "SELECT trial, reason FROM reason ORDER BY trial, position",
+            |row| row.get(1),
+            |trial, reason| trial.reasons.push(reason),
+        )?;
+        self.attach(
+            &mut trials,
+            "SELECT trial, name, value FROM metric",
+            |row| Ok((row.get(1)?, row.get(2)?)),
+            |trial, (name, value)| {
+                trial.metrics.insert(name, value);
+            },
+        )?;
+        self.attach(
+            &mut trials,
+            "SELECT trial, name, value FROM fact",
+            |row| Ok((row.get(1)?, row.get(2)?)),
+            |trial, (name, value)| {
+                trial.facts.insert(name, value);
+            },
+        )?;
+        self.attach(
+            &mut trials,
+            "SELECT trial, code, message, hint FROM warning WHERE trial IS NOT NULL ORDER BY id",
+            |row| read_warning(row, 1),
+            |trial, warning| trial.warnings.push(warning),
+        )?;
+        if whole {
+            self.attach(
+                &mut trials,
+                "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position",
+                |row| read_series(row, 1),
+                |trial, series| trial.series.push(series),
+            )?;
+            self.attach(
+                &mut trials,
+                "SELECT trial, side, name, hdr_v2_base64 FROM histogram ORDER BY trial, position",
+                |row| {
+                    Ok(Histogram {
+                        side: row.get(1)?,
+                        name: row.get(2)?,
+                        hdr_v2_base64: row.get(3)?,
+                    })
+                },
+                |trial, histogram| trial.histograms.push(histogram),
+            )?;
+        }
+        Ok(trials)
+    }
+
+    /// Gives each row of a query, whose first column is a trial, to that trial.
+    fn attach<T>(
+        &self,
+        trials: &mut [TrialRecord],
+        sql: &str,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut give: impl FnMut(&mut TrialRecord, T),
+    ) -> Result<(), ResultsError> {
+        for (index, value) in self.rows(sql, |row| Ok((row.get::<_, u32>(0)?, read(row)?)))? {
+            let position = trials
+                .binary_search_by_key(&index, |trial| trial.index)
+                .map_err(|_| self.damaged(format!("a row of trial {index}, which is not there")))?;
+            give(&mut trials[position], value);
+        }
+        Ok(())
+    }
+}
+
+fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {
+    Ok(Warning {
+        code: row.get(first)?,
+        message: row.get(first + 1)?,
+        hint: row.get(first + 2)?,
+    })
+}
+
+/// Reads side, name, times and values from four columns.
+pub(crate) fn read_series(row: &Row<'_>, first: usize) -> rusqlite::Result<Series> {
+    let words = |column: usize| -> rusqlite::Result<Vec<[u8; 8]>> {
+        let bytes = row.get_ref(column)?.as_blob()?;
+        Ok(bytes.as_chunks::<8>().0.to_vec())
+    };
+    Ok(Series {
+        side: row.get(first)?,
+        name: row.get(first + 1)?,
+        t_ns: words(first + 2)?
+            .into_iter()
+            .map(i64::from_le_bytes)
+            .collect(),
+        values: words(first + 3)?
+            .into_iter()
+            .map(f64::from_le_bytes)
+            .collect(),
+    })
+}

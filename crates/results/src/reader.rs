@@ -1,0 +1,158 @@
+//! Reading a run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tempfile::TempDir;
+
+use crate::{
+    FILE_NAME, ResultsError, RunState,
+    open::{beside, connect, examine, explain, explain_io, has_log},
+    query::Source,
+};
+
+/// A run, read-only, as it was at the moment of opening: what a live run adds afterwards is not
+/// seen.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+    /// Where the file was copied to, if it could not be read in place; removed with the reader.
+    _copy: Option<TempDir>,
+}
+
+impl Reader {
+    /// Opens a result directory, or the results file itself.
+    ///
+    /// Works while a run goes on, without making it wait; after a crash, with all that was
+    /// committed; and on a read-only medium. The file is checked whole, and never written to.
+    ///
+    /// # Errors
+    /// [`ResultsError::Missing`], [`ResultsError::Empty`], [`ResultsError::NotResults`],
+    /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or what the system said.
+    pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
+        let path = if dir_or_file.is_dir() {
+            dir_or_file.join(FILE_NAME)
+        } else {
+            dir_or_file.to_owned()
+        };
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        match snapshot(&connection) {
+            Ok(()) => Self::examined(connection, path, None),
+            // A log, or the index to it, would have to be written beside the file.
+            Err(error)
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+                ) =>
+            {
+                drop(connection);
+                Self::from_copy(path)
+            }
+            Err(error) => Err(explain(error, "read", &path, 0)),
+        }
+    }
+
+    /// Reads a copy in the directory for temporary files.
+    fn from_copy(path: PathBuf) -> Result<Self, ResultsError> {
+        let dir = TempDir::with_prefix("regatta-results-")
+            .map_err(|e| explain_io(e, "make a copy of", &path, 0))?;
+        let copy = dir.path().join(FILE_NAME);
+        let copied = fs::copy(&path, &copy).and_then(|_| {
+            if has_log(&path) {
+                fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).map(|_| ())
+            } else {
+                Ok(())
+            }
+        });
+        copied.map_err(|e| explain_io(e, "make a copy of", &path, 0))?;
+        let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        snapshot(&connection).map_err(|e| explain(e, "read", &path, 0))?;
+        Self::examined(connection, path, Some(dir))
+    }
+
+    fn examined(
+        connection: Connection,
+        path: PathBuf,
+        copy: Option<TempDir>,
+    ) -> Result<Self, ResultsError> {
+        examine(&connection, &path)?;
+        Ok(Self {
+            connection,
+            path,
+            _copy: copy,
+        })
+    }
+
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source {
+            connection: &self.connection,
+            path: &self.path,
+        }
+    }
+
+    /// The results file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was known before the first trial.
+    ///
+    /// # Errors
+    /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, what
+    /// SQLite says.
+    pub fn header(&self) -> Result<RunHeader, ResultsError> {
+        self.source().header()
+    }
+
+    /// How far the run has come.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn state(&self) -> Result<RunState, ResultsError> {
+        self.source().state()
+    }
+
+    /// Every trial, whole, in the order of the plan.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
+        self.source().trials(true)
+    }
+
+    /// Positions in the plan of the trials that are stored, in order.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
+        self.source().trial_indices()
+    }
+
+    /// Self-checks of the path, in the order in which they were made.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
+        self.source().path_checks()
+    }
+
+    /// Warnings about the whole run, in the order in which they came; a trial's own are with it.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
+        self.source().warnings()
+    }
+}
+
+/// Opens one read transaction for good, so that every answer is of the same moment.
+fn snapshot(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA query_only = ON; BEGIN")?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+}

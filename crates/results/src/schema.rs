@@ -1,0 +1,136 @@
+//! The tables of a results file.
+//!
+//! | table | one row is |
+//! |---|---|
+//! | `run` | the run: identifier, version, start, study (JSON and as the user wrote it), bed, state |
+//! | `host` | one host of the run: `sender`, `receiver` |
+//! | `host_fact` | one fact about one host |
+//! | `trial` | one trial: where it stands in the plan, what it was, how it ended |
+//! | `reason` | one cause of an outcome other than `measured`, outermost first |
+//! | `metric` | one value of one trial; what was not measured has no row |
+//! | `metric_definition` | name, unit, title and definition of a metric, as of the version that wrote the file |
+//! | `series` | one sampled quantity of one trial at one end |
+//! | `histogram` | one distribution of one trial (HdrHistogram V2, base64) |
+//! | `fact` | one thing that was read back in one trial |
+//! | `warning` | one warning, of a trial or (where `trial` is null) of the run |
+//! | `path_check` | one self-check of the path under one condition |
+//! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
+//!
+//! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
+//! because SQLite's integers end at 2^63 − 1. In `series`, `t_ns` is a blob of little-endian
+//! 64-bit signed integers and `value` a blob of as many little-endian IEEE 754 doubles (NumPy:
+//! `frombuffer(t_ns, "<i8")`, `frombuffer(value, "<f8")`). In `path_quantity` an infinite bound is
+//! SQLite's `Inf`, and null stands for a value that is not a number.
+//!
+//! The file says what it is by SQLite's `application_id` ([`APPLICATION_ID`]) and its version by
+//! `user_version` ([`VERSION`]).
+
+/// `RGTA` in ASCII; what `file results.sqlite` shows as the application.
+pub const APPLICATION_ID: i32 = 0x5247_5441;
+
+/// Version of the tables that this Regatta writes, and the highest that it reads.
+pub const VERSION: i32 = 1;
+
+pub(crate) const TABLES: &str = "
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    run_id TEXT NOT NULL,
+    regatta_version TEXT NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    study TEXT NOT NULL,
+    study_json TEXT NOT NULL,
+    study_text TEXT NOT NULL,
+    bed TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'interrupted')),
+    state_reason TEXT NOT NULL
+) STRICT;
+CREATE TABLE host (
+    host TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+CREATE TABLE host_fact (
+    host TEXT NOT NULL REFERENCES host (host),
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (host, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE metric_definition (
+    name TEXT PRIMARY KEY,
+    unit TEXT NOT NULL,
+    title TEXT NOT NULL,
+    definition TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE trial (
+    trial INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL,
+    transport TEXT NOT NULL,
+    condition TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    seed TEXT NOT NULL,
+    outcome TEXT NOT NULL
+        CHECK (outcome IN ('measured', 'unsupported', 'failed', 'timed_out', 'invalid')),
+    hint TEXT NOT NULL
+) STRICT;
+CREATE TABLE reason (
+    trial INTEGER NOT NULL REFERENCES trial (trial),
+    position INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (trial, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE metric (
+    trial INTEGER NOT NULL REFERENCES trial (trial),
+    name TEXT NOT NULL REFERENCES metric_definition (name),
+    value REAL NOT NULL,
+    PRIMARY KEY (trial, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE series (
+    trial INTEGER NOT NULL REFERENCES trial (trial),
+    position INTEGER NOT NULL,
+    side TEXT NOT NULL,
+    name TEXT NOT NULL,
+    samples INTEGER NOT NULL,
+    t_ns BLOB NOT NULL CHECK (length(t_ns) = 8 * samples),
+    value BLOB NOT NULL CHECK (length(value) = 8 * samples),
+    PRIMARY KEY (trial, position)
+) STRICT;
+CREATE TABLE histogram (
+    trial INTEGER NOT NULL REFERENCES trial (trial),
+    position INTEGER NOT NULL,
+    side TEXT NOT NULL,
+    name TEXT NOT NULL,
+    hdr_v2_base64 TEXT NOT NULL,
+    PRIMARY KEY (trial, position)
+) STRICT;
+CREATE TABLE fact (
+    trial INTEGER NOT NULL REFERENCES trial (trial),
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (trial, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE warning (
+    id INTEGER PRIMARY KEY,
+    trial INTEGER REFERENCES trial (trial),
+    code TEXT NOT NULL,
+    message TEXT NOT NULL,
+    hint TEXT NOT NULL
+) STRICT;
+CREATE INDEX warning_of_trial ON warning (trial);
+CREATE TABLE path_check (
+    id INTEGER PRIMARY KEY,
+    condition TEXT NOT NULL,
+    checked_unix_ns INTEGER NOT NULL,
+    within INTEGER NOT NULL CHECK (within IN (0, 1))
+) STRICT;
+CREATE TABLE path_quantity (
+    path_check INTEGER NOT NULL REFERENCES path_check (id),
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    asked REAL,
+    achieved REAL,
+    lowest REAL,
+    highest REAL,
+    n INTEGER NOT NULL,
+    within INTEGER NOT NULL CHECK (within IN (0, 1)),
+    PRIMARY KEY (path_check, position)
+) STRICT, WITHOUT ROWID;
+";

@@ -1,0 +1,516 @@
+//! Writing a run.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use regatta_model::{PathCheck, RunHeader, Series, TrialRecord, Warning, metric};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+
+use crate::{
+    FILE_NAME, ResultsError, RunState, exports,
+    open::{beside, connect, examine, explain, explain_io},
+    query::Source,
+    schema,
+};
+
+/// A run that is being written. One process at a time has it; the claim ends with the process,
+/// however that ends.
+///
+/// Dropping it folds the write-ahead log into the file.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    /// Trials stored so far.
+    kept: usize,
+    /// The result directory, locked (`flock`). The directory rather than the file, because closing
+    /// any descriptor of the file would drop the locks that SQLite holds on it in this process.
+    _lock: File,
+}
+
+impl Store {
+    /// Makes a result directory, with its parents, and a results file with the run's header in it.
+    ///
+    /// The directory may exist, and may hold other things, but nothing of a run. Nothing is ever
+    /// overwritten.
+    ///
+    /// # Errors
+    /// [`ResultsError::AlreadyExists`], [`ResultsError::InUse`], [`ResultsError::DiskFull`], or
+    /// what the system said; then no results file is left behind.
+    pub fn create(dir: &Path, header: &RunHeader) -> Result<Self, ResultsError> {
+        fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir, 0))?;
+        let path = dir.join(FILE_NAME);
+        // Looked at before the lock, so that a live run is called a run; and created exclusively
+        // after it, so that of two processes one makes the run.
+        if let Some(found) = leftover(dir) {
+            return Err(ResultsError::AlreadyExists {
+                dir: dir.to_owned(),
+                found,
+            });
+        }
+        let lock = lock(dir)?;
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(_) => {}
+            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(ResultsError::AlreadyExists {
+                    dir: dir.to_owned(),
+                    found: FILE_NAME.to_owned(),
+                });
+            }
+            Err(source) => return Err(explain_io(source, "create", &path, 0)),
+        }
+        let begun = begin(&path, header).and_then(|connection| {
+            // The name of a new file is as much to be kept as what is in it.
+            lock.sync_all()
+                .map_err(|e| explain_io(e, "write", dir, 0))?;
+            Ok(connection)
+        });
+        match begun {
+            Ok(connection) => Ok(Self {
+                connection,
+                path,
+                kept: 0,
+                _lock: lock,
+            }),
+            Err(error) => {
+                for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+                    // What cannot be removed was never there, or the error at hand says why.
+                    let _ = fs::remove_file(leftover);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a run to go on with it. Its state is left as it is.
+    ///
+    /// # Errors
+    /// [`ResultsError::InUse`] if another process writes it, otherwise as [`crate::Reader::open`].
+    pub fn open_to_resume(dir: &Path) -> Result<Self, ResultsError> {
+        let path = dir.join(FILE_NAME);
+        if !path.exists() {
+            return Err(ResultsError::Missing { path });
+        }
+        let lock = lock(dir)?;
+        // Examined through a connection that cannot write: opening another program's file, or a
+        // damaged one, must change nothing in it.
+        drop(crate::Reader::open(&path)?);
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        prepare(&connection).map_err(|e| explain(e, "open", &path, 0))?;
+        examine(&connection, &path)?;
+        let mut store = Self {
+            connection,
+            path,
+            kept: 0,
+            _lock: lock,
+        };
+        store.kept = store.trial_indices()?.len();
+        Ok(store)
+    }
+
+    /// Stores a trial, whole or not at all; when this returns it is on the disk.
+    ///
+    /// A metric that is not a finite number, or that no definition knows, is not a measurement: it
+    /// is left out and a warning of the trial says so. Samples of a series that are not finite are
+    /// left out.
+    ///
+    /// # Errors
+    /// [`ResultsError::DuplicateTrial`] for an index that is stored already,
+    /// [`ResultsError::UnusableTrial`] for a series with more times than values or the reverse,
+    /// [`ResultsError::DiskFull`], or what SQLite said.
+    pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
+        if let Some(series) = trial
+            .series
+            .iter()
+            .find(|series| series.t_ns.len() != series.values.len())
+        {
+            return Err(ResultsError::UnusableTrial {
+                index: trial.index,
+                what: format!(
+                    "series `{}` has {} times and {} values",
+                    series.name,
+                    series.t_ns.len(),
+                    series.values.len()
+                ),
+            });
+        }
+        let duplicate: bool = self
+            .connection
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)",
+                [trial.index],
+                |row| row.get(0),
+            )
+            .map_err(|e| explain(e, "read", &self.path, self.kept))?;
+        if duplicate {
+            return Err(ResultsError::DuplicateTrial { index: trial.index });
+        }
+        self.write(|transaction| insert_trial(transaction, trial))?;
+        self.kept += 1;
+        Ok(())
+    }
+
+    /// Stores a self-check of the path.
+    ///
+    /// # Errors
+    /// [`ResultsError::DiskFull`], or what SQLite said.
+    pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
+        self.write(|transaction| {
+            transaction.execute(
+                "INSERT INTO path_check (condition, checked_unix_ns, within) VALUES (?1, ?2, ?3)",
+                params![check.condition, check.checked_unix_ns, check.within],
+            )?;
+            let id = transaction.last_insert_rowid();
+            for (position, quantity) in check.quantities.iter().enumerate() {
+                transaction.execute(
+                    "INSERT INTO path_quantity VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    params![
+                        id,
+                        signed(position),
+                        quantity.name,
+                        quantity.asked,
+                        quantity.achieved,
+                        quantity.lowest,
+                        quantity.highest,
+                        i64::try_from(quantity.n).unwrap_or(i64::MAX),
+                        quantity.within,
+                    ],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Stores a warning about the whole run.
+    ///
+    /// # Errors
+    /// [`ResultsError::DiskFull`], or what SQLite said.
+    pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
+        self.write(|transaction| insert_warning(transaction, None, warning))
+    }
+
+    /// Says how far the run has come.
+    ///
+    /// # Errors
+    /// [`ResultsError::DiskFull`], or what SQLite said.
+    pub fn set_state(&mut self, state: &RunState) -> Result<(), ResultsError> {
+        let reason = match state {
+            RunState::Running | RunState::Complete => "",
+            RunState::Interrupted { reason } => reason,
+        };
+        self.write(|transaction| {
+            transaction
+                .execute(
+                    "UPDATE run SET state = ?1, state_reason = ?2",
+                    params![state.name(), reason],
+                )
+                .map(|_| ())
+        })
+    }
+
+    /// The results file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was known before the first trial.
+    ///
+    /// # Errors
+    /// As [`crate::Reader::header`].
+    pub fn header(&self) -> Result<RunHeader, ResultsError> {
+        self.source().header()
+    }
+
+    /// How far the run has come.
+    ///
+    /// # Errors
+    /// As [`crate::Reader::header`].
+    pub fn state(&self) -> Result<RunState, ResultsError> {
+        self.source().state()
+    }
+
+    /// Positions in the plan of the trials that are stored, in order.
+    ///
+    /// # Errors
+    /// As [`crate::Reader::header`].
+    pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
+        self.source().trial_indices()
+    }
+
+    /// Self-checks of the path, in the order in which they were made.
+    ///
+    /// # Errors
+    /// As [`crate::Reader::header`].
+    pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
+        self.source().path_checks()
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            connection: &self.connection,
+            path: &self.path,
+        }
+    }
+
+    /// Runs `change` in a transaction of its own.
+    fn write(
+        &mut self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), ResultsError> {
+        let path = &self.path;
+        let written = (|| {
+            let transaction = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+            change(&transaction)?;
+            transaction.commit()
+        })();
+        written.map_err(|e| explain(e, "write", path, self.kept))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Makes one plain file of it, readable on any medium. A reader that is at it, or a full
+        // disk, prevents that without harm: the log beside the file is then read as well.
+        let _ = self.connection.busy_timeout(std::time::Duration::ZERO);
+        let _ = self
+            .connection
+            .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()));
+    }
+}
+
+/// The first thing of a run in a directory, if there is any.
+fn leftover(dir: &Path) -> Option<String> {
+    [
+        FILE_NAME,
+        "results.sqlite-wal",
+        "results.sqlite-journal",
+        exports::TRIALS_FILE_NAME,
+        exports::SERIES_FILE_NAME,
+        "summary.json",
+        "report.html",
+        "report.pdf",
+    ]
+    .into_iter()
+    // A link that leads nowhere counts as well: something would be written through it.
+    .find(|name| dir.join(name).symlink_metadata().is_ok())
+    .map(str::to_owned)
+}
+
+/// Claims the directory for this process.
+fn lock(dir: &Path) -> Result<File, ResultsError> {
+    let file = File::open(dir).map_err(|e| explain_io(e, "open", dir, 0))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ResultsError::InUse {
+            dir: dir.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(explain_io(source, "lock", dir, 0)),
+    }
+}
+
+/// Settings of every connection that writes.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    // FULL flushes the log at every commit; WAL's default would lose the last ones in a power cut.
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+}
+
+/// Makes the tables and the header of a new run, in one transaction.
+fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
+    let study = serde_json::to_string(&header.study)
+        .map_err(|e| explain_io(e.into(), "write the study to", path, 0))?;
+    let begun = || -> rusqlite::Result<Connection> {
+        let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(crate::open::BUSY_TIMEOUT)?;
+        prepare(&connection)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(schema::TABLES)?;
+        transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", schema::VERSION)?;
+        transaction.execute(
+            "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '')",
+            params![
+                header.run_id,
+                header.regatta_version,
+                header.started_unix_ns,
+                header.study.name,
+                study,
+                header.study_text,
+                header.bed,
+            ],
+        )?;
+        for (host, facts) in &header.hosts {
+            transaction.execute("INSERT INTO host VALUES (?1)", [host])?;
+            for (name, value) in &facts.0 {
+                transaction.execute(
+                    "INSERT INTO host_fact VALUES (?1, ?2, ?3)",
+                    params![host, name, value],
+                )?;
+            }
+        }
+        define_metrics(&transaction)?;
+        transaction.commit()?;
+        Ok(connection)
+    };
+    begun().map_err(|e| explain(e, "create", path, 0))
+}
+
+fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    for metric in metric::METRICS {
+        transaction.execute(
+            "INSERT OR IGNORE INTO metric_definition VALUES (?1, ?2, ?3, ?4)",
+            params![
+                metric.name,
+                metric.unit.name(),
+                metric.title,
+                metric.definition
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
+    transaction.execute(
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            trial.index,
+            trial.round,
+            trial.transport,
+            trial.condition,
+            trial.workload,
+            trial.started_unix_ns,
+            trial.seed.to_string(),
+            trial.outcome.name(),
+            trial.hint,
+        ],
+    )?;
+    for (position, reason) in trial.reasons.iter().enumerate() {
+        transaction.execute(
+            "INSERT INTO reason VALUES (?1, ?2, ?3)",
+            params![trial.index, signed(position), reason],
+        )?;
+    }
+    let mut warnings = trial.warnings.clone();
+    for (name, &value) in &trial.metrics {
+        let refusal = if metric::find(name).is_none() {
+            Some(format!("`{name}` is not a metric and was not kept"))
+        } else if !value.is_finite() {
+            Some(format!("`{name}` came out as {value} and was not kept"))
+        } else {
+            None
+        };
+        if let Some(message) = refusal {
+            warnings.push(Warning {
+                code: "value_not_kept".to_owned(),
+                message,
+                hint: String::new(),
+            });
+            continue;
+        }
+        insert_metric(transaction, trial.index, name, value)?;
+    }
+    for (position, series) in trial.series.iter().enumerate() {
+        let (samples, t_ns, values) = blobs(series);
+        transaction.execute(
+            "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                trial.index,
+                signed(position),
+                series.side,
+                series.name,
+                signed(samples),
+                t_ns,
+                values,
+            ],
+        )?;
+    }
+    for (position, histogram) in trial.histograms.iter().enumerate() {
+        transaction.execute(
+            "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                trial.index,
+                signed(position),
+                histogram.side,
+                histogram.name,
+                histogram.hdr_v2_base64,
+            ],
+        )?;
+    }
+    for (name, value) in &trial.facts {
+        transaction.execute(
+            "INSERT INTO fact VALUES (?1, ?2, ?3)",
+            params![trial.index, name, value],
+        )?;
+    }
+    for warning in &warnings {
+        insert_warning(transaction, Some(trial.index), warning)?;
+    }
+    Ok(())
+}
+
+/// A run that an older Regatta began may lack the definition of a metric; it is added then.
+fn insert_metric(
+    transaction: &Transaction<'_>,
+    trial: u32,
+    name: &str,
+    value: f64,
+) -> rusqlite::Result<()> {
+    let insert = || {
+        transaction
+            .execute(
+                "INSERT INTO metric VALUES (?1, ?2, ?3)",
+                params![trial, name, value],
+            )
+            .map(|_| ())
+    };
+    match insert() {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            define_metrics(transaction)?;
+            insert()
+        }
+        other => other,
+    }
+}
+
+fn insert_warning(
+    transaction: &Transaction<'_>,
+    trial: Option<u32>,
+    warning: &Warning,
+) -> rusqlite::Result<()> {
+    transaction
+        .execute(
+            "INSERT INTO warning (trial, code, message, hint) VALUES (?1, ?2, ?3, ?4)",
+            params![trial, warning.code, warning.message, warning.hint],
+        )
+        .map(|_| ())
+}
+
+/// Number of samples, times and values of a series as it is stored.
+fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
+    let finite = || {
+        series
+            .t_ns
+            .iter()
+            .zip(&series.values)
+            .filter(|(_, value)| value.is_finite())
+    };
+    (
+        finite().count(),
+        finite().flat_map(|(t, _)| t.to_le_bytes()).collect(),
+        finite()
+            .flat_map(|(_, value)| value.to_le_bytes())
+            .collect(),
+    )
+}
+
+/// A position or a count, as SQLite has it; none comes near the limit.
+fn signed(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
