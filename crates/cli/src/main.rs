@@ -1,1 +1,57 @@
-fn main() {}
+//! The `regatta` binary: arguments, listeners, exit codes.
+
+mod adhoc;
+mod args;
+mod directory;
+mod doctor;
+mod exit;
+mod interrupt;
+mod list;
+mod listen;
+mod output;
+mod registry;
+mod report;
+mod run;
+mod study;
+
+use std::process::ExitCode;
+
+use args::Command;
+use clap::Parser;
+use exit::{Code, Failure};
+
+fn main() -> ExitCode {
+    // The two hidden processes enter namespaces, which a process can do only before it has a
+    // second thread, so they are told apart before anything else happens.
+    match std::env::args_os().nth(1) {
+        Some(name) if name == "agent" => {
+            interrupt::ignore();
+            return regatta_agent::main();
+        }
+        Some(name) if name == "path-keeper" => {
+            interrupt::ignore();
+            return regatta_bed::keeper::main();
+        }
+        _ => {}
+    }
+    let args = args::Args::parse();
+    let colour = output::Colour::new(args.color);
+    let done = match args.command {
+        Command::Run(args) => run::run(&args, colour),
+        Command::Resume(args) => run::resume(&args, colour),
+        Command::Report(args) => report::report(&args, colour),
+        Command::List(args) => list::list(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Agent | Command::PathKeeper => Err(Failure::input(
+            "this command takes no options before it",
+            "`regatta agent` and `regatta path-keeper` are started by Regatta itself",
+        )),
+    };
+    match done {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            output::err(&failure.render(colour.stderr));
+            Code::from(&failure).into()
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use regatta_model::{BedKind, BitRate, Bytes, Ratio, units::parse_duration};
+
+const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
+                          2 bad usage or bad input; 77 nothing that was asked for is supported here.";
+
+/// Races transport protocols over the same network path.
+#[derive(Debug, Parser)]
+#[command(name = "regatta", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+pub struct Args {
+    /// Whether to use colours; `auto` uses them on a terminal unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a study: race every transport under every condition
+    Run(Box<RunArgs>),
+    /// Go on with a run that was stopped or killed
+    Resume(ResumeArgs),
+    /// Make the reports of a run again from its results file
+    Report(ReportArgs),
+    /// List transports, studies and metrics
+    List(ListArgs),
+    /// Show what this machine can do, and what to type where it cannot
+    Doctor(DoctorArgs),
+    /// One end of every trial; started by the controller
+    #[command(hide = true)]
+    Agent,
+    /// Keeps the namespaces and carries the packets; started by the controller
+    #[command(hide = true)]
+    PathKeeper,
+}
+
+/// A span of time that is not zero.
+fn span(text: &str) -> Result<Duration, String> {
+    let value = duration(text)?;
+    if value.is_zero() {
+        return Err("it must be longer than zero".to_owned());
+    }
+    Ok(value)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| with_hint(&error))
+}
+
+fn with_hint(error: &regatta_model::UnitError) -> String {
+    format!("{error}; {}", error.hint)
+}
+
+fn quantity<T: std::str::FromStr<Err = regatta_model::UnitError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error| with_hint(&error))
+}
+
+fn bed(text: &str) -> Result<BedKind, String> {
+    match text {
+        "netns" => Ok(BedKind::Netns),
+        _ => Err("the beds are: `netns`".to_owned()),
+    }
+}
+
+/// `regatta run`.
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// A study file, or the name of a built-in study; without one, and without options that
+    /// describe a path, a transport or a workload, the default study
+    pub study: Option<String>,
+
+    /// Transports to race: names of drivers (`regatta list transports`), with options as in
+    /// `tcp:cc=bbr`; with a STUDY, labels of the study too
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub transport: Vec<String>,
+
+    /// Round-trip delay of the path, half of it each way
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
+    pub rtt: Option<Duration>,
+    /// Random loss of packets, each way
+    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, help_heading = "Path")]
+    pub loss: Option<Ratio>,
+    /// Rate of the bottleneck, each way; `unlimited` for none
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Path")]
+    pub rate: Option<Limit>,
+    /// Amplitude of the random delay, each way
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
+    pub jitter: Option<Duration>,
+    /// Limit of the bottleneck's queue, each way [default: one bandwidth-delay product]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
+    pub queue: Option<Bytes>,
+    /// Largest IP packet
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
+    pub mtu: Option<Bytes>,
+
+    /// Bytes of one transfer
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
+    pub size: Option<Bytes>,
+    /// Bytes of one message
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
+    pub message_size: Option<Bytes>,
+    /// Longest time of one transfer; it is then measured on what was delivered
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
+    pub deadline: Option<Duration>,
+    /// How often every cell is run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
+    pub rounds: Option<u32>,
+    /// Seed of the order of trials, of the paths' losses and of random data
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Work")]
+    pub seed: Option<u64>,
+    /// Where it runs: `netns`, two network namespaces on this machine
+    #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
+    pub bed: Option<BedKind>,
+
+    /// Directory for the results; it must not hold a run already
+    /// [default: regatta-results/STUDY-TIME]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Write machine output alone on standard output: one JSON value per line for each event, the
+    /// summary last
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Show the plan and its longest time; run nothing
+    #[arg(long, help_heading = "Output")]
+    pub dry_run: bool,
+    /// Show no progress
+    #[arg(long, help_heading = "Output")]
+    pub no_progress: bool,
+}
+
+/// A rate, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit(pub Option<BitRate>);
+
+fn rate(text: &str) -> Result<Limit, String> {
+    if text == "unlimited" {
+        return Ok(Limit(None));
+    }
+    let rate: BitRate = quantity(text)?;
+    if rate.0 == 0 {
+        return Err("a rate of zero carries nothing; write `unlimited` for no limit".to_owned());
+    }
+    Ok(Limit(Some(rate)))
+}
+
+/// `regatta resume`.
+#[derive(Debug, ClapArgs)]
+pub struct ResumeArgs {
+    /// Directory of the run
+    pub dir: PathBuf,
+    /// Write machine output alone on standard output, as `regatta run --json`
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// `regatta report`.
+#[derive(Debug, ClapArgs)]
+pub struct ReportArgs {
+    /// Directory of the run
+    pub dir: PathBuf,
+    /// Write `report.html` only
+    #[arg(long)]
+    pub html: bool,
+    /// Write `trials.csv` and `series.csv` only
+    #[arg(long)]
+    pub csv: bool,
+    /// Write `summary.json` on standard output, and no file
+    #[arg(long, conflicts_with_all = ["html", "csv"])]
+    pub json: bool,
+}
+
+/// `regatta list`.
+#[derive(Debug, ClapArgs)]
+pub struct ListArgs {
+    /// What to list; without it, everything
+    pub what: Option<ListWhat>,
+}
+
+/// What to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListWhat {
+    /// The drivers with their options.
+    Transports,
+    /// The built-in studies.
+    Studies,
+    /// The metrics with their units and definitions.
+    Metrics,
+}
+
+/// `regatta doctor`.
+#[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    /// Print only what to type, one line for each thing that is missing
+    #[arg(long)]
+    pub fix_hints: bool,
+}

@@ -1,0 +1,63 @@
+//! Where a run leaves its results.
+
+use std::path::{Path, PathBuf};
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use crate::exit::Failure;
+
+/// Name of the file that holds a run.
+const RESULTS: &str = "results.sqlite";
+
+/// Makes the directory for a new run: the one that was asked for, or a new one named after the
+/// study and the time. What an earlier run left is never touched.
+///
+/// # Errors
+/// If the directory holds a run already, or cannot be made.
+pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
+    match asked {
+        Some(dir) => {
+            if dir.join(RESULTS).exists() {
+                return Err(Failure::input(
+                    format!("`{}` holds the results of a run already", dir.display()),
+                    format!(
+                        "run `regatta resume {}` to go on with it, or choose another `--out`",
+                        dir.display()
+                    ),
+                ));
+            }
+            std::fs::create_dir_all(dir).map_err(|error| cannot_make(dir, error))?;
+            Ok(dir.to_owned())
+        }
+        None => {
+            let time = Timestamp::now()
+                .to_zoned(TimeZone::UTC)
+                .strftime("%Y%m%dT%H%M%SZ")
+                .to_string();
+            let parent = Path::new("regatta-results");
+            std::fs::create_dir_all(parent).map_err(|error| cannot_make(parent, error))?;
+            // Another run may start in the same second.
+            let mut name = format!("{study}-{time}");
+            for n in 2.. {
+                let dir = parent.join(&name);
+                match std::fs::create_dir(&dir) {
+                    Ok(()) => return Ok(dir),
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                        name = format!("{study}-{time}-{n}");
+                    }
+                    Err(error) => return Err(cannot_make(&dir, error)),
+                }
+            }
+            unreachable!("one of all numbers is free")
+        }
+    }
+}
+
+fn cannot_make(dir: &Path, error: std::io::Error) -> Failure {
+    Failure::bad(error)
+        .context(format!(
+            "cannot make the result directory `{}`",
+            dir.display()
+        ))
+        .hint("choose another one with `--out DIR`")
+}

@@ -1,0 +1,147 @@
+//! Exit codes, and errors as a user reads them.
+
+use std::process::ExitCode;
+
+use regatta_bed::BedError;
+use regatta_model::study::StudyError;
+use regatta_results::ResultsError;
+
+/// What the process ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// All was measured.
+    Measured = 0,
+    /// Something failed, or a gate was missed.
+    Failed = 1,
+    /// Bad usage or bad input.
+    Input = 2,
+    /// Nothing that was asked for is supported here.
+    Unsupported = 77,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    error: anyhow::Error,
+    hint: String,
+}
+
+impl From<&Failure> for Code {
+    fn from(failure: &Failure) -> Self {
+        failure.code
+    }
+}
+
+impl Failure {
+    /// Bad usage or bad input.
+    pub fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: Code::Input,
+            error: anyhow::Error::msg(message.into()),
+            hint: hint.into(),
+        }
+    }
+
+    /// Bad input that an error of some crate describes.
+    pub fn bad(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Code::Input, error)
+    }
+
+    /// Something failed.
+    pub fn failed(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Code::Failed, error)
+    }
+
+    /// This machine can do nothing of what was asked for.
+    pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Code::Unsupported, error)
+    }
+
+    fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
+        let error = error.into();
+        let hint = hint_of(&error);
+        Self { code, error, hint }
+    }
+
+    /// The same with what was being done in front.
+    pub fn context(mut self, doing: impl Into<String>) -> Self {
+        self.error = self.error.context(doing.into());
+        self
+    }
+
+    /// The same with a hint, unless the cause has a better one.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        if self.hint.is_empty() {
+            self.hint = hint.into();
+        }
+        self
+    }
+
+    /// As printed, without the last line's end.
+    pub fn render(&self, colour: bool) -> String {
+        // A mistake in a study file has its own form, with line and caret.
+        if let Some(error) = self.error.downcast_ref::<StudyError>() {
+            return error.render(colour);
+        }
+        let (red, cyan, plain) = if colour {
+            ("\x1b[1;31m", "\x1b[36m", "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let mut text = format!("{red}error{plain}: {}", self.error);
+        let mut last = self.error.to_string();
+        for cause in self.error.chain().skip(1) {
+            let cause = cause.to_string();
+            // Some libraries repeat their source in their own message.
+            if last != cause && !last.ends_with(&cause) {
+                text.push_str(&format!("\n  caused by: {cause}"));
+            }
+            last = cause;
+        }
+        if !self.hint.is_empty() {
+            text.push_str(&format!("\n{cyan}hint{plain}: {}", self.hint));
+        }
+        text
+    }
+}
+
+/// The hint of the innermost cause that has one.
+fn hint_of(error: &anyhow::Error) -> String {
+    let hints = error.chain().filter_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<BedError>() {
+            Some(error.hint().to_owned())
+        } else {
+            cause
+                .downcast_ref::<ResultsError>()
+                .and_then(ResultsError::hint)
+        }
+    });
+    hints
+        .filter(|hint| !hint.is_empty())
+        .last()
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_shown_with_its_causes_and_its_hint() {
+        let failure = Failure::failed(std::io::Error::other("no such thing"))
+            .context("cannot open `x`")
+            .hint("type `y`");
+        assert_eq!(
+            failure.render(false),
+            "error: cannot open `x`\n  caused by: no such thing\nhint: type `y`"
+        );
+        assert_eq!(Code::from(&failure), Code::Failed);
+    }
+}

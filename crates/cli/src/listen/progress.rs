@@ -1,0 +1,201 @@
+//! Progress on standard error: one bar on a terminal, one line per trial elsewhere.
+//!
+//! Nothing is drawn while a trial runs: the bar changes at the edges of trials, and nothing ticks
+//! on a core that is being measured.
+
+use std::{
+    io::{self, IsTerminal},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use regatta_engine::{Event, Listener, ListenerError};
+use regatta_model::{BitRate, Outcome, TrialRecord, units::format_duration};
+
+use crate::output;
+
+/// Shows how far a run is.
+pub struct Progress {
+    how: How,
+    trials: u32,
+    done: u32,
+    started: Option<Instant>,
+    /// Trials done since `started`, which the estimate goes by.
+    timed: u32,
+}
+
+enum How {
+    Silent,
+    Lines,
+    Bar(ProgressBar),
+}
+
+impl Progress {
+    /// A bar if standard error is a terminal, lines if not, nothing if so asked.
+    pub fn new(silent: bool) -> Self {
+        let how = if silent {
+            How::Silent
+        } else if io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style);
+            How::Bar(bar)
+        } else {
+            How::Lines
+        };
+        Self {
+            how,
+            trials: 0,
+            done: 0,
+            started: None,
+            timed: 0,
+        }
+    }
+
+    fn line(&self, line: &str) {
+        match &self.how {
+            How::Silent => {}
+            How::Lines => output::err(line),
+            How::Bar(bar) => bar.suspend(|| output::err(line)),
+        }
+    }
+
+    /// Time left, from the mean of the trials so far.
+    fn left(&self) -> Option<Duration> {
+        let elapsed = self.started?.elapsed();
+        let left = self.trials.saturating_sub(self.done);
+        (self.timed > 0).then(|| elapsed.mul_f64(f64::from(left) / f64::from(self.timed)))
+    }
+
+    fn estimate(&self) -> String {
+        match self.left() {
+            // Whole seconds: more would claim more than is known.
+            Some(left) => format!(
+                ", about {} left",
+                format_duration(Duration::from_secs(left.as_secs_f64().ceil() as u64))
+            ),
+            None => String::new(),
+        }
+    }
+}
+
+/// What came of a trial, in a few words.
+fn outcome(trial: &TrialRecord) -> String {
+    match trial.outcome {
+        Outcome::Measured => {
+            let rate = trial
+                .metrics
+                .get("goodput_bps")
+                .map(|rate| BitRate(*rate as u64));
+            let mut text = match rate {
+                Some(BitRate(rate)) => format!("{:.1} Mbit/s", rate as f64 / 1e6),
+                None => "measured".to_owned(),
+            };
+            if let Some(loss) = trial.metrics.get("message_loss_ratio")
+                && *loss > 0.0
+            {
+                text.push_str(&format!(", {:.2} % of the messages lost", loss * 100.0));
+            }
+            if trial
+                .warnings
+                .iter()
+                .any(|warning| warning.code == "deadline_reached")
+            {
+                text.push_str(", deadline reached");
+            }
+            text
+        }
+        other => {
+            let name = other.name().replace('_', " ");
+            match trial.reasons.as_slice() {
+                [] => name,
+                reasons => format!("{name}: {}", reasons.join(": ")),
+            }
+        }
+    }
+}
+
+impl Listener for Progress {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        match event {
+            Event::RunStarted { trials, done, .. } => {
+                (self.trials, self.done) = (*trials, *done);
+                self.line("checking the path");
+                if let How::Bar(bar) = &self.how {
+                    bar.set_length(u64::from(*trials));
+                    bar.set_position(u64::from(*done));
+                }
+            }
+            Event::PathChecked { check } => {
+                let within = if check.within {
+                    "within its tolerance"
+                } else {
+                    "OUTSIDE its tolerance"
+                };
+                self.line(&format!("path of `{}`: {within}", check.condition));
+            }
+            Event::TrialStarted {
+                transport,
+                condition,
+                ..
+            } => {
+                self.started.get_or_insert_with(Instant::now);
+                if let How::Bar(bar) = &self.how {
+                    bar.set_message(format!("{transport} · {condition}{}", self.estimate()));
+                }
+            }
+            Event::TrialEnded { trial } => {
+                self.done += 1;
+                self.timed += 1;
+                match &self.how {
+                    How::Silent => {}
+                    How::Bar(bar) => bar.set_position(u64::from(self.done)),
+                    How::Lines => self.line(&format!(
+                        "[{}/{}] round {}, {} · {}: {}{}",
+                        self.done,
+                        self.trials,
+                        trial.round + 1,
+                        trial.transport,
+                        trial.condition,
+                        outcome(trial),
+                        self.estimate()
+                    )),
+                }
+                if let How::Bar(_) = &self.how
+                    && matches!(
+                        trial.outcome,
+                        Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
+                    )
+                {
+                    self.line(&format!(
+                        "{} · {}: {}",
+                        trial.transport,
+                        trial.condition,
+                        outcome(trial)
+                    ));
+                }
+            }
+            Event::Warning { warning } => {
+                self.line(&format!("warning: {}", warning.message));
+                if !warning.hint.is_empty() {
+                    self.line(&format!("hint: {}", warning.hint));
+                }
+            }
+            Event::RunEnded { .. } => {
+                if let How::Bar(bar) = &self.how {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let How::Bar(bar) = &self.how {
+            bar.finish_and_clear();
+        }
+    }
+}

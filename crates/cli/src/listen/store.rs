@@ -1,0 +1,126 @@
+//! Keeps what a run tells in its results file.
+
+use std::path::{Path, PathBuf};
+
+use regatta_engine::{Ending, Event, Listener, ListenerError};
+use regatta_model::{Outcome, Warning};
+use regatta_results::{ResultsError, RunState, Store};
+
+/// How trials ended, counted over the whole run, earlier parts included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// All records.
+    pub trials: usize,
+    /// Not measured: failed, timed out or invalid.
+    pub failed: usize,
+    /// Unsupported.
+    pub unsupported: usize,
+}
+
+impl Tally {
+    /// Counts one more.
+    pub fn add(&mut self, outcome: Outcome) {
+        self.trials += 1;
+        match outcome {
+            Outcome::Measured => {}
+            Outcome::Unsupported => self.unsupported += 1,
+            Outcome::Failed | Outcome::TimedOut | Outcome::Invalid => self.failed += 1,
+        }
+    }
+}
+
+/// The results file of a run, once there is one.
+pub struct Keeper {
+    dir: PathBuf,
+    store: Option<Store>,
+    tally: Tally,
+}
+
+impl Keeper {
+    /// For a new run: the file is made when the run has started.
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            store: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// For a run that goes on.
+    pub fn resumed(dir: &Path, store: Store, tally: Tally) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            store: Some(store),
+            tally,
+        }
+    }
+
+    /// Whether there is a results file.
+    pub fn started(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// How trials ended so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Notes that the run ended before its end.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn interrupted(&mut self, reason: &str) -> Result<(), ResultsError> {
+        match &mut self.store {
+            Some(store) => store.set_state(&RunState::Interrupted {
+                reason: reason.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Listener for Keeper {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        if let Event::RunStarted { header, .. } = event {
+            match &mut self.store {
+                None => self.store = Some(Store::create(&self.dir, header)?),
+                // A resumed run keeps its header, so what is different now is said beside it.
+                Some(store) => {
+                    store.set_state(&RunState::Running)?;
+                    let before = store.header()?.regatta_version;
+                    if before != header.regatta_version {
+                        store.add_warning(&Warning {
+                            code: "resumed_by_other_version".to_owned(),
+                            message: format!(
+                                "the run was begun by Regatta {before} and resumed by Regatta {}",
+                                header.regatta_version
+                            ),
+                            hint: "compare within rounds, or run the study again as a whole"
+                                .to_owned(),
+                        })?;
+                    }
+                }
+            }
+            return Ok(());
+        }
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        match event {
+            Event::RunStarted { .. } | Event::TrialStarted { .. } => {}
+            Event::PathChecked { check } => store.add_path_check(check)?,
+            Event::TrialEnded { trial } => {
+                store.add_trial(trial)?;
+                self.tally.add(trial.outcome);
+            }
+            Event::Warning { warning } => store.add_warning(warning)?,
+            Event::RunEnded { ending } => store.set_state(&match ending {
+                Ending::Complete => RunState::Complete,
+                Ending::Interrupted { reason } => RunState::Interrupted {
+                    reason: reason.clone(),
+                },
+            })?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Drivers by name, and what is wrong with a study's transports.
+
+use regatta_model::{
+    Transport,
+    study::{StudyError, StudyFile, nearest},
+};
+use regatta_transport::Driver;
+
+use crate::exit::Failure;
+
+/// Every driver, in the order of the registry.
+pub fn drivers() -> Vec<&'static dyn Driver> {
+    regatta_agent::registry()
+}
+
+/// Something wrong with a transport.
+pub struct Wrong {
+    /// The option, unless it is the driver's name.
+    pub option: Option<String>,
+    /// What.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+/// Checks a transport's driver and options.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check(transport: &Transport) -> Result<(), Wrong> {
+    let drivers = drivers();
+    let Some(driver) = drivers
+        .iter()
+        .find(|driver| driver.descriptor().name == transport.driver)
+    else {
+        let names: Vec<&'static str> = drivers
+            .iter()
+            .map(|driver| driver.descriptor().name)
+            .collect();
+        return Err(Wrong {
+            option: None,
+            message: format!("there is no transport `{}`", transport.driver),
+            hint: unknown_hint(&transport.driver, &names),
+        });
+    };
+    // One at a time, to know which one it is.
+    for (name, value) in &transport.options {
+        let one = std::collections::BTreeMap::from([(name.clone(), value.clone())]);
+        driver.check_options(&one).map_err(|error| Wrong {
+            option: Some(name.clone()),
+            message: error.to_string(),
+            hint: error.hint().to_owned(),
+        })?;
+    }
+    driver
+        .check_options(&transport.options)
+        .map_err(|error| Wrong {
+            option: None,
+            message: error.to_string(),
+            hint: error.hint().to_owned(),
+        })
+}
+
+/// The nearest name, and the list.
+pub fn unknown_hint(name: &str, names: &[&'static str]) -> String {
+    let list = format!("the transports are: {}", names.join(", "));
+    match nearest(name, names) {
+        Some(near) => format!("did you mean `{near}`? {list}"),
+        None => list,
+    }
+}
+
+/// Checks every transport of a study file against the registry.
+///
+/// # Errors
+/// The first mistake, shown in the file.
+pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
+    for (position, transport) in file.study.transports.iter().enumerate() {
+        check(transport).map_err(|wrong| {
+            file.transport_error(position, wrong.option.as_deref(), wrong.message, wrong.hint)
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks transports that were named on the command line.
+///
+/// # Errors
+/// The first mistake.
+pub fn check_all(transports: &[Transport]) -> Result<(), Failure> {
+    for transport in transports {
+        check(transport).map_err(|wrong| Failure::input(wrong.message, wrong.hint))?;
+    }
+    Ok(())
+}

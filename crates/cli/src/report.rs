@@ -1,0 +1,79 @@
+//! `regatta report`, and showing the results of a run.
+
+use std::path::Path;
+
+use regatta_report::{
+    ReportError, RunData, Summary,
+    terminal::{self, TerminalOptions},
+};
+use regatta_results::{Reader, exports::write_exports};
+
+use crate::{
+    args::ReportArgs,
+    exit::{Code, Failure},
+    output::{self, Colour},
+};
+
+/// `regatta report`.
+///
+/// # Errors
+/// If the results cannot be read, or a report cannot be written.
+pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
+    let dir = args.dir.as_path();
+    let data = regatta_report::load(dir).map_err(unreadable)?;
+    let summary = regatta_report::summarise(&data);
+    if args.json {
+        let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
+        text.push('\n');
+        output::out(&text).map_err(Failure::failed)?;
+        return Ok(Code::Measured);
+    }
+    if args.csv {
+        Reader::open(dir)
+            .and_then(|reader| write_exports(&reader, dir))
+            .map_err(Failure::failed)?;
+        say_where(dir, &["trials.csv", "series.csv"])?;
+    }
+    if args.html {
+        regatta_report::write_html(&data, &summary, dir).map_err(Failure::failed)?;
+        say_where(dir, &["report.html"])?;
+    }
+    if !args.csv && !args.html {
+        // The table first: it can be had of a directory that cannot be written.
+        show(dir, &data, &summary, colour)?;
+        regatta_report::write_all(dir).map_err(Failure::failed)?;
+    }
+    Ok(Code::Measured)
+}
+
+fn unreadable(error: ReportError) -> Failure {
+    Failure::bad(error)
+}
+
+fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
+    let lines: String = files
+        .iter()
+        .map(|file| format!("{}\n", dir.join(file).display()))
+        .collect();
+    output::out(&lines).map_err(Failure::failed)
+}
+
+/// Prints gates, tables, warnings and the verdict, and where the rest is.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<(), Failure> {
+    let options = TerminalOptions {
+        width: output::width(),
+        color: colour.stdout,
+    };
+    let mut text = terminal::render(summary, data, &options);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&terminal::whereabouts(dir));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    output::out(&text).map_err(Failure::failed)
+}

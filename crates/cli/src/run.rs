@@ -1,0 +1,332 @@
+//! `regatta run` and `regatta resume`.
+
+use std::{collections::BTreeSet, path::Path};
+
+use regatta_bed::{Bed, BedError};
+use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions};
+use regatta_model::{Study, units::format_duration};
+use regatta_results::{Reader, RunState, Store};
+
+use crate::{
+    args::{ResumeArgs, RunArgs},
+    directory,
+    exit::{Code, Failure},
+    interrupt::Held,
+    listen::{JsonLines, Keeper, Listeners, Progress, Tally},
+    output::{self, Colour},
+    report, study,
+};
+
+/// `regatta run`.
+///
+/// # Errors
+/// Whatever keeps the study from being run to its end.
+pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
+    let chosen = study::choose(args)?;
+    let plan = Plan::new(&chosen.study).map_err(|error| {
+        Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
+    })?;
+    if args.dry_run {
+        output::out(&describe(&plan)).map_err(Failure::failed)?;
+        return Ok(Code::Measured);
+    }
+    let held = Held::new().map_err(Failure::failed)?;
+    let dir = directory::make(args.out.as_deref(), &chosen.study.name)?;
+    let options = RunOptions {
+        run_id: new_id(),
+        study_text: chosen.text,
+        done: BTreeSet::new(),
+    };
+    let race = Race {
+        dir: &dir,
+        keeper: Keeper::new(&dir),
+        json: args.json,
+        silent: args.no_progress,
+        colour,
+    };
+    let result = race.start(held, plan, options);
+    if result.is_err() {
+        // A run that could not start leaves nothing behind; this fails for one that did.
+        let _ = std::fs::remove_dir(&dir);
+    }
+    result
+}
+
+/// `regatta resume`.
+///
+/// # Errors
+/// Whatever keeps the run from going on to its end.
+pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
+    let held = Held::new().map_err(Failure::failed)?;
+    let dir = args.dir.as_path();
+    let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
+    let store = Store::open_to_resume(dir).map_err(open)?;
+    let reader = Reader::open(dir).map_err(open)?;
+    let header = reader.header().map_err(open)?;
+    let records = reader.trials().map_err(open)?;
+    let state = reader.state().map_err(open)?;
+    drop(reader);
+    let plan = Plan::new(&header.study).map_err(Failure::bad)?;
+    let done = plan.done(&records).map_err(|error| {
+        Failure::bad(error)
+            .context(format!(
+                "`{}` was made by another plan than this version of Regatta makes of its study",
+                dir.display()
+            ))
+            .hint(format!(
+                "resume it with Regatta {}, or run the study again",
+                header.regatta_version
+            ))
+    })?;
+    let mut tally = Tally::default();
+    for record in &records {
+        tally.add(record.outcome);
+    }
+    if done.len() == plan.trials().len() && state == RunState::Complete {
+        output::err(&format!(
+            "nothing is left to do: all {} trials are done",
+            done.len()
+        ));
+        drop(store);
+        return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
+    }
+    let options = RunOptions {
+        run_id: header.run_id,
+        study_text: header.study_text,
+        done,
+    };
+    Race {
+        dir,
+        keeper: Keeper::resumed(dir, store, tally),
+        json: args.json,
+        silent: args.no_progress,
+        colour,
+    }
+    .start(held, plan, options)
+}
+
+/// A run about to start or to go on.
+struct Race<'a> {
+    dir: &'a Path,
+    keeper: Keeper,
+    json: bool,
+    silent: bool,
+    colour: Colour,
+}
+
+impl Race<'_> {
+    fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
+        let executable = std::env::current_exe().map_err(|error| {
+            Failure::failed(error).context("cannot find this program's own file")
+        })?;
+        let Study { bed, path, .. } = *plan.study();
+        let run_id = options.run_id.clone();
+        let run = Run::new(plan, options);
+        held.stop_with(run.stopper())
+            .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
+        let mut bed = Bed::up(bed, path, &executable, &run_id).map_err(no_bed)?;
+
+        let mut listeners = Listeners {
+            keeper: self.keeper,
+            progress: Progress::new(self.silent),
+            json: self.json.then_some(JsonLines),
+        };
+        let result = run.run(&mut bed, &mut listeners);
+        // The path and both hosts go before anything is drawn or computed.
+        drop(bed);
+        let Listeners {
+            mut keeper,
+            progress,
+            json,
+        } = listeners;
+        drop(progress);
+        match result {
+            Ok(ending) => {
+                let tally = keeper.tally();
+                drop(keeper);
+                finish(self.dir, json, self.colour, tally, Some(&ending))
+            }
+            Err(error) if !keeper.started() => Err(Failure::failed(error)),
+            Err(error) => {
+                let failure = broken(self.dir, error, &mut keeper);
+                drop(keeper);
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// A run that broke after its start: what was measured is kept, and reported where that is
+/// possible.
+fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
+    let shown = dir.display();
+    let mut causes = vec![error.to_string()];
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        causes.push(inner.to_string());
+        cause = inner.source();
+    }
+    // A disk that is full takes neither of these; the trials are safe without them.
+    let _ = keeper.interrupted(&causes.join(": "));
+    let _ = regatta_report::write_all(dir);
+    Failure::failed(error)
+        .context(format!(
+            "the run stopped after {} trials, which are kept in `{shown}`",
+            keeper.tally().trials
+        ))
+        .hint(format!(
+            "mend the cause, then run `regatta resume {shown}` to go on"
+        ))
+}
+
+/// Without a bed nothing can be measured here; that is another thing than a failure in mid-run.
+fn no_bed(error: BedError) -> Failure {
+    let unsupported = matches!(error, BedError::Refused { .. });
+    let failure = if unsupported {
+        Failure::unsupported(error)
+    } else {
+        Failure::failed(error)
+    };
+    failure
+        .context("cannot make the bed")
+        .hint("`regatta doctor` shows what this machine lacks")
+}
+
+/// Writes the reports and shows the results.
+fn finish(
+    dir: &Path,
+    json: Option<JsonLines>,
+    colour: Colour,
+    tally: Tally,
+    ending: Option<&Ending>,
+) -> Result<Code, Failure> {
+    let shown = dir.display();
+    let kept = || format!("the results are kept in `{shown}`, but their reports failed");
+    let written = regatta_report::write_all(dir).map_err(|error| {
+        Failure::failed(error)
+            .context(kept())
+            .hint(format!("run `regatta report {shown}` to make them again"))
+    })?;
+    match json {
+        Some(json) => json
+            .summary(&shown.to_string(), &written.summary)
+            .map_err(|error| Failure::failed(anyhow::Error::from_boxed(error)))?,
+        None => report::show(dir, &written.data, &written.summary, colour)?,
+    }
+    if let Some(Ending::Interrupted { reason }) = ending {
+        return Err(Failure::failed(anyhow::Error::msg(format!(
+            "the run is partial: {reason} after {} trials",
+            tally.trials
+        )))
+        .hint(format!("run `regatta resume {shown}` to go on")));
+    }
+    Ok(verdict(tally, !written.summary.passed()))
+}
+
+/// The exit code of a whole run.
+fn verdict(tally: Tally, gates_missed: bool) -> Code {
+    if tally.trials > 0 && tally.unsupported == tally.trials {
+        Code::Unsupported
+    } else if tally.failed > 0 || gates_missed {
+        Code::Failed
+    } else {
+        Code::Measured
+    }
+}
+
+/// 16 random bytes, hexadecimal.
+fn new_id() -> String {
+    let bytes: [u8; 16] = rand::random();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A plan in words.
+fn describe(plan: &Plan) -> String {
+    use std::fmt::Write;
+
+    let study = plan.study();
+    let mut text = String::new();
+    let _ = writeln!(text, "{}: {}", study.name, study.title);
+    let _ = writeln!(
+        text,
+        "{} trials: {} rounds of {} cells, at most {} in all, seed {}",
+        plan.trials().len(),
+        study.rounds,
+        plan.cells(),
+        format_duration(std::time::Duration::from_secs(
+            plan.longest_time().as_secs()
+        )),
+        study.seed
+    );
+    text.push_str("\ntransports\n");
+    for transport in &study.transports {
+        let options: Vec<String> = transport
+            .options
+            .iter()
+            .map(|(name, value)| {
+                let value = match value {
+                    regatta_model::OptionValue::Flag(flag) => flag.to_string(),
+                    regatta_model::OptionValue::Number(number) => number.to_string(),
+                    regatta_model::OptionValue::Text(text) => text.clone(),
+                };
+                format!(" {name}={value}")
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {}: driver {}{}",
+            transport.label,
+            transport.driver,
+            options.concat()
+        );
+    }
+    text.push_str("conditions\n");
+    for condition in &study.conditions {
+        let _ = writeln!(
+            text,
+            "  {}: round-trip delay {}, packets of at most {} bytes",
+            condition.name,
+            format_duration(condition.round_trip_delay()),
+            condition.mtu_bytes
+        );
+        for (way, link) in [
+            ("forward", &condition.forward),
+            ("reverse", &condition.reverse),
+        ] {
+            let rate = link
+                .rate
+                .map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
+            let _ = writeln!(
+                text,
+                "    {way}: delay {} ± {}, rate {rate}, queue {}, loss {}",
+                format_duration(link.delay),
+                format_duration(link.jitter),
+                condition.queue_limit(link),
+                link.loss
+            );
+        }
+    }
+    text.push_str("workloads\n");
+    for workload in &study.workloads {
+        let regatta_model::WorkloadKind::Bulk { size, message, .. } = &workload.kind;
+        let _ = writeln!(
+            text,
+            "  {}: {size} in messages of {message}, deadline {}",
+            workload.name,
+            format_duration(study.deadline)
+        );
+    }
+    text.push_str("order\n");
+    for trial in plan.trials() {
+        let _ = writeln!(
+            text,
+            "  {:>4}  round {}  {} · {} · {}",
+            trial.index + 1,
+            trial.round + 1,
+            plan.transport(trial.cell).label,
+            plan.condition(trial.cell).name,
+            plan.workload(trial.cell).name
+        );
+    }
+    text
+}

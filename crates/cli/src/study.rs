@@ -1,0 +1,245 @@
+//! Which study `regatta run` runs: a file, a built-in one, the default, or the options' own.
+
+use std::{path::Path, time::Duration};
+
+use regatta_model::{
+    Link, Study,
+    study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
+    units::format_duration,
+};
+
+use crate::{adhoc, args::RunArgs, exit::Failure, registry};
+
+/// Largest study file that is read.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// A study to run, checked against the registry.
+#[derive(Debug)]
+pub struct Chosen {
+    /// With every default filled in and the options of the command line applied.
+    pub study: Study,
+    /// As the user wrote it.
+    pub text: String,
+}
+
+/// Finds, reads and checks the study that the arguments ask for.
+///
+/// # Errors
+/// Whatever is wrong with it; nothing has been started then.
+pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
+    let (file, text) = match &args.study {
+        None if adhoc::asked_for(args) => {
+            let (file, text) = adhoc::study(args)?;
+            return Ok(Chosen {
+                study: file.study,
+                text,
+            });
+        }
+        None => read_builtin(DEFAULT)?,
+        // What looks like a path is one; a bare name is a file if there is one, as a user in that
+        // directory expects.
+        Some(name) if Path::new(name).exists() => read_file(Path::new(name))?,
+        Some(name) if builtin(name).is_some() => read_builtin(name)?,
+        Some(name) if name.contains(['/', '.']) => read_file(Path::new(name))?,
+        Some(name) => return Err(no_such(name)),
+    };
+    registry::check_file(&file).map_err(Failure::bad)?;
+    let mut study = file.study;
+    let mut text = text;
+    let changes = apply(args, &mut study)?;
+    if !changes.is_empty() {
+        text.push_str("\n# Changed on the command line:");
+        for change in &changes {
+            text.push_str(&format!("\n#   {change}"));
+        }
+        text.push('\n');
+    }
+    Ok(Chosen { study, text })
+}
+
+fn no_such(name: &str) -> Failure {
+    let names: Vec<&str> = BUILTIN.iter().map(|study| study.name).collect();
+    let near = nearest(name, &names)
+        .map(|near| format!("did you mean `{near}`? "))
+        .unwrap_or_default();
+    Failure::input(
+        format!("there is no file and no built-in study `{name}`"),
+        format!("{near}the built-in studies are: {}", names.join(", ")),
+    )
+}
+
+fn read_builtin(name: &str) -> Result<(StudyFile, String), Failure> {
+    let study = builtin(name).ok_or_else(|| no_such(name))?;
+    let file =
+        StudyFile::parse(study.text, &format!("studies/{name}.toml")).map_err(Failure::bad)?;
+    Ok((file, study.text.to_owned()))
+}
+
+fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
+    let shown = path.display();
+    let read = || -> std::io::Result<Vec<u8>> {
+        use std::io::Read;
+        let file = std::fs::File::open(path)?;
+        let mut bytes = Vec::new();
+        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error| {
+        Failure::bad(error)
+            .context(format!("cannot read the study file `{shown}`"))
+            .hint("`regatta list studies` shows the built-in ones")
+    })?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(Failure::input(
+            format!("`{shown}` is larger than 16 MiB, which no study is"),
+            "name a study file",
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        Failure::bad(error.utf8_error())
+            .context(format!("the study file `{shown}` is not UTF-8 text"))
+            .hint("name a study file, which is TOML")
+    })?;
+    let file = StudyFile::parse(&text, &shown.to_string()).map_err(Failure::bad)?;
+    Ok((file, text))
+}
+
+/// Applies options to a study that was read; returns each as it was written.
+fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
+    let mut changes = Vec::new();
+    if !args.transport.is_empty() {
+        select_transports(args, study)?;
+        changes.push(format!("--transport {}", args.transport.join(",")));
+    }
+    let path_before = study.conditions.clone();
+    let mut links = |change: &dyn Fn(&mut Link)| {
+        for condition in &mut study.conditions {
+            change(&mut condition.forward);
+            change(&mut condition.reverse);
+        }
+    };
+    if let Some(rtt) = args.rtt {
+        // An odd nanosecond goes nowhere: half a nanosecond is no delay.
+        links(&|link| link.delay = rtt / 2);
+        changes.push(format!("--rtt \"{}\"", format_duration(rtt)));
+    }
+    if let Some(loss) = args.loss {
+        links(&|link| link.loss = loss);
+        changes.push(format!("--loss \"{loss}\""));
+    }
+    if let Some(rate) = args.rate {
+        links(&|link| link.rate = rate.0);
+        changes.push(match rate.0 {
+            Some(rate) => format!("--rate \"{rate}\""),
+            None => "--rate unlimited".to_owned(),
+        });
+    }
+    if let Some(jitter) = args.jitter {
+        links(&|link| link.jitter = jitter);
+        changes.push(format!("--jitter \"{}\"", format_duration(jitter)));
+    }
+    if let Some(queue) = args.queue {
+        links(&|link| link.queue = Some(queue));
+        changes.push(format!("--queue \"{queue}\""));
+    }
+    if let Some(mtu) = args.mtu {
+        let mtu_bytes = u32::try_from(mtu.0)
+            .ok()
+            .filter(|mtu| (576..=65_535).contains(mtu))
+            .ok_or_else(|| {
+                Failure::input(
+                    format!("`{mtu}` cannot be the largest packet"),
+                    "write a size from 576 to 65535 bytes, such as `--mtu 1500B`",
+                )
+            })?;
+        for condition in &mut study.conditions {
+            condition.mtu_bytes = mtu_bytes;
+        }
+        changes.push(format!("--mtu {mtu_bytes}B"));
+    }
+    for condition in &study.conditions {
+        for link in [&condition.forward, &condition.reverse] {
+            if link.jitter > link.delay {
+                return Err(Failure::input(
+                    format!(
+                        "the jitter of condition `{}` is larger than its delay, so packets would leave before they came",
+                        condition.name
+                    ),
+                    format!("write a jitter of at most {}", format_duration(link.delay)),
+                ));
+            }
+        }
+    }
+    let work_before = study.workloads.clone();
+    for workload in &mut study.workloads {
+        let regatta_model::WorkloadKind::Bulk { size, message, .. } = &mut workload.kind;
+        if let Some(asked) = args.size {
+            *size = asked;
+        }
+        if let Some(asked) = args.message_size {
+            *message = asked;
+        }
+        if size.0 == 0 || message.0 == 0 || message.0 > 64 << 20 {
+            return Err(Failure::input(
+                "a transfer has at least one byte, and a message from 1 byte to 64 MiB",
+                "write for example `--size 10MB --message-size 10kB`",
+            ));
+        }
+    }
+    if let Some(size) = args.size {
+        changes.push(format!("--size \"{size}\""));
+    }
+    if let Some(message) = args.message_size {
+        changes.push(format!("--message-size \"{message}\""));
+    }
+    if let Some(deadline) = args.deadline {
+        if deadline > Duration::from_secs(30 * 86_400) {
+            return Err(Failure::input(
+                "a deadline of more than 30 days",
+                "write a time such as `--deadline 30s`",
+            ));
+        }
+        study.deadline = deadline;
+        changes.push(format!("--deadline \"{}\"", format_duration(deadline)));
+    }
+    if let Some(rounds) = args.rounds {
+        study.rounds = rounds;
+        changes.push(format!("--rounds {rounds}"));
+    }
+    if let Some(seed) = args.seed {
+        study.seed = seed;
+        changes.push(format!("--seed {seed}"));
+    }
+    if let Some(bed) = args.bed {
+        study.bed = bed;
+    }
+    // Published figures belong to the published path and work; beside others they would mislead.
+    if study.conditions != path_before || study.workloads != work_before {
+        study.published.clear();
+    }
+    Ok(changes)
+}
+
+/// Keeps the transports with these labels; a driver's name that is no label adds that driver.
+fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
+    let mut chosen = Vec::new();
+    for text in &args.transport {
+        let transport = match study.transports.iter().find(|t| t.label == *text) {
+            Some(transport) => transport.clone(),
+            None => {
+                let transport = adhoc::transport(text)?;
+                registry::check_all(std::slice::from_ref(&transport))?;
+                transport
+            }
+        };
+        if chosen.contains(&transport) {
+            return Err(Failure::input(
+                format!("transport `{text}` is named twice"),
+                "name each once; `--rounds` says how often it is run",
+            ));
+        }
+        chosen.push(transport);
+    }
+    study.transports = chosen;
+    Ok(())
+}

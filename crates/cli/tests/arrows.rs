@@ -1,0 +1,102 @@
+//! The crates may use one another in one direction only, as ARCHITECTURE.md says.
+
+use std::{collections::BTreeMap, process::Command};
+
+/// What each crate may use, of this workspace. A new crate, or a new arrow, is written here and in
+/// ARCHITECTURE.md, or this test fails.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("stats", &[]),
+    ("control", &["model"]),
+    ("emulation", &["model"]),
+    ("transport", &["model", "control"]),
+    ("transport-tcp", &["transport", "model", "control"]),
+    ("transport-udp", &["transport", "model", "control"]),
+    ("transport-quic", &["transport", "model", "control"]),
+    ("telemetry", &["model"]),
+    (
+        "agent",
+        &[
+            "control",
+            "model",
+            "transport",
+            "transport-tcp",
+            "transport-udp",
+            "transport-quic",
+            "telemetry",
+        ],
+    ),
+    ("bed", &["model", "stats", "control", "emulation"]),
+    ("engine", &["bed", "control", "model"]),
+    ("results", &["model"]),
+    ("report", &["results", "stats", "model"]),
+    (
+        "cli",
+        &[
+            "agent",
+            "bed",
+            "control",
+            "engine",
+            "model",
+            "report",
+            "results",
+            "telemetry",
+            "transport",
+        ],
+    ),
+    (
+        "bench",
+        &[
+            "control",
+            "model",
+            "transport",
+            "transport-tcp",
+            "transport-udp",
+            "transport-quic",
+        ],
+    ),
+];
+
+#[test]
+fn the_arrows_point_one_way() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{output:?}");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = short(package["name"].as_str().expect("a name"));
+        let Some(may) = allowed.get(name) else {
+            wrong.push(format!("`{name}` is not in the list of crates"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let used = dependency["name"].as_str().expect("a name");
+            // Tests may look up as far as they like; what is built may not.
+            let built = dependency["kind"].is_null();
+            if built && used.starts_with("regatta-") && !may.contains(&short(used)) {
+                wrong.push(format!("`{name}` uses `{}`", short(used)));
+            }
+            if built && used == "anyhow" && !matches!(name, "cli" | "bench") {
+                wrong.push(format!(
+                    "`{name}` uses `anyhow`: its errors must have types"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("regatta-").unwrap_or(name)
+}

@@ -1,0 +1,160 @@
+//! What breaks while a run goes on: nothing is lost, nothing is left behind, all is said.
+
+use std::{collections::BTreeSet, os::unix::process::CommandExt};
+
+use nix::sys::signal::Signal;
+use regatta_model::Outcome;
+use regatta_results::{Reader, RunState};
+
+use crate::help::{Bench, SLOW, SMALL, Watched, is, signal, trials};
+
+#[test]
+fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 4"));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    for _ in 0..3 {
+        run.until(|event| is(event, "trial_ended"));
+    }
+    run.until(|event| is(event, "trial_started"));
+    assert_eq!(bench.running("agent").len(), 2);
+    assert_eq!(bench.running("path-keeper").len(), 1);
+    signal(run.pid(), Signal::SIGKILL);
+    let killed = run.finish();
+    assert!(!killed.status.success());
+    bench.assert_nothing_left();
+
+    let out = bench.path("out");
+    let before = trials(&out);
+    assert!(before.len() >= 3, "{}", before.len());
+    // What was measured can be looked at before it is resumed.
+    bench.run(&["report", "out"]).assert_code(0);
+
+    let resumed = bench.run(&["resume", "out", "--json"]);
+    let ran: BTreeSet<u64> = resumed
+        .events()
+        .iter()
+        .filter(|event| is(event, "trial_ended"))
+        .map(|event| event["trial"]["index"].as_u64().expect("an index"))
+        .collect();
+    let after = trials(&out);
+    let indices: Vec<u32> = after.iter().map(|trial| trial.index).collect();
+    assert_eq!(indices, (0..8).collect::<Vec<u32>>(), "{resumed:#?}");
+    assert_eq!(
+        &after[..before.len()],
+        &before[..],
+        "what was there is as it was"
+    );
+    assert_eq!(ran.len(), 8 - before.len(), "nothing is run twice");
+    let reader = Reader::open(&out).expect("results");
+    assert_eq!(reader.state().expect("a state"), RunState::Complete);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_agent_costs_its_trial_and_no_other() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_started"));
+    let agents = bench.running("agent");
+    assert_eq!(agents.len(), 2);
+    signal(agents[0], Signal::SIGKILL);
+    let first = run.until(|event| is(event, "trial_ended"));
+    assert_eq!(first["trial"]["outcome"], "failed", "{first:#}");
+    let reasons = first["trial"]["reasons"].to_string();
+    assert!(reasons.contains("died during the trial"), "{reasons}");
+    assert!(reasons.contains("signal: 9"), "{reasons}");
+    let done = run.finish();
+    done.assert_code(1);
+    let outcomes: Vec<Outcome> = trials(&bench.path("out"))
+        .iter()
+        .map(|trial| trial.outcome)
+        .collect();
+    assert_eq!(outcomes[0], Outcome::Failed);
+    assert_eq!(outcomes[1..], [Outcome::Measured; 3], "{done:#?}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut command = bench.regatta(&["run", "study.toml", "--out", "out", "--json"]);
+    // A terminal sends Ctrl-C to the whole group of processes in front.
+    command.process_group(0);
+    let mut run = Watched::start(command);
+    run.until(|event| is(event, "trial_ended"));
+    run.until(|event| is(event, "trial_started"));
+    signal(-run.pid(), Signal::SIGINT);
+    let done = run.finish();
+    done.assert_code(1);
+    done.assert_says("the run is partial");
+    done.assert_says("regatta resume out");
+    bench.assert_nothing_left();
+
+    let out = bench.path("out");
+    let kept = trials(&out);
+    assert_eq!(kept.len(), 1, "{done:#?}");
+    assert_eq!(kept[0].outcome, Outcome::Measured);
+    let state = Reader::open(&out).and_then(|reader| reader.state());
+    assert!(
+        matches!(state, Ok(RunState::Interrupted { .. })),
+        "{state:?}"
+    );
+    assert!(out.join("report.html").exists());
+    let report = bench.run(&["report", "out"]);
+    report.assert_code(0);
+    assert!(report.stdout.contains("interrupted"), "{}", report.stdout);
+
+    bench.run(&["resume", "out", "--no-progress"]);
+    assert_eq!(trials(&out).len(), 4);
+}
+
+#[test]
+fn a_directory_that_holds_a_run_is_left_alone() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let file = bench.path("out/results.sqlite");
+    let before = std::fs::read(&file).expect("results");
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    done.assert_code(2);
+    done.assert_says("holds the results of a run already");
+    done.assert_says("regatta resume out");
+    assert_eq!(std::fs::read(&file).expect("results"), before);
+    assert_eq!(trials(&bench.path("out")).len(), 2);
+}
+
+#[test]
+fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let file = bench.path("out/results.sqlite");
+    let good = std::fs::read(&file).expect("results");
+
+    let refused = |bytes: &[u8], says: &str| {
+        std::fs::write(&file, bytes).expect("written");
+        for command in ["report", "resume"] {
+            let done = bench.run(&[command, "out"]);
+            done.assert_code(2);
+            done.assert_says(says);
+        }
+        assert_eq!(std::fs::read(&file).expect("results"), bytes, "not touched");
+    };
+    // SQLite keeps the version of the schema at byte 60 (<https://sqlite.org/fileformat.html>).
+    let mut newer = good.clone();
+    newer[60..64].copy_from_slice(&9999_u32.to_be_bytes());
+    refused(&newer, "newer");
+    refused(
+        b"this was never a database, but it is long enough to be looked at",
+        "results.sqlite",
+    );
+    refused(&good[..good.len() / 2], "damaged");
+    std::fs::remove_file(&file).expect("removed");
+    let done = bench.run(&["report", "out"]);
+    done.assert_code(2);
+    done.assert_says("out");
+    assert!(!file.exists(), "looking makes no file");
+}

@@ -1,0 +1,211 @@
+//! What a user does when all goes well.
+
+use regatta_model::Outcome;
+use regatta_results::{Reader, RunState};
+use serde_json::Value;
+
+use crate::help::{Bench, SMALL, is, trials};
+
+/// The exit code that a summary asks for: a busy machine may miss the path's tolerance, and then
+/// it must say so.
+fn expected_code(summary: &Value) -> i32 {
+    let gates = summary["gates"].as_array().expect("gates");
+    i32::from(!gates.iter().all(|gate| gate["passed"] == true))
+}
+
+const SUMMARY_SCHEMA: &str = include_str!("../../../../schemas/summary.schema.json");
+const EVENTS_SCHEMA: &str = include_str!("../../../../schemas/events.schema.json");
+
+#[track_caller]
+fn assert_fits(schema: &str, value: &Value) {
+    let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+#[test]
+fn a_study_file_becomes_results_and_reports() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let done = bench.run(&["run", "small.toml", "--out", "out"]);
+    let out = bench.path("out");
+
+    let trials = trials(&out);
+    assert_eq!(trials.len(), 4, "2 transports, 2 rounds: {done:#?}");
+    for trial in &trials {
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        let metric = |name: &str| {
+            *trial
+                .metrics
+                .get(name)
+                .unwrap_or_else(|| panic!("no `{name}` of `{}`", trial.transport))
+        };
+        assert!(metric("goodput_bps") > 1e6);
+        assert!(metric("goodput_bps") < 50e6, "faster than the path");
+        assert!(metric("cpu_sender_ratio") > 0.0);
+        assert!(metric("cpu_receiver_ratio") > 0.0);
+        // 10 ms each round trip; a timer that is early would measure less than the path has.
+        assert!(metric("round_trip_delay_idle_ns") > 9.9e6);
+        assert!(metric("path_packets") > 600.0);
+        for name in trial.metrics.keys() {
+            assert!(
+                regatta_model::metric::find(name).is_some(),
+                "`{name}` has no definition"
+            );
+        }
+        for series in &trial.series {
+            assert!(
+                regatta_model::metric::find_series(&series.name).is_some(),
+                "`{}` has no definition",
+                series.name
+            );
+            assert_eq!(series.t_ns.len(), series.values.len());
+        }
+    }
+    let tcp = trials.iter().find(|t| t.transport == "tcp").expect("tcp");
+    assert_eq!(tcp.metrics["bytes_delivered"], 1e6);
+    assert_eq!(tcp.facts["congestion_control.sender"], "cubic");
+
+    let reader = Reader::open(&out).expect("results");
+    assert_eq!(reader.state().expect("a state"), RunState::Complete);
+    let header = reader.header().expect("a header");
+    assert_eq!(header.study_text, SMALL);
+    assert_eq!(header.hosts.len(), 2);
+    assert_eq!(reader.path_checks().expect("checks").len(), 1);
+
+    let summary: Value = serde_json::from_str(
+        &std::fs::read_to_string(out.join("summary.json")).expect("summary.json"),
+    )
+    .expect("JSON");
+    assert_fits(SUMMARY_SCHEMA, &summary);
+    done.assert_code(expected_code(&summary));
+
+    let trials_csv = std::fs::read_to_string(out.join("trials.csv")).expect("trials.csv");
+    assert_eq!(trials_csv.lines().count(), 1 + 4);
+    let series_csv = std::fs::read_to_string(out.join("series.csv")).expect("series.csv");
+    assert!(series_csv.lines().count() > 4);
+    let html = std::fs::read_to_string(out.join("report.html")).expect("report.html");
+    assert!(html.contains("<svg"), "the report has figures");
+
+    assert!(done.stdout.contains("tcp"), "{}", done.stdout);
+    assert!(done.stdout.contains("report.html"), "{}", done.stdout);
+    assert!(
+        done.stderr.contains("[4/4]"),
+        "one line per trial off a terminal: {}",
+        done.stderr
+    );
+    bench.assert_nothing_left();
+
+    // Reports can be had again from the results file alone.
+    for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
+        std::fs::remove_file(out.join(name)).expect("the file is there");
+    }
+    bench.run(&["report", "out"]).assert_code(0);
+    for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
+        assert!(out.join(name).exists(), "{name}");
+    }
+    let json = bench.run(&["report", "out", "--json"]);
+    json.assert_code(0);
+    let again: Value = serde_json::from_str(&json.stdout).expect("JSON alone on stdout");
+    assert_eq!(again["cells"], summary["cells"]);
+
+    // Nothing is left to resume, and that is no error.
+    let resumed = bench.run(&["resume", "out"]);
+    resumed.assert_code(expected_code(&summary));
+    resumed.assert_says("nothing is left to do");
+    assert_eq!(crate::help::trials(&out).len(), 4);
+}
+
+#[test]
+fn machine_output_is_alone_on_stdout() {
+    let bench = Bench::new();
+    let done = bench.run(&[
+        "run",
+        "--transport",
+        "tcp,quic-quinn",
+        "--rtt",
+        "10ms",
+        "--rate",
+        "50Mbit/s",
+        "--size",
+        "500kB",
+        "--rounds",
+        "1",
+        "--json",
+        "--out",
+        "out",
+    ]);
+    let events = done.events();
+    assert!(is(&events[0], "run_started"), "{done:#?}");
+    for event in &events {
+        assert_fits(EVENTS_SCHEMA, event);
+    }
+    let count = |name: &str| events.iter().filter(|event| is(event, name)).count();
+    assert_eq!(count("path_checked"), 1);
+    assert_eq!(count("trial_started"), 2);
+    assert_eq!(count("trial_ended"), 2);
+    let last = events.last().expect("a line");
+    assert!(is(last, "summary"));
+    assert_fits(SUMMARY_SCHEMA, &last["summary"]);
+    done.assert_code(expected_code(&last["summary"]));
+    assert_eq!(last["directory"], "out");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing_loudly() {
+    let bench = Bench::new();
+    let done = bench
+        .command("bash")
+        .args([
+            "-c",
+            "set -o pipefail; \"$0\" list metrics | head -n 1; echo \"code ${PIPESTATUS[0]}\"",
+            env!("CARGO_BIN_EXE_regatta"),
+        ])
+        .output()
+        .expect("bash");
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    assert!(stdout.contains("code 0"), "{stdout}");
+    assert!(
+        done.stderr.is_empty(),
+        "{:?}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_runs_nothing() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--dry-run"]);
+    done.assert_code(0);
+    assert!(
+        done.stdout.contains("50 trials: 5 rounds of 10 cells"),
+        "{}",
+        done.stdout
+    );
+    assert!(!bench.path("regatta-results").exists());
+    let again = bench.run(&["run", "--dry-run"]);
+    assert_eq!(done.stdout, again.stdout, "the order follows from the seed");
+    let other = bench.run(&["run", "--dry-run", "--seed", "7"]);
+    assert_ne!(done.stdout, other.stdout);
+}
+
+#[test]
+fn lists_and_the_doctor_answer() {
+    let bench = Bench::new();
+    let list = bench.run(&["list"]);
+    list.assert_code(0);
+    for name in ["tcp-tls", "quic-quinn", "gadasin-2026-short", "goodput_bps"] {
+        assert!(list.stdout.contains(name), "{name}");
+    }
+    let doctor = bench.run(&["doctor"]);
+    doctor.assert_code(0);
+    for name in ["tun", "user_namespaces", "congestion_control"] {
+        assert!(doctor.stdout.contains(name), "{name}: {}", doctor.stdout);
+    }
+    bench.run(&["doctor", "--fix-hints"]).assert_code(0);
+}

@@ -1,0 +1,132 @@
+//! What machines differ in: users, kernels, devices, disks.
+
+use regatta_model::Outcome;
+
+use crate::help::{Bench, Done, SMALL, root, trials};
+
+/// Runs a shell script in a mount namespace of its own, as root of it; `$REGATTA` is the binary.
+fn apart(bench: &Bench, script: &str) -> Done {
+    let mut command = bench.command("unshare");
+    command.arg("--mount");
+    if !root() {
+        command.arg("--map-root-user");
+    }
+    command
+        .args(["bash", "-euc", script])
+        .env("REGATTA", env!("CARGO_BIN_EXE_regatta"));
+    Done::from(command.output().expect("unshare is there"))
+}
+
+#[test]
+fn a_transport_that_this_kernel_lacks_is_unsupported_and_the_others_run() {
+    let bench = Bench::new();
+    // No kernel has a congestion control of this name, and the driver cannot know that before it
+    // asks the kernel.
+    let study = SMALL.replacen(
+        "[[transport]]\ndriver = \"tcp\"\n",
+        "[[transport]]\ndriver = \"tcp\"\ncc = \"nosuchcc\"\n",
+        1,
+    );
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    for trial in &trials {
+        if trial.transport == "tcp" {
+            assert_eq!(trial.outcome, Outcome::Unsupported);
+            assert!(
+                trial.reasons.concat().contains("nosuchcc"),
+                "{:?}",
+                trial.reasons
+            );
+            assert!(trial.metrics.is_empty(), "unsupported is not zero");
+        } else {
+            assert_eq!(trial.outcome, Outcome::Measured);
+        }
+    }
+    assert_eq!(trials.len(), 4, "{done:#?}");
+    assert!(done.stdout.contains("unsupported"), "{}", done.stdout);
+    assert_ne!(done.code(), 77);
+}
+
+#[test]
+fn nothing_supported_is_exit_code_77() {
+    let bench = Bench::new();
+    let done = bench.run(&[
+        "run",
+        "--transport",
+        "tcp:cc=nosuchcc",
+        "--rounds",
+        "1",
+        "--out",
+        "out",
+    ]);
+    done.assert_code(77);
+    assert_eq!(trials(&bench.path("out"))[0].outcome, Outcome::Unsupported);
+}
+
+#[test]
+fn a_machine_without_tun_is_told_what_to_do() {
+    let bench = Bench::new();
+    let done = apart(
+        &bench,
+        "mount -t tmpfs none /dev/net && exec \"$REGATTA\" run --transport tcp --out out",
+    );
+    done.assert_code(77);
+    done.assert_says("/dev/net/tun");
+    done.assert_says("hint: ");
+    assert!(!bench.path("out").exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 40"));
+    let done = apart(
+        &bench,
+        "mkdir small; mount -t tmpfs -o size=512k none small
+         \"$REGATTA\" run study.toml --out small/out --no-progress && exit 99
+         echo \"code $?\"
+         \"$REGATTA\" report small/out --json",
+    );
+    done.assert_says("No space left on device");
+    done.assert_says("regatta resume small/out");
+    let (code, summary) = done.stdout.split_once('\n').expect("two lines");
+    assert_eq!(code, "code 1", "{done:#?}");
+    let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
+    let kept: u64 = summary["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .map(|cell| cell["outcomes"]["measured"].as_u64().expect("a number"))
+        .sum();
+    assert!((1..80).contains(&kept), "{kept} trials were kept");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn an_ordinary_user_runs_a_study() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    let done = if root() {
+        // The machine's own device stays as it is: another one is mounted over it, for this
+        // process alone.
+        let copy = bench.path("regatta");
+        std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &copy).expect("copied");
+        apart(
+            &bench,
+            "mkdir dev user; mount -t tmpfs none dev; mknod -m 666 dev/tun c 10 200
+             mount --bind dev/tun /dev/net/tun
+             chmod 755 .; chown 65534:65534 user
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups \
+               ./regatta run study.toml --out user/out --no-progress",
+        )
+    } else {
+        bench.run(&["run", "study.toml", "--out", "user/out", "--no-progress"])
+    };
+    let trials = trials(&bench.path("user/out"));
+    assert_eq!(trials.len(), 2, "{done:#?}");
+    for trial in &trials {
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+    }
+    bench.assert_nothing_left();
+}

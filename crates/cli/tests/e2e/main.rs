@@ -1,0 +1,9 @@
+//! The real binary over real namespaces, with small studies.
+//!
+//! One at a time: the tests share the machine that they measure.
+
+mod faults;
+mod happy;
+mod help;
+mod input;
+mod machine;
