@@ -28,7 +28,7 @@ pub use error::AgentError;
 /// Every driver, in the order of tables.
 #[must_use]
 pub fn registry() -> Vec<&'static dyn Driver> {
-    Vec::new()
+    [regatta_transport_quic::drivers()].concat()
 }
 
 /// Looks a driver up by its name.
