@@ -49,7 +49,7 @@ lint: tools-build
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 
 deny: $(CARGO_DENY)
-	"$(CARGO_DENY)" --locked check --disable-fetch bans licenses sources
+	"$(CARGO_DENY)" --locked check bans licenses sources
 
 readme: build
 	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
