@@ -83,9 +83,7 @@ pub(crate) fn check(
     {
         found.push(warning(
             "receive_buffer_errors",
-            format!(
-                "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages"
-            ),
+            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages".to_owned(),
             "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
         ));
     }

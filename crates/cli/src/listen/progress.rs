@@ -65,7 +65,8 @@ impl Progress {
     fn left(&self) -> Option<Duration> {
         let elapsed = self.started?.elapsed();
         let left = self.trials.saturating_sub(self.done);
-        (self.timed > 0 && left > 0).then(|| elapsed.mul_f64(f64::from(left) / f64::from(self.timed)))
+        (self.timed > 0 && left > 0)
+            .then(|| elapsed.mul_f64(f64::from(left) / f64::from(self.timed)))
     }
 
     fn estimate(&self) -> String {
