@@ -86,6 +86,9 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// `admit`. If that returns true a flow to its sender is made; if not, the message is dropped
     /// and the wait goes on.
     ///
+    /// `stop` belongs to the flow that comes: the flow is registered with it, listening is not.
+    /// The wait ends soon, within some tens of milliseconds, after it is raised.
+    ///
     /// # Errors
     /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
     fn accept(

@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::Warning;
 
 use crate::{
     clock::MonotonicTime, context::StatisticsSource, driver::TransportError, opening::Purpose,
@@ -125,6 +126,9 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Waits for a connection from the announced peer; others are refused without ending the
     /// wait. Calls `arrived` when an attempt comes in, before any work for it.
     ///
+    /// `stop` belongs to the flow that comes: the connection is registered with it, listening is
+    /// not. The wait ends soon, within some tens of milliseconds, after it is raised.
+    ///
     /// An attempt that fails in its handshake is an `Err` of [`Accepted::Failed`], after which
     /// the caller may wait again.
     ///
@@ -152,6 +156,11 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// What is known before any connection, by the whole name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
+    }
+
+    /// What a reader must know of this end, over this path.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
     }
 }
 

@@ -81,7 +81,7 @@ impl Findings {
     }
 
     /// The sender's figures from its stack.
-    pub(crate) fn samples(&mut self, samples: &Samples, transfer: Duration) {
+    pub(crate) fn samples(&mut self, trial: &Trial, samples: &Samples, transfer: Duration) {
         let last = &samples.last;
         self.metric("congestion_window_mean_bytes", samples.window_mean());
         let number = |value: Option<u64>| value.map(|value| value as f64);
@@ -95,7 +95,9 @@ impl Findings {
         {
             self.metric("retransmit_ratio", again as f64 / sent as f64);
         }
+        // Without a bottleneck on the path the receiver's pace is the limit, as it must be.
         if let Some(limited) = last.window_limited
+            && trial.order.path.link_rate_bps.is_some()
             && limited > transfer / 5
         {
             self.warn(

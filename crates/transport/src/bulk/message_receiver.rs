@@ -355,7 +355,7 @@ fn report<F: MessageFlow>(
     taken: Taken,
     door: &Door,
 ) -> Result<SideReport, TransportError> {
-    let (ended, delivered) = match watch.end() {
+    let (ended, delivered) = match watch.end_after_break() {
         Some(ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered }) => {
             (at, delivered)
         }

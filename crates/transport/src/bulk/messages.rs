@@ -133,15 +133,15 @@ async fn send_side<E: MessageEndpoint>(
     )?;
     live.set_phase(Phase::Transfer);
     let started = watch.arm();
-    let sent = send_transfer(trial, endpoint, peer, started, &transfer, &watch, load).await;
+    let mut sent = Sent::default();
+    let flows = (&transfer, &watch, load);
+    let result = send_transfer(trial, endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
-    let sent = match (end, sent) {
-        (None, Err(error)) => return Err(trial.explain(error)),
-        // The stack's complaint about being stopped is no news.
-        (Some(_), Err(_)) => Sent::default(),
-        (_, Ok(sent)) => sent,
-    };
+    // When the deadline has stopped it, the stack's complaint about that is no news.
+    if let (None, Err(error)) = (end, result) {
+        return Err(trial.explain(error));
+    }
 
     let (end, delivered) = match end {
         Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
@@ -155,7 +155,7 @@ async fn send_side<E: MessageEndpoint>(
         if sent.in_band { "in_band" } else { "control" },
     );
     findings.transfer(trial, started, &end, delivered, sent.set_up);
-    findings.samples(&samples, end.at().since(started));
+    findings.samples(trial, &samples, end.at().since(started));
     findings.count("bytes_sent", live.bytes_sent.load(Ordering::Relaxed));
     findings.count("messages_sent", messages);
     findings.count("messages_lost", lost);
@@ -188,22 +188,21 @@ async fn send_transfer<E: MessageEndpoint>(
     endpoint: &E,
     peer: SocketAddr,
     started: MonotonicTime,
-    stop: &Stop,
-    watch: &SenderWatch,
-    load: Option<E::Flow>,
-) -> Result<Sent, TransportError> {
+    (stop, watch, mut load): (&Stop, &SenderWatch, Option<E::Flow>),
+    sent: &mut Sent,
+) -> Result<(), TransportError> {
     // The watch ends the opening at the deadline; this limit only stands behind it.
     let until = started + trial.order.deadline + MARGIN;
     let mut flow = endpoint.connect(peer, Purpose::Transfer, stop).await?;
     message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
-    let set_up = MonotonicTime::now().since(started);
+    sent.set_up = Some(MonotonicTime::now().since(started));
+    sent.facts = flow.facts();
     let statistics = flow.statistics();
     if let Some(statistics) = &statistics {
         watch.connection(statistics);
     }
 
     let over = Stop::new();
-    let mut load = load;
     let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
     let (result, probed) = endpoint
         .join(
@@ -220,18 +219,10 @@ async fn send_transfer<E: MessageEndpoint>(
             },
         )
         .await;
-    let in_band = match result {
-        Ok(in_band) => in_band,
-        // A transfer that the deadline stopped has figures as well.
-        Err(_) if stop.is_stopped() => false,
-        Err(error) => return Err(error),
-    };
-    Ok(Sent {
-        set_up: Some(set_up),
-        in_band,
-        probed,
-        facts: flow.facts(),
-    })
+    sent.probed = probed;
+    sent.facts = flow.facts();
+    sent.in_band = result?;
+    Ok(())
 }
 
 /// Sends every message, says that these were all, and waits for the acknowledgement. Returns

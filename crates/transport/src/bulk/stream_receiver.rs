@@ -202,6 +202,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
     findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
     let mut refused = 0;
 
     let flows = admit_until_transfer(trial, endpoint, watch.limit(), &mut refused).await;
@@ -240,7 +241,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         .await;
     stop.stop();
 
-    let (ended, delivered) = match watch.end() {
+    let (ended, delivered) = match watch.end_after_break() {
         Some(ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered }) => {
             (at, delivered)
         }

@@ -198,15 +198,15 @@ async fn send_side<E: StreamEndpoint>(
     )?;
     live.set_phase(Phase::Transfer);
     let started = watch.arm();
-    let sent = send_transfer(trial, endpoint, peer, started, &transfer, &watch, load).await;
+    let mut sent = Sent::default();
+    let flows = (&transfer, &watch, load);
+    let result = send_transfer(trial, endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
-    let sent = match (end, sent) {
-        (None, Err(error)) => return Err(trial.explain(error)),
-        // The stack's complaint about being stopped is no news.
-        (Some(_), Err(_)) => Sent::default(),
-        (_, Ok(sent)) => sent,
-    };
+    // When the deadline has stopped it, the stack's complaint about that is no news.
+    if let (None, Err(error)) = (end, result) {
+        return Err(trial.explain(error));
+    }
 
     let (end, delivered) = match end {
         Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
@@ -215,7 +215,7 @@ async fn send_side<E: StreamEndpoint>(
     };
     findings.fact("acknowledgement", acknowledgement_fact(&end));
     findings.transfer(trial, started, &end, delivered, sent.set_up);
-    findings.samples(&samples, end.at().since(started));
+    findings.samples(trial, &samples, end.at().since(started));
     findings.count("bytes_sent", live.bytes_sent.load(Ordering::Relaxed));
     findings.count("messages_sent", live.messages_sent.load(Ordering::Relaxed));
     if let SenderEnd::Acknowledged { .. } = end {
@@ -232,6 +232,7 @@ async fn send_side<E: StreamEndpoint>(
         findings.load_probe(probed, placement, early);
     }
     findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
     findings.0.facts.extend(sent.facts);
     Ok(findings.0)
 }
@@ -276,17 +277,17 @@ async fn send_transfer<E: StreamEndpoint>(
     endpoint: &E,
     peer: SocketAddr,
     started: MonotonicTime,
-    stop: &Stop,
-    watch: &SenderWatch,
-    load: Option<Opened<E>>,
-) -> Result<Sent, TransportError> {
+    (stop, watch, load): (&Stop, &SenderWatch, Option<Opened<E>>),
+    sent: &mut Sent,
+) -> Result<(), TransportError> {
     // The watch ends a connect call at the deadline; this limit only stands behind it.
     let until = started + trial.order.deadline + CLOSING;
     let connection = endpoint
         .connect(peer, Purpose::Transfer, until, stop)
         .await?;
-    let set_up = MonotonicTime::now().since(started);
+    sent.set_up = Some(MonotonicTime::now().since(started));
     let statistics = connection.statistics();
+    sent.facts = statistics.facts();
     watch.connection(&statistics);
     let mut stream = open_stream(trial, &connection, Purpose::Transfer).await?;
     let (load_connection, mut load_stream) = match load {
@@ -318,26 +319,18 @@ async fn send_transfer<E: StreamEndpoint>(
         )
         .await;
 
-    let mut sent = Sent {
-        set_up: Some(set_up),
-        probed,
-        facts: statistics.facts(),
-    };
+    sent.probed = probed;
+    // Some of it is known only now.
+    sent.facts = statistics.facts();
     drop(statistics);
-    // A transfer that the deadline stopped has figures as well.
-    if let Err(error) = result
-        && !stop.is_stopped()
-    {
-        return Err(error);
-    }
+    result?;
     let until = MonotonicTime::now() + CLOSING;
     drop((stream, load_stream));
     connection.close(until).await;
     if let Some(load) = load_connection {
         load.close(until).await;
     }
-    sent.facts.retain(|_, value| !value.is_empty());
-    Ok(sent)
+    Ok(())
 }
 
 /// Sends every message and waits for the acknowledgement.

@@ -250,6 +250,9 @@ impl Drop for SenderWatch {
     }
 }
 
+/// How long the word that a deadline was reached may come after the end of the flow.
+const BREAK_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How a transfer ended for its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiverEnd {
@@ -272,10 +275,13 @@ struct ReceiverState {
     end: Option<ReceiverEnd>,
     /// When the sender said that it has sent everything, and how many messages.
     sent: Option<(MonotonicTime, u64)>,
+    /// The thread has ended: nothing will be heard any more.
+    deaf: bool,
 }
 
 struct ReceiverShared {
     state: Mutex<ReceiverState>,
+    changed: Condvar,
     context: TrialContext,
     session: Stop,
     limit: MonotonicTime,
@@ -307,6 +313,8 @@ impl ReceiverShared {
             self.lock().end.get_or_insert(ReceiverEnd::TimedOut);
             self.session.stop();
         }
+        self.lock().deaf = true;
+        self.changed.notify_all();
     }
 
     fn stop_at_deadline(&self, now: MonotonicTime) {
@@ -332,6 +340,7 @@ impl ReceiverShared {
                 }
             }
         };
+        self.changed.notify_all();
         if first {
             self.context.observer.on_window(WindowEdge::End);
         }
@@ -360,6 +369,7 @@ impl ReceiverWatch {
         context.stop.on_stop(&context.mailbox);
         let shared = Arc::new(ReceiverShared {
             state: Mutex::default(),
+            changed: Condvar::new(),
             context: context.clone(),
             session: session.clone(),
             limit: MonotonicTime::now() + limit,
@@ -396,6 +406,25 @@ impl ReceiverWatch {
     /// When the sender's note came that it has sent everything, and how many messages it sent.
     pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
         self.shared.lock().sent
+    }
+
+    /// How the transfer ended, when its flow has ended before all was there: a sender that its
+    /// deadline stopped says so over control, and that can come later than the end of the flow.
+    pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
+        let until = MonotonicTime::now() + BREAK_PATIENCE;
+        let mut state = self.shared.lock();
+        loop {
+            let left = until.remaining();
+            if state.end.is_some() || state.deaf || left.is_zero() {
+                return state.end;
+            }
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
     }
 
     /// How the transfer ended, if it did.

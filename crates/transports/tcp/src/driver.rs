@@ -1,0 +1,146 @@
+//! What a registry knows of `tcp` and `tcp-tls`.
+
+use std::{collections::BTreeMap, io};
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
+    TransportError, TrialContext, Unsupported,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{endpoint::Endpoint, plain::Plain, tls::Tls};
+
+const DEFAULT_CC: &str = "cubic";
+
+const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "cc",
+    kind: OptionKind::Name,
+    default: DEFAULT_CC,
+    help: "congestion control of the kernel, set on every socket and read back",
+}];
+
+/// TCP with nothing on top.
+pub(crate) struct Tcp;
+
+/// TCP with TLS 1.3 on top.
+pub(crate) struct TcpTls;
+
+static TCP: DriverDescriptor = DriverDescriptor {
+    name: "tcp",
+    title: "TCP",
+    summary: "TCP of the running kernel, not encrypted",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &[],
+    stack: "Linux kernel",
+    stack_version: "",
+    options: OPTIONS,
+};
+
+static TCP_TLS: DriverDescriptor = DriverDescriptor {
+    name: "tcp-tls",
+    title: "TCP with TLS 1.3",
+    summary: "TCP of the running kernel under TLS 1.3 of rustls, with the run's own certificate",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: true,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &[],
+    stack: "Linux kernel, rustls on aws-lc-rs",
+    stack_version: "0.23",
+    options: OPTIONS,
+};
+
+/// The congestion control that the options ask for.
+fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
+    match options.get("cc") {
+        Some(OptionValue::Text(name)) => name,
+        _ => DEFAULT_CC,
+    }
+}
+
+/// Names in one of the kernel's lists of congestion controls.
+fn kernel_list(which: &str) -> String {
+    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    std::fs::read_to_string(path)
+        .map(|names| names.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Tries the congestion control on a socket: the kernel loads its module if it may.
+fn check_congestion_control(name: &str) -> Result<(), Unsupported> {
+    let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    let Err(error) = attempt else {
+        return Ok(());
+    };
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return Err(Unsupported {
+            reason: format!(
+                "this user may not choose congestion control `{name}`; allowed are: {}",
+                kernel_list("allowed")
+            ),
+            hint: format!(
+                "run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"` as root",
+                kernel_list("allowed")
+            ),
+        });
+    }
+    Err(Unsupported {
+        reason: format!(
+            "this kernel has no congestion control `{name}`; it has: {}",
+            kernel_list("available")
+        ),
+        hint: format!("run `modprobe tcp_{name}` as root"),
+    })
+}
+
+impl Driver for Tcp {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &TCP
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        check_congestion_control(congestion_control(options))
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        self.supported(&order.transport.options)?;
+        let cc = congestion_control(&order.transport.options);
+        let endpoint = Endpoint::new(order, cc, Plain)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+impl Driver for TcpTls {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &TCP_TLS
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        check_congestion_control(congestion_control(options))
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        self.supported(&order.transport.options)?;
+        let cc = congestion_control(&order.transport.options);
+        let endpoint = Endpoint::new(order, cc, Tls::new(order)?)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}

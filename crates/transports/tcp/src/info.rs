@@ -1,0 +1,90 @@
+//! What the kernel tells of a TCP connection (`TCP_INFO`).
+
+use std::{mem, os::fd::RawFd, time::Duration};
+
+use regatta_transport::ProtocolSample;
+
+/// The beginning of the kernel's `struct tcp_info` (`linux/tcp.h`), as far as it is used. An older
+/// kernel fills less of it and says how much.
+#[repr(C)]
+#[derive(Default)]
+struct TcpInfo {
+    bytes: [u8; 8],
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_data_sent: u32,
+    last_ack_sent: u32,
+    last_data_recv: u32,
+    last_ack_recv: u32,
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt: u32,
+    rttvar: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time: u64,
+    rwnd_limited: u64,
+}
+
+/// Reads the statistics of a connected socket; `None` if the kernel does not tell.
+pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
+    let mut info = TcpInfo::default();
+    let mut length = mem::size_of::<TcpInfo>() as libc::socklen_t;
+    // SAFETY: `info` is a plain structure of `length` bytes, every bit pattern of which is valid.
+    let result = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    let filled = length as usize;
+    // A field counts only where the kernel has written it.
+    let known = |end: usize| filled >= end;
+    let microseconds = |value: u64| Duration::from_micros(value);
+    let mss = u64::from(info.snd_mss);
+    let in_flight =
+        (info.unacked + info.retrans).saturating_sub(info.sacked.saturating_add(info.lost));
+    let min_rtt_end = mem::offset_of!(TcpInfo, min_rtt) + 4;
+    let sent_end = mem::offset_of!(TcpInfo, data_segs_out) + 4;
+    Some(ProtocolSample {
+        smoothed_rtt: (info.rtt > 0).then(|| microseconds(info.rtt.into())),
+        // The kernel starts from the largest number, before it has measured.
+        min_rtt: (known(min_rtt_end) && info.min_rtt != u32::MAX)
+            .then(|| microseconds(info.min_rtt.into())),
+        congestion_window_bytes: Some(u64::from(info.snd_cwnd) * mss),
+        bytes_in_flight: Some(u64::from(in_flight) * mss),
+        packets_sent: known(sent_end).then_some(info.data_segs_out.into()),
+        retransmitted_packets: Some(info.total_retrans.into()),
+        congestion_events: None,
+        window_limited: known(mem::size_of::<TcpInfo>()).then(|| microseconds(info.rwnd_limited)),
+    })
+}

@@ -1,0 +1,117 @@
+//! A connected TCP socket: the system calls, with moments instead of timeouts.
+
+use std::{
+    io::{self, IoSlice},
+    net::Shutdown,
+    os::fd::{AsRawFd, RawFd},
+    time::Duration,
+};
+
+use regatta_transport::{Abort, MonotonicTime, TransportError};
+use socket2::Socket;
+
+/// What one receive call brought.
+pub(crate) enum Read {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing until the moment that was given.
+    TimedOut,
+    /// The other end has finished.
+    Closed,
+}
+
+/// A socket that a stop can wake.
+#[derive(Debug)]
+pub(crate) struct Connected(pub Socket);
+
+impl Abort for Connected {
+    fn abort(&self) {
+        // What is in the send buffer must not travel on after the trial, into the next one's
+        // path: with no time to linger, closing discards it. A socket that is not connected any
+        // more needs no waking, so failures mean nothing.
+        let _ = self.0.set_linger(Some(Duration::ZERO));
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// Waits until the socket is ready for `events`, or the moment has come; false for the latter.
+pub(crate) fn wait(socket: RawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
+    let mut poll = libc::pollfd {
+        fd: socket,
+        events,
+        revents: 0,
+    };
+    loop {
+        let left = until.remaining();
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
+        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        match ready {
+            0 => return Ok(false),
+            1.. => return Ok(true),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Connected {
+    /// Sends all of the parts, in order.
+    pub(crate) fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+        let mut parts = parts;
+        // Empty parts at the front would look like a socket that takes nothing.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.0.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL) {
+                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TransportError::io("cannot send")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what there is, waiting at most until the moment.
+    pub(crate) fn receive(
+        &self,
+        place: &mut [u8],
+        until: MonotonicTime,
+    ) -> Result<Read, TransportError> {
+        let fd = self.0.as_raw_fd();
+        let failed = || TransportError::io("cannot receive");
+        if until != MonotonicTime::NEVER && !wait(fd, libc::POLLIN, until).map_err(failed())? {
+            return Ok(Read::TimedOut);
+        }
+        loop {
+            // SAFETY: the place is valid for writes of its length.
+            let received = unsafe { libc::recv(fd, place.as_mut_ptr().cast(), place.len(), 0) };
+            if let Ok(received) = usize::try_from(received) {
+                return Ok(if received == 0 {
+                    Read::Closed
+                } else {
+                    Read::Bytes(received)
+                });
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(failed()(error));
+            }
+        }
+    }
+
+    /// Sends at once what the kernel holds back for a fuller packet (Nagle's algorithm), and lets
+    /// it hold back again.
+    pub(crate) fn push(&self) -> Result<(), TransportError> {
+        self.0
+            .set_tcp_nodelay(true)
+            .and_then(|()| self.0.set_tcp_nodelay(false))
+            .map_err(TransportError::io("cannot set TCP_NODELAY"))
+    }
+}

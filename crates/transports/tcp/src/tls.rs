@@ -1,0 +1,479 @@
+//! TLS 1.3 over a TCP socket, with rustls's unbuffered interface.
+//!
+//! It lets this end read and write many records with one system call and decrypt and encrypt them
+//! between memory of its own; the buffered interface reads 4 kB at a time.
+
+mod pinned;
+
+use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use regatta_control::{Role, TrialOrder};
+use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use rustls::{
+    ClientConfig, ServerConfig, SupportedProtocolVersion,
+    client::UnbufferedClientConnection,
+    crypto::{CryptoProvider, aws_lc_rs},
+    server::UnbufferedServerConnection,
+    unbuffered::{ConnectionState, UnbufferedStatus},
+    version::TLS13,
+};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+
+use crate::{
+    endpoint::{Layer, Layered},
+    socket::{Connected, Read},
+};
+
+/// The only version that is spoken.
+const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// Largest part of a message that goes into one record (RFC 8446, 5.1).
+const RECORD_BYTES: usize = 16_384;
+
+/// What a record adds at most: header, content type, tag.
+const RECORD_OVERHEAD: usize = 5 + 1 + 16;
+
+/// How much is encrypted before it is sent: as many whole records as fit.
+const OUTGOING_RECORDS: usize = 16;
+
+/// Memory for records that come in.
+const INCOMING_BYTES: usize = 256 << 10;
+
+/// One cipher at both ends, so that the figures compare.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
+    Arc::new(provider)
+}
+
+/// TLS with the certificate that was made for the run.
+pub(crate) enum Tls {
+    Client {
+        config: Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+    },
+    Server {
+        config: Arc<ServerConfig>,
+    },
+}
+
+fn decode(what: &str, base64: &str) -> Result<Vec<u8>, TransportError> {
+    base64::engine::general_purpose::STANDARD
+        .decode(base64)
+        .map_err(TransportError::stack(format!("cannot read the {what}")))
+}
+
+impl Tls {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let failed = || TransportError::stack::<rustls::Error>("cannot set TLS up");
+        let certificate = decode("certificate", &order.tls.certificate_der_base64)?;
+        let certificate = CertificateDer::from(certificate);
+        match order.role {
+            Role::Sender => {
+                let provider = provider();
+                let verifier = pinned::PinnedCertificate::new(certificate, &provider);
+                let mut config = ClientConfig::builder_with_provider(provider)
+                    .with_protocol_versions(VERSIONS)
+                    .map_err(failed())?
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(verifier))
+                    .with_no_client_auth();
+                config.resumption = rustls::client::Resumption::disabled();
+                let server_name = ServerName::try_from(order.tls.server_name.clone())
+                    .map_err(TransportError::stack("cannot use the server's name"))?;
+                Ok(Self::Client {
+                    config: Arc::new(config),
+                    server_name,
+                })
+            }
+            Role::Receiver => {
+                let key =
+                    order
+                        .tls
+                        .key_der_base64
+                        .as_deref()
+                        .ok_or_else(|| TransportError::Order {
+                            what: "a receiver needs the certificate's key".to_owned(),
+                        })?;
+                let key = PrivatePkcs8KeyDer::from(decode("certificate's key", key)?);
+                let mut config = ServerConfig::builder_with_provider(provider())
+                    .with_protocol_versions(VERSIONS)
+                    .map_err(failed())?
+                    .with_no_client_auth()
+                    .with_single_cert(vec![certificate], key.into())
+                    .map_err(failed())?;
+                // Tickets are for resumption, which is not measured here.
+                config.send_tls13_tickets = 0;
+                Ok(Self::Server {
+                    config: Arc::new(config),
+                })
+            }
+        }
+    }
+
+    fn open(
+        machine: Machine,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        until: MonotonicTime,
+    ) -> Result<Layered<TlsStream>, TransportError> {
+        let mut stream = TlsStream {
+            machine,
+            socket,
+            holds_back,
+            incoming: Incoming::new(),
+            outgoing: Vec::new(),
+            first_record: Vec::with_capacity(RECORD_BYTES),
+            with_handshake: Vec::new(),
+        };
+        stream.shake_hands(until)?;
+        let common: &rustls::CommonState = match &stream.machine {
+            Machine::Client(client) => client,
+            Machine::Server(server) => server,
+        };
+        let mut facts = BTreeMap::new();
+        if let Some(suite) = common.negotiated_cipher_suite() {
+            facts.insert("tls.cipher_suite".to_owned(), name(&suite.suite()));
+        }
+        if let Some(version) = common.protocol_version() {
+            facts.insert("tls.version".to_owned(), name(&version));
+        }
+        if let Some(group) = common.negotiated_key_exchange_group() {
+            facts.insert("tls.key_exchange".to_owned(), name(&group.name()));
+        }
+        Ok(Layered { stream, facts })
+    }
+}
+
+/// The name of one of the protocol's constants, as its library spells it.
+fn name(constant: &impl std::fmt::Debug) -> String {
+    format!("{constant:?}")
+}
+
+impl Layer for Tls {
+    type Stream = TlsStream;
+
+    fn client(
+        &self,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        until: MonotonicTime,
+    ) -> Result<Layered<TlsStream>, TransportError> {
+        let Self::Client {
+            config,
+            server_name,
+        } = self
+        else {
+            return Err(wrong_end());
+        };
+        let client = UnbufferedClientConnection::new(Arc::clone(config), server_name.clone())
+            .map_err(TransportError::stack("cannot begin TLS"))?;
+        Self::open(Machine::Client(client), socket, holds_back, until)
+    }
+
+    fn server(
+        &self,
+        socket: Arc<Connected>,
+        until: MonotonicTime,
+    ) -> Result<Layered<TlsStream>, TransportError> {
+        let Self::Server { config } = self else {
+            return Err(wrong_end());
+        };
+        let server = UnbufferedServerConnection::new(Arc::clone(config))
+            .map_err(TransportError::stack("cannot begin TLS"))?;
+        Self::open(Machine::Server(server), socket, false, until)
+    }
+}
+
+fn wrong_end() -> TransportError {
+    TransportError::Protocol {
+        what: "a sender's TLS cannot listen, nor a receiver's connect".to_owned(),
+    }
+}
+
+/// The protocol at either end.
+enum Machine {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+/// Records that have come in and are not read yet.
+struct Incoming {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Incoming {
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; INCOMING_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// The place for more, after what is there was moved to the front.
+    fn place(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
+    }
+}
+
+/// What the protocol wants after a step.
+enum Next {
+    /// Another step.
+    Again,
+    /// The bytes in `outgoing` sent, then another step.
+    Send,
+    /// More from the other end; it can send already.
+    ReceiveOpen,
+    /// More from the other end, to finish the handshake.
+    ReceiveHandshake,
+    /// Nothing more: the other end has finished.
+    Closed,
+}
+
+/// Deals with one state of the protocol; returns what to discard of the incoming bytes, and what
+/// is next.
+fn step<D>(
+    status: UnbufferedStatus<'_, '_, D>,
+    outgoing: &mut Vec<u8>,
+    consume: &mut impl FnMut(&[u8]),
+) -> Result<(usize, Next), TransportError> {
+    let failed = || TransportError::stack::<rustls::Error>("TLS failed");
+    let UnbufferedStatus { mut discard, state } = status;
+    let next = match state.map_err(failed())? {
+        ConnectionState::ReadTraffic(mut traffic) => {
+            while let Some(record) = traffic.next_record() {
+                let record = record.map_err(failed())?;
+                discard += record.discard;
+                consume(record.payload);
+            }
+            Next::Again
+        }
+        ConnectionState::EncodeTlsData(mut data) => {
+            let start = outgoing.len();
+            // A handshake message fits; certificates of the run are below 1 kB.
+            outgoing.resize(start + (64 << 10), 0);
+            let written = data
+                .encode(&mut outgoing[start..])
+                .map_err(TransportError::stack(
+                    "cannot encode a TLS handshake message",
+                ))?;
+            outgoing.truncate(start + written);
+            Next::Again
+        }
+        ConnectionState::TransmitTlsData(data) => {
+            // Sent by the caller before the next step.
+            data.done();
+            Next::Send
+        }
+        ConnectionState::BlockedHandshake => Next::ReceiveHandshake,
+        ConnectionState::WriteTraffic(_) => Next::ReceiveOpen,
+        ConnectionState::PeerClosed | ConnectionState::Closed => Next::Closed,
+        other => {
+            return Err(TransportError::Protocol {
+                what: format!("TLS reached a state that was not asked for: {other:?}"),
+            });
+        }
+    };
+    Ok((discard, next))
+}
+
+/// A TLS connection as a stream of bytes.
+pub(crate) struct TlsStream {
+    machine: Machine,
+    socket: Arc<Connected>,
+    holds_back: bool,
+    incoming: Incoming,
+    outgoing: Vec<u8>,
+    /// A message's header with the beginning of its payload.
+    first_record: Vec<u8>,
+    /// Data that came in one read with the end of the handshake.
+    with_handshake: Vec<u8>,
+}
+
+impl TlsStream {
+    /// Goes on until the protocol wants bytes from the other end, or has ended.
+    fn advance(&mut self, consume: &mut impl FnMut(&[u8])) -> Result<Next, TransportError> {
+        loop {
+            let incoming = &mut self.incoming.bytes[self.incoming.start..self.incoming.end];
+            let (discard, next) = match &mut self.machine {
+                Machine::Client(client) => step(
+                    client.process_tls_records(incoming),
+                    &mut self.outgoing,
+                    consume,
+                )?,
+                Machine::Server(server) => step(
+                    server.process_tls_records(incoming),
+                    &mut self.outgoing,
+                    consume,
+                )?,
+            };
+            self.incoming.start += discard;
+            match next {
+                Next::Again => {}
+                Next::Send => self.send_outgoing()?,
+                Next::ReceiveOpen | Next::ReceiveHandshake | Next::Closed => return Ok(next),
+            }
+        }
+    }
+
+    fn send_outgoing(&mut self) -> Result<(), TransportError> {
+        self.socket.send_all(&mut [IoSlice::new(&self.outgoing)])?;
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    fn shake_hands(&mut self, until: MonotonicTime) -> Result<(), TransportError> {
+        let begun = MonotonicTime::now();
+        let mut early = Vec::new();
+        loop {
+            match self.advance(&mut |piece: &[u8]| early.extend_from_slice(piece))? {
+                Next::ReceiveOpen => {
+                    self.with_handshake = early;
+                    return Ok(());
+                }
+                Next::Closed => return Err(TransportError::Closed { flow: "handshake" }),
+                _ => {}
+            }
+            match self.socket.receive(self.incoming.place(), until)? {
+                Read::Bytes(received) => self.incoming.end += received,
+                Read::TimedOut => {
+                    return Err(TransportError::TimedOut {
+                        what: "end of the TLS handshake".to_owned(),
+                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                    });
+                }
+                Read::Closed => return Err(TransportError::Closed { flow: "handshake" }),
+            }
+        }
+    }
+
+    /// Encrypts into `outgoing`.
+    fn encrypt(&mut self, plain: &[u8]) -> Result<(), TransportError> {
+        let records = plain.len().div_ceil(RECORD_BYTES);
+        let start = self.outgoing.len();
+        self.outgoing
+            .resize(start + plain.len() + records * RECORD_OVERHEAD, 0);
+        let place = &mut self.outgoing[start..];
+        let failed = || TransportError::stack::<rustls::Error>("TLS failed");
+        let written = match &mut self.machine {
+            Machine::Client(client) => {
+                match client
+                    .process_tls_records(&mut [])
+                    .state
+                    .map_err(failed())?
+                {
+                    ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
+                    _ => return Err(cannot_send()),
+                }
+            }
+            Machine::Server(server) => {
+                match server
+                    .process_tls_records(&mut [])
+                    .state
+                    .map_err(failed())?
+                {
+                    ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
+                    _ => return Err(cannot_send()),
+                }
+            }
+        };
+        let written = written.map_err(TransportError::stack("cannot encrypt"))?;
+        self.outgoing.truncate(start + written);
+        Ok(())
+    }
+}
+
+fn cannot_send() -> TransportError {
+    TransportError::Protocol {
+        what: "TLS does not let this end send".to_owned(),
+    }
+}
+
+impl ByteStream for TlsStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+        let mut rest = &payload[..];
+        if !header.is_empty() {
+            // A record of its own for a header would cost as much as a full one.
+            let with_header = rest.len().min(RECORD_BYTES.saturating_sub(header.len()));
+            let mut first = std::mem::take(&mut self.first_record);
+            first.clear();
+            first.extend_from_slice(header);
+            first.extend_from_slice(&rest[..with_header]);
+            let encrypted = self.encrypt(&first);
+            self.first_record = first;
+            encrypted?;
+            rest = &rest[with_header..];
+        }
+        let room = OUTGOING_RECORDS * RECORD_BYTES;
+        loop {
+            let now = rest
+                .len()
+                .min(room.saturating_sub(self.outgoing.len()).max(1));
+            let now = now.next_multiple_of(RECORD_BYTES).min(rest.len());
+            if now > 0 {
+                self.encrypt(&rest[..now])?;
+                rest = &rest[now..];
+            }
+            self.send_outgoing()?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), TransportError> {
+        if self.holds_back {
+            self.socket.push()?;
+        }
+        Ok(())
+    }
+
+    async fn receive(
+        &mut self,
+        _scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received, TransportError> {
+        if !self.with_handshake.is_empty() {
+            let early = std::mem::take(&mut self.with_handshake);
+            consume(&early);
+            return Ok(Received::Bytes(early.len()));
+        }
+        let mut total = 0;
+        loop {
+            // Whole records may be there from the handshake's last packets.
+            let next = self.advance(&mut |piece: &[u8]| {
+                total += piece.len();
+                consume(piece);
+            })?;
+            if total > 0 {
+                return Ok(Received::Bytes(total));
+            }
+            if matches!(next, Next::Closed) {
+                return Ok(Received::Closed);
+            }
+            match self.socket.receive(self.incoming.place(), until)? {
+                Read::Bytes(received) => self.incoming.end += received,
+                Read::TimedOut => return Ok(Received::TimedOut),
+                Read::Closed => return Ok(Received::Closed),
+            }
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), TransportError> {
+        self.socket
+            .0
+            .shutdown(Shutdown::Write)
+            .map_err(TransportError::io("cannot finish sending"))
+    }
+}

@@ -1,0 +1,103 @@
+//! What every driver must do, over loopback, for the drivers of this crate.
+
+use std::collections::BTreeMap;
+
+use regatta_control::{FailureKind, Role};
+use regatta_model::OptionValue;
+use regatta_transport::{Driver, TransportError, testing};
+
+fn driver(name: &str) -> &'static dyn Driver {
+    *regatta_transport_tcp::drivers()
+        .iter()
+        .find(|driver| driver.descriptor().name == name)
+        .expect("the driver is registered")
+}
+
+#[test]
+fn tcp_holds_the_contract() {
+    testing::contract::holds(driver("tcp"));
+}
+
+#[test]
+fn tcp_tls_holds_the_contract() {
+    testing::contract::holds(driver("tcp-tls"));
+}
+
+fn cc(name: &str) -> BTreeMap<String, OptionValue> {
+    BTreeMap::from([("cc".to_owned(), OptionValue::Text(name.to_owned()))])
+}
+
+#[test]
+fn the_congestion_control_is_set_and_read_back_at_both_ends() {
+    // `reno` is in every kernel.
+    for (options, expected) in [(BTreeMap::new(), "cubic"), (cc("reno"), "reno")] {
+        let pair = testing::run_pair(driver("tcp"), 1000, 1000, |order| {
+            order.transport.options.clone_from(&options);
+        })
+        .expect("both ends can be prepared");
+        let sender = pair.sender.expect("a report");
+        let receiver = pair.receiver.expect("a report");
+        assert_eq!(sender.facts["congestion_control.sender"], expected);
+        assert_eq!(receiver.facts["congestion_control.receiver"], expected);
+        assert!(sender.metrics["congestion_window_max_bytes"] > 0.0);
+        assert!(sender.metrics["min_rtt_ns"] > 0.0);
+        assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
+    }
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
+    let unsupported = driver("tcp")
+        .supported(&cc("nosuchcc"))
+        .expect_err("there is none of this name");
+    assert!(unsupported.reason.contains("cubic"), "{unsupported}");
+    assert_eq!(unsupported.hint, "run `modprobe tcp_nosuchcc` as root");
+    let mut order = testing::order_for(Role::Sender, "tcp", 1000, 1000);
+    order.transport.options = cc("nosuchcc");
+    let error = driver("tcp")
+        .prepare(&order, testing::trial_context().0)
+        .err()
+        .expect("it cannot be prepared");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+}
+
+#[test]
+fn tls_says_what_was_negotiated() {
+    let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |_| {})
+        .expect("both ends can be prepared");
+    let facts = pair.sender.expect("a report").facts;
+    assert_eq!(facts["tls.version"], "TLSv1_3");
+    assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
+}
+
+#[test]
+fn only_the_certificate_of_the_run_is_trusted() {
+    let other = rcgen::generate_simple_self_signed([testing::SERVER_NAME.to_owned()])
+        .expect("a certificate");
+    let other = {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(other.cert.der())
+    };
+    let pair = testing::run_pair_while(
+        driver("tcp-tls"),
+        1000,
+        1000,
+        |order| {
+            if order.role == Role::Sender {
+                order.tls.certificate_der_base64.clone_from(&other);
+            }
+        },
+        |_, receiver| {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    let error = pair.sender.expect_err("the certificate is another's");
+    assert!(
+        error.reasons().concat().contains("certificate"),
+        "{:?}",
+        error.reasons()
+    );
+    assert!(matches!(pair.receiver, Err(TransportError::Cancelled)));
+}
