@@ -1,6 +1,6 @@
 //! Ctrl-C and the other polite ways to end a run.
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use regatta_engine::Stopper;
 
 use crate::{exit::Code, output};
@@ -12,19 +12,12 @@ fn polite() -> SigSet {
 /// Keeps an agent or a path keeper from being ended by the Ctrl-C that a terminal sends to all of
 /// its processes: the controller hears it and ends them in good order.
 pub fn ignore() {
-    // SAFETY: no handler runs; the disposition is set before any thread exists.
-    unsafe {
-        libc_ignore(Signal::SIGINT);
-        libc_ignore(Signal::SIGHUP);
+    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
+        // SAFETY: no handler is installed, and no other thread exists yet.
+        let set = unsafe { signal(ignored, SigHandler::SigIgn) };
+        // It fails only for signals that cannot be ignored.
+        debug_assert!(set.is_ok());
     }
-}
-
-/// # Safety
-/// As `sigaction`: no other thread may rely on the disposition.
-unsafe fn libc_ignore(signal: Signal) {
-    // It fails only for signals that cannot be ignored.
-    // SAFETY: `SigIgn` installs no handler.
-    let _ = unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigIgn) };
 }
 
 /// Signals that end a run, held back until somebody waits for them.
