@@ -157,6 +157,15 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     if version < 1 {
         return Err(damaged(format!("`{version}` is not a version of a schema")));
     }
+    // SQLite takes the missing end of a last page for zeros. While a log lies beside the file its
+    // last page may be under way; without one a file has whole pages only.
+    let length = fs::metadata(path)
+        .map_err(|e| explain_io(e, "read", path, 0))?
+        .len();
+    let page = u64::try_from(number("page_size")?).unwrap_or_default();
+    if !has_log(path) && page > 0 && length % page != 0 {
+        return Err(damaged("its end is missing".to_owned()));
+    }
     let found: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(|e| explain(e, "check", path, 0))?;

@@ -1,0 +1,136 @@
+//! One run as every test of this crate knows it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use regatta_model::*;
+
+pub fn header() -> RunHeader {
+    let link = Link {
+        delay: Duration::from_millis(15),
+        loss: Ratio(0.05),
+        rate: Some(BitRate(100_000_000)),
+        ..Link::default()
+    };
+    RunHeader {
+        run_id: "0123456789abcdef".into(),
+        regatta_version: "0.1.0".into(),
+        started_unix_ns: 1_790_000_000_000_000_000,
+        study: Study {
+            name: "golden".into(),
+            title: "One run to keep".into(),
+            description: String::new(),
+            source: None,
+            rounds: 5,
+            seed: u64::MAX,
+            bed: BedKind::Netns,
+            path: PathKind::Emulator,
+            deadline: Duration::from_secs(10),
+            sample_interval: Duration::from_millis(100),
+            transports: vec![Transport {
+                label: "tcp".into(),
+                driver: "tcp".into(),
+                options: BTreeMap::from([("cc".into(), OptionValue::Text("cubic".into()))]),
+            }],
+            conditions: vec![Condition {
+                name: "loss-5".into(),
+                forward: link.clone(),
+                reverse: link,
+                mtu_bytes: 1500,
+            }],
+            workloads: vec![Workload {
+                name: "bulk".into(),
+                kind: WorkloadKind::Bulk {
+                    size: Bytes(10_000_000),
+                    message: Bytes(10_000),
+                    pattern: Pattern::Data,
+                },
+                probe: Probe::default(),
+            }],
+            published: Vec::new(),
+        },
+        study_text: "name = \"golden\"\n".into(),
+        bed: "netns, user-space emulator".into(),
+        hosts: BTreeMap::from([
+            ("receiver".to_owned(), HostFacts::default()),
+            (
+                "sender".to_owned(),
+                HostFacts(BTreeMap::from([("kernel.release".into(), "6.18".into())])),
+            ),
+        ]),
+    }
+}
+
+pub fn trial(index: u32) -> TrialRecord {
+    TrialRecord {
+        index,
+        round: index,
+        transport: "tcp".into(),
+        condition: "loss-5".into(),
+        workload: "bulk".into(),
+        started_unix_ns: 1_790_000_001_000_000_000 + i64::from(index),
+        seed: u64::MAX - u64::from(index),
+        outcome: Outcome::Measured,
+        reasons: Vec::new(),
+        hint: String::new(),
+        metrics: BTreeMap::from([
+            ("goodput_bps".into(), 0.1 + 82.8e6),
+            ("messages_sent".into(), 1000.0),
+        ]),
+        series: vec![Series {
+            name: "goodput_bps".into(),
+            side: "receiver".into(),
+            t_ns: vec![100_000_000, 200_000_000, -1],
+            values: vec![1.0 / 3.0, 9.5e7, -0.0],
+        }],
+        histograms: vec![Histogram {
+            name: "round_trip_delay_ns".into(),
+            side: "sender".into(),
+            hdr_v2_base64: "HISTFAAAAA==".into(),
+        }],
+        facts: BTreeMap::from([("congestion_control.sender".into(), "cubic".into())]),
+        warnings: vec![Warning {
+            code: "deadline_reached".into(),
+            message: "the deadline stopped the transfer, \"early\"".into(),
+            hint: "raise `deadline`".into(),
+        }],
+    }
+}
+
+pub fn failed(index: u32) -> TrialRecord {
+    TrialRecord {
+        outcome: Outcome::Failed,
+        reasons: vec!["the agent at the sender ended".into(), "signal 9".into()],
+        hint: "look, then try again".into(),
+        metrics: BTreeMap::new(),
+        series: Vec::new(),
+        histograms: Vec::new(),
+        facts: BTreeMap::new(),
+        warnings: Vec::new(),
+        ..trial(index)
+    }
+}
+
+pub fn path_check() -> PathCheck {
+    PathCheck {
+        condition: "loss-5".into(),
+        checked_unix_ns: 1_790_000_000_500_000_000,
+        within: true,
+        quantities: vec![AskedAchieved {
+            name: "forward_loss_ratio".into(),
+            asked: 0.05,
+            achieved: 0.0493,
+            lowest: 0.045,
+            highest: f64::INFINITY,
+            n: 20_000,
+            within: true,
+        }],
+    }
+}
+
+pub fn warning() -> Warning {
+    Warning {
+        code: "cpu_governor".into(),
+        message: "the CPU changes its clock".into(),
+        hint: "cpupower frequency-set -g performance".into(),
+    }
+}

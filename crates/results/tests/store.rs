@@ -1,0 +1,452 @@
+//! The results file: what is kept, what is refused, and what outlives a crash.
+
+mod common;
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use common::{failed, header, path_check, trial, warning};
+use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, schema};
+use tempfile::tempdir;
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
+
+/// Writes the run that the golden file holds.
+fn write_run(dir: &Path) {
+    let mut store = Store::create(dir, &header()).unwrap();
+    store.add_path_check(&path_check()).unwrap();
+    store.add_trial(&trial(2)).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    store.add_trial(&failed(1)).unwrap();
+    store.add_warning(&warning()).unwrap();
+    let reason = "stopped with Ctrl-C".to_owned();
+    store.set_state(&RunState::Interrupted { reason }).unwrap();
+}
+
+fn check_run(reader: &Reader) {
+    assert_eq!(reader.header().unwrap(), header());
+    assert_eq!(reader.trial_indices().unwrap(), [0, 1, 2]);
+    assert_eq!(reader.trials().unwrap(), [trial(0), failed(1), trial(2)]);
+    assert_eq!(reader.path_checks().unwrap(), [path_check()]);
+    assert_eq!(reader.warnings().unwrap(), [warning()]);
+    let reason = "stopped with Ctrl-C".to_owned();
+    assert_eq!(reader.state().unwrap(), RunState::Interrupted { reason });
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let dir = tempdir().unwrap();
+    let run = dir.path().join("new/parents/run");
+    write_run(&run);
+    check_run(&Reader::open(&run).unwrap());
+    check_run(&Reader::open(&run.join(FILE_NAME)).unwrap());
+    // One plain file is left, no log beside it.
+    assert_eq!(fs::read_dir(&run).unwrap().count(), 1);
+}
+
+/// Files of version 1 can be read for good. The file was made by `write_run`; to make one for a new
+/// version, run this crate's tests with `REGATTA_MAKE_GOLDEN` set to a new directory.
+#[test]
+fn golden_file_of_version_1_still_loads() {
+    if let Some(dir) = env::var_os("REGATTA_MAKE_GOLDEN") {
+        write_run(Path::new(&dir));
+    }
+    check_run(&Reader::open(Path::new(GOLDEN)).unwrap());
+}
+
+#[test]
+fn a_directory_with_a_run_is_refused_and_left_alone() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    write_run(dir.path());
+    let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+    let error = Store::create(dir.path(), &header()).unwrap_err();
+    assert!(
+        matches!(error, ResultsError::AlreadyExists { .. }),
+        "{error}"
+    );
+    let hint = error.hint().unwrap();
+    assert!(
+        hint.contains("regatta resume") && hint.contains("--out"),
+        "{hint}"
+    );
+    assert_eq!(fs::read(dir.path().join(FILE_NAME)).unwrap(), before);
+
+    // An export alone is something of a run, too.
+    let other = tempdir().unwrap();
+    fs::write(other.path().join("trials.csv"), "x").unwrap();
+    let error = Store::create(other.path(), &header()).unwrap_err();
+    assert!(matches!(error, ResultsError::AlreadyExists { found, .. } if found == "trials.csv"));
+}
+
+#[test]
+fn a_trial_is_stored_once_and_whole() {
+    let dir = tempdir().unwrap();
+    let mut store = Store::create(dir.path(), &header()).unwrap();
+    store.add_trial(&trial(7)).unwrap();
+    let error = store.add_trial(&failed(7)).unwrap_err();
+    assert!(
+        matches!(error, ResultsError::DuplicateTrial { index: 7 }),
+        "{error}"
+    );
+
+    let mut uneven = trial(8);
+    uneven.series[0].values.pop();
+    let error = store.add_trial(&uneven).unwrap_err();
+    assert!(
+        matches!(error, ResultsError::UnusableTrial { index: 8, .. }),
+        "{error}"
+    );
+
+    let mut odd = trial(9);
+    odd.metrics.insert("cpu_sender_ratio".into(), f64::NAN);
+    odd.metrics.insert("speed".into(), 1.0);
+    odd.series[0].values[1] = f64::INFINITY;
+    store.add_trial(&odd).unwrap();
+    drop(store);
+
+    let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
+    assert_eq!(trials[0], trial(7));
+    assert_eq!((trials.len(), trials[1].index), (2, 9));
+    assert_eq!(trials[1].metrics, trial(9).metrics);
+    assert_eq!(trials[1].series[0].t_ns, [100_000_000, -1]);
+    let codes: Vec<&str> = trials[1].warnings.iter().map(|w| w.code.as_str()).collect();
+    assert_eq!(
+        codes,
+        ["deadline_reached", "value_not_kept", "value_not_kept"]
+    );
+}
+
+#[test]
+fn a_live_run_is_read_and_not_written_by_a_second() {
+    let dir = tempdir().unwrap();
+    let mut store = Store::create(dir.path(), &header()).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    let reader = Reader::open(dir.path()).unwrap();
+    store.add_trial(&trial(1)).unwrap();
+    // A reader keeps to its moment and does not make the run wait.
+    assert_eq!(reader.trial_indices().unwrap(), [0]);
+    assert_eq!(
+        Reader::open(dir.path()).unwrap().trial_indices().unwrap(),
+        [0, 1]
+    );
+    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
+    drop(reader);
+    // The refusal must not have loosened the first one's hold.
+    store.add_trial(&trial(2)).unwrap();
+    drop(store);
+
+    let mut store = Store::open_to_resume(dir.path()).unwrap();
+    assert_eq!(store.header().unwrap(), header());
+    assert_eq!(store.trial_indices().unwrap(), [0, 1, 2]);
+    store.add_trial(&trial(3)).unwrap();
+    store.set_state(&RunState::Complete).unwrap();
+    drop(store);
+    let reader = Reader::open(dir.path()).unwrap();
+    assert_eq!(reader.trial_indices().unwrap(), [0, 1, 2, 3]);
+    assert_eq!(reader.state().unwrap(), RunState::Complete);
+}
+
+/// Runs this test binary again as a child that plays one part in a directory.
+fn child(part: &str, dir: &Path) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["--exact", "play_a_part", "--nocapture"])
+        .env("REGATTA_TEST_PART", part)
+        .env("REGATTA_TEST_DIR", dir)
+        .stdout(Stdio::piped());
+    command
+}
+
+/// Not a test by itself: what a child process does (see [`child`]).
+#[test]
+fn play_a_part() {
+    let Ok(part) = env::var("REGATTA_TEST_PART") else {
+        return;
+    };
+    let dir = PathBuf::from(env::var_os("REGATTA_TEST_DIR").unwrap());
+    match part.as_str() {
+        "write for ever" => {
+            let mut store = Store::create(&dir, &header()).unwrap();
+            for index in 0.. {
+                store.add_trial(&trial(index)).unwrap();
+                println!("\nkept {index}");
+                std::io::stdout().flush().unwrap();
+            }
+        }
+        "fill the disk" => {
+            let mut store = Store::create(&dir, &header()).unwrap();
+            let mut large = trial(0);
+            large.series[0].t_ns = (0..5000).collect();
+            large.series[0].values = vec![1.5; 5000];
+            let mut kept = 0;
+            let error = loop {
+                large.index = kept;
+                match store.add_trial(&large) {
+                    Ok(()) => kept += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert!(kept > 3, "{kept}: {error}");
+            assert!(
+                matches!(&error, ResultsError::DiskFull { kept: said, .. } if *said == kept as usize),
+                "{error:?}"
+            );
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("{kept} trials are safe"))
+            );
+            assert!(error.hint().unwrap().contains("regatta resume"));
+            drop(store);
+            let reader = Reader::open(&dir).unwrap();
+            assert_eq!(reader.trial_indices().unwrap().len(), kept as usize);
+            println!("\nplayed");
+        }
+        "have no room to begin" => {
+            let error = Store::create(&dir.join("run"), &header()).unwrap_err();
+            assert!(
+                matches!(error, ResultsError::DiskFull { kept: 0, .. }),
+                "{error:?}"
+            );
+            assert!(!dir.join("run").join(FILE_NAME).exists());
+            println!("\nplayed");
+        }
+        "read" => {
+            // Proves that the directory cannot be written to.
+            assert!(fs::write(dir.join("x"), "x").is_err());
+            let reader = Reader::open(&dir).unwrap();
+            println!("\nread {}", reader.trials().unwrap().len());
+        }
+        other => panic!("no part `{other}`"),
+    }
+}
+
+/// Kills a child in mid-run and says how many trials it had been told were kept.
+fn kill_in_mid_run(dir: &Path) -> usize {
+    let mut writer = child("write for ever", dir).spawn().unwrap();
+    let mut said = BufReader::new(writer.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .filter(|line| line.starts_with("kept "));
+    let kept = said.by_ref().take(25).count();
+    // SIGKILL; the child is writing while it comes.
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    kept + said.count()
+}
+
+#[test]
+fn a_killed_run_loses_nothing_that_was_kept() {
+    let dir = tempdir().unwrap();
+    let kept = kill_in_mid_run(dir.path());
+    assert!(
+        dir.path().join("results.sqlite-wal").exists(),
+        "killed with its log open"
+    );
+    let reader = Reader::open(dir.path()).unwrap();
+    let trials = reader.trials().unwrap();
+    // The last one may have been committed without a chance to say so.
+    assert!(
+        (kept..=kept + 1).contains(&trials.len()),
+        "{kept} kept, {} there",
+        trials.len()
+    );
+    for (index, found) in (0..).zip(&trials) {
+        assert_eq!(*found, trial(index));
+    }
+    assert_eq!(reader.state().unwrap(), RunState::Running);
+    drop(reader);
+
+    // The lock went with the process, and the run goes on.
+    let mut store = Store::open_to_resume(dir.path()).unwrap();
+    let next = u32::try_from(trials.len()).unwrap();
+    store.add_trial(&trial(next)).unwrap();
+    drop(store);
+    assert_eq!(
+        Reader::open(dir.path()).unwrap().trials().unwrap().len(),
+        trials.len() + 1
+    );
+}
+
+/// Runs a shell script in a mount namespace of its own (made in a user namespace, so that an
+/// ordinary user may, too), then a child that plays `part` in `dir`, and returns what it printed.
+fn in_mounts(script: &str, part: &str, dir: &Path) -> String {
+    let played = child(part, dir);
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "sh", "-ec"])
+        .arg(format!("{script}; exec \"$@\""))
+        .arg("sh")
+        .arg(played.get_program())
+        .args(played.get_args())
+        .env("REGATTA_TEST_PART", part)
+        .env("REGATTA_TEST_DIR", dir)
+        .env("DIR", dir);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{part}: {text}\n{errors}");
+    text
+}
+
+#[test]
+fn a_read_only_medium_is_read_closed_or_crashed() {
+    let dir = tempdir().unwrap();
+    let read_only = "mount --bind \"$DIR\" \"$DIR\"; mount -o remount,bind,ro \"$DIR\"";
+    write_run(dir.path());
+    let said = in_mounts(read_only, "read", dir.path());
+    assert!(said.contains("\nread 3\n"), "{said}");
+
+    for drop_index in [false, true] {
+        let crashed = tempdir().unwrap();
+        let kept = kill_in_mid_run(crashed.path());
+        if drop_index {
+            // As when only the file and its log were copied from elsewhere.
+            fs::remove_file(crashed.path().join("results.sqlite-shm")).unwrap();
+        }
+        let said = in_mounts(read_only, "read", crashed.path());
+        let expected = [format!("\nread {kept}\n"), format!("\nread {}\n", kept + 1)];
+        assert!(
+            expected.iter().any(|text| said.contains(text)),
+            "{kept}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_stored() {
+    let dir = tempdir().unwrap();
+    let small = |size: &str| format!("mount -t tmpfs -o size={size} none \"$DIR\"");
+    let said = in_mounts(&small("2m"), "fill the disk", dir.path());
+    assert!(said.contains("\nplayed\n"), "{said}");
+    let said = in_mounts(&small("16k"), "have no room to begin", dir.path());
+    assert!(said.contains("\nplayed\n"), "{said}");
+}
+
+#[test]
+fn two_processes_do_not_write_one_run() {
+    let dir = tempdir().unwrap();
+    let mut writer = child("write for ever", dir.path()).spawn().unwrap();
+    let mut said = BufReader::new(writer.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("kept ")));
+    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
+    // A report works meanwhile.
+    assert!(
+        !Reader::open(dir.path())
+            .unwrap()
+            .trials()
+            .unwrap()
+            .is_empty()
+    );
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    Store::open_to_resume(dir.path()).unwrap();
+}
+
+/// Opens bytes as a results file, in both ways, and checks that this changed nothing.
+fn open_bytes(bytes: &[u8]) -> ResultsError {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    fs::write(&path, bytes).unwrap();
+    let error = Reader::open(dir.path()).expect_err("what is damaged is refused");
+    let resumed = Store::open_to_resume(dir.path()).unwrap_err();
+    assert_eq!(error.to_string(), resumed.to_string());
+    assert_eq!(fs::read(&path).unwrap(), bytes, "nothing is overwritten");
+    error
+}
+
+#[test]
+fn what_is_no_sound_results_file_is_named_and_left_alone() {
+    let sound = fs::read(GOLDEN).unwrap();
+
+    let error = open_bytes(b"");
+    assert!(matches!(error, ResultsError::Empty { .. }), "{error}");
+    let error = open_bytes(&b"not a database at all, but long enough. ".repeat(50));
+    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
+
+    let mut newer = sound.clone();
+    newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
+    let error = open_bytes(&newer);
+    assert!(
+        matches!(error, ResultsError::Newer { found: 2, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().starts_with(
+        "this file was written by a newer Regatta (schema 2, this one reads up to 1)"
+    ));
+
+    let mut foreign = sound.clone();
+    foreign[68..72].copy_from_slice(&[0; 4]);
+    let error = open_bytes(&foreign);
+    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
+
+    for cut in [sound.len() / 2, sound.len() - 4096, sound.len() - 1, 5000] {
+        let error = open_bytes(&sound[..cut]);
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "cut to {cut}: {error}"
+        );
+    }
+    // Every page but the first is overwritten in turn.
+    assert!(sound.len() > 10 * 4096);
+    for page in 1..sound.len() / 4096 {
+        let mut damaged = sound.clone();
+        damaged[page * 4096..(page + 1) * 4096].fill(0xa5);
+        let error = open_bytes(&damaged);
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "page {page}: {error}"
+        );
+    }
+
+    let nowhere = Reader::open(Path::new("/nonexistent/run")).unwrap_err();
+    assert!(matches!(nowhere, ResultsError::Missing { .. }), "{nowhere}");
+    let dir = tempdir().unwrap();
+    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn exports_say_what_is_in_the_file() {
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    let reader = Reader::open(dir.path()).unwrap();
+    exports::write_exports(&reader, dir.path()).unwrap();
+    exports::write_exports(&reader, dir.path()).unwrap();
+    assert_eq!(
+        fs::read_to_string(dir.path().join("trials.csv")).unwrap(),
+        "trial,round,transport,condition,workload,started_unix_ns,seed,outcome,reasons,hint,\
+         warnings,goodput_bps,messages_sent,fact.congestion_control.sender\n\
+         0,0,tcp,loss-5,bulk,1790000001000000000,18446744073709551615,measured,,,\
+         deadline_reached,82800000.1,1000,cubic\n\
+         1,1,tcp,loss-5,bulk,1790000001000000001,18446744073709551614,failed,\
+         the agent at the sender ended; signal 9,\"look, then try again\",,,,\n\
+         2,2,tcp,loss-5,bulk,1790000001000000002,18446744073709551613,measured,,,\
+         deadline_reached,82800000.1,1000,cubic\n"
+    );
+    let series = fs::read_to_string(dir.path().join("series.csv")).unwrap();
+    let lines: Vec<&str> = series.lines().collect();
+    assert_eq!(lines.len(), 7);
+    assert_eq!(
+        lines[0],
+        "trial,round,transport,condition,workload,side,name,unit,t_ns,value"
+    );
+    assert_eq!(
+        lines[1],
+        "0,0,tcp,loss-5,bulk,receiver,goodput_bps,bit/s,100000000,0.3333333333333333"
+    );
+    assert_eq!(
+        lines[6],
+        "2,2,tcp,loss-5,bulk,receiver,goodput_bps,bit/s,-1,-0"
+    );
+    // The results file and two exports: no temporary file is left.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+}
