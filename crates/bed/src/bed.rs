@@ -112,6 +112,12 @@ impl Bed {
         process::spawn(&self.executable, "agent", &namespaces)
     }
 
+    /// Process identifier of the path keeper, to watch its CPU time.
+    #[must_use]
+    pub fn keeper_pid(&self) -> u32 {
+        self.keeper.pid()
+    }
+
     /// Address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {

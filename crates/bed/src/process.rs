@@ -48,6 +48,9 @@ pub(crate) fn spawn(
             let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) };
             setns(fd, *kind)?;
         }
+        // A session of its own: Ctrl-C at the terminal is the controller's to handle, and a scheduler
+        // that shares the machine out by session does not weigh the path against the hosts.
+        nix::unistd::setsid()?;
         // After the user namespace, since entering one forgets this.
         // SAFETY: takes numbers only.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {

@@ -7,6 +7,12 @@
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays that came back, in nanoseconds
+//!
+//! `check` makes a bed, measures its path and sends through it, and prints a line for each or the
+//! error's causes and hint. `hold` makes a bed with two agents, prints their process identifiers
+//! and keeps it until it is killed.
+
+mod controller;
 
 use std::{
     ffi::OsString,
@@ -24,6 +30,8 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("path-keeper") => regatta_bed::keeper::main(),
         Some("agent") => agent(),
+        Some("check") => controller::check(),
+        Some("hold") => controller::hold(),
         _ => ExitCode::FAILURE,
     }
 }
@@ -91,8 +99,18 @@ fn send(peer: &str, seconds: &str, congestion: &str) -> io::Result<String> {
     Ok(format!("sent {total} {used}"))
 }
 
-fn echo() -> io::Result<String> {
+/// A socket that holds what arrives while its reader is kept waiting.
+fn datagrams() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let bytes = 16 << 20;
+    if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+        setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+    }
+    Ok(socket)
+}
+
+fn echo() -> io::Result<String> {
+    let socket = datagrams()?;
     say(&format!("listening {}", socket.local_addr()?.port()));
     let mut buffer = [0; 65536];
     loop {
@@ -106,9 +124,9 @@ fn echo() -> io::Result<String> {
 fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<String> {
     let peer: SocketAddr = number(peer)?;
     let count: u32 = number(count)?;
-    let bytes: usize = number::<usize>(bytes)?.max(12);
+    let bytes: usize = number::<usize>(bytes)?.max(8);
     let interval = Duration::from_nanos(number(interval)?);
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let socket = datagrams()?;
     socket.connect(peer)?;
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     let receiving = socket.try_clone()?;
@@ -119,18 +137,16 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
         while let Ok(length) = receiving.recv(&mut buffer) {
             let now = started.elapsed().as_nanos() as u64;
             if let Some(sent) = buffer[..length].first_chunk::<8>() {
-                delays.push(now - u64::from_le_bytes(*sent));
+                delays.push(now.saturating_sub(u64::from_le_bytes(*sent)));
             }
         }
         delays
     });
+    // SAFETY: takes numbers only. The default slack of 50 µs is half of a packet's interval here.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
     let mut datagram = vec![0; bytes];
     for index in 0..count {
-        let at = interval * index;
-        // A short interval is kept by spinning: sleeping is not exact enough for it.
-        while started.elapsed() < at {
-            std::hint::spin_loop();
-        }
+        thread::sleep((interval * index).saturating_sub(started.elapsed()));
         datagram[..8].copy_from_slice(&(started.elapsed().as_nanos() as u64).to_le_bytes());
         socket.send(&datagram)?;
     }

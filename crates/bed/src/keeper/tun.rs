@@ -10,9 +10,10 @@ use std::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::fs::OpenOptionsExt,
     },
+    ptr,
 };
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 
 use super::error::KeeperError;
 
@@ -22,7 +23,7 @@ const NAME: &str = "path0";
 /// Packets that the device holds for the forwarder. At 1 Gbit/s and 1500 bytes this bridges a
 /// pause of the forwarder of 24 ms; a host that sends faster than the forwarder reads sees drops
 /// here after 1 to 2 ms.
-const QUEUE_PACKETS: i32 = 2000;
+const QUEUE_PACKETS: u32 = 2000;
 
 /// Bytes of `struct virtio_net_hdr` before each packet: it carries a checksum that is not yet
 /// computed from the one kernel to the other, as between two ends of a virtual Ethernet.
@@ -93,8 +94,13 @@ impl Tun {
         ioctl(control, libc::SIOCSIFADDR, &mut change, "address")?;
         change.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::new(255, 255, 255, 252));
         ioctl(control, libc::SIOCSIFNETMASK, &mut change, "netmask")?;
-        change.ifr_ifru.ifru_metric = QUEUE_PACKETS;
-        ioctl(control, libc::SIOCSIFTXQLEN, &mut change, "queue")?;
+        ioctl(control, libc::SIOCGIFINDEX, &mut change, "index")?;
+        // SAFETY: the request before has filled this field of the union.
+        let index = unsafe { change.ifr_ifru.ifru_ifindex };
+        set_queue(index, QUEUE_PACKETS).map_err(|source| KeeperError::Tun {
+            step: "queue",
+            source,
+        })?;
         for name in [NAME, "lo"] {
             let mut change = request(name);
             ioctl(control, libc::SIOCGIFFLAGS, &mut change, "flags")?;
@@ -140,6 +146,70 @@ impl Tun {
                 source,
             })?;
         Ok(transmit_drops(&text, NAME).unwrap_or(0))
+    }
+}
+
+/// Sets the number of packets that a device holds, over netlink: the older `ioctl` for it asks for
+/// a right over the whole machine, not just over the namespace.
+fn set_queue(index: i32, packets: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Message {
+        header: libc::nlmsghdr,
+        device: libc::ifinfomsg,
+        attribute_length: u16,
+        attribute_type: u16,
+        packets: u32,
+    }
+    #[repr(C)]
+    struct Answer {
+        header: libc::nlmsghdr,
+        error: libc::nlmsgerr,
+    }
+    let netlink = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkRoute,
+    )?;
+    // SAFETY: all zeros are a valid message; padding and what is not set here are zero.
+    let mut message: Message = unsafe { mem::zeroed() };
+    message.header.nlmsg_len = size_of::<Message>() as u32;
+    message.header.nlmsg_type = libc::RTM_NEWLINK;
+    message.header.nlmsg_flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    message.device.ifi_index = index;
+    message.attribute_length = 8;
+    message.attribute_type = libc::IFLA_TXQLEN;
+    message.packets = packets;
+    // SAFETY: the message is valid for reads of its size, and has no padding (16 + 16 + 8 bytes).
+    let sent = unsafe {
+        libc::send(
+            netlink.as_raw_fd(),
+            ptr::from_ref(&message).cast(),
+            size_of::<Message>(),
+            0,
+        )
+    };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all zeros are a valid answer.
+    let mut answer: Answer = unsafe { mem::zeroed() };
+    // SAFETY: the answer is valid for writes of its size. The kernel answers within the call that
+    // sent, so this does not block.
+    let received = unsafe {
+        libc::recv(
+            netlink.as_raw_fd(),
+            ptr::from_mut(&mut answer).cast(),
+            size_of::<Answer>(),
+            0,
+        )
+    };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match answer.error.error {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
     }
 }
 

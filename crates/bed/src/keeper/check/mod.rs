@@ -124,12 +124,13 @@ fn make_round_trips(
         + condition.reverse.jitter
         + plan.transmission
         + GRACE;
-    let started = Instant::now();
     let mut next = 0;
-    let mut last_sent = started;
+    let mut last_sent = Instant::now();
     let mut back = 0;
     while back < count && (next < count || last_sent.elapsed() < longest) {
-        if next < count && started.elapsed() >= plan.interval * next as u32 {
+        // After a pause of the machine nothing is caught up: packets close together would wait for
+        // one another.
+        if next == 0 || (next < count && last_sent.elapsed() >= plan.interval) {
             departed[next] = unix_ns();
             a.send(next as u64, SMALL_PACKET_BYTES)?;
             next += 1;
@@ -150,11 +151,8 @@ fn make_round_trips(
                 back += 1;
             }
         }
-        let pause = if next < count {
-            (plan.interval * next as u32).saturating_sub(started.elapsed())
-        } else {
-            longest.saturating_sub(last_sent.elapsed())
-        };
+        let pause = if next < count { plan.interval } else { longest };
+        let pause = pause.saturating_sub(last_sent.elapsed());
         if back < count && !pause.is_zero() {
             socket::wait(&[a, b], pause)?;
         }

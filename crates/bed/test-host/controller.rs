@@ -1,0 +1,117 @@
+//! A controller in a process of its own, to be run as another user or to be killed.
+
+use std::{
+    error::Error,
+    io::{self, BufRead, BufReader, Read, Write},
+    process::{Child, ExitCode},
+    time::Duration,
+};
+
+use regatta_bed::{Bed, BedError, Host};
+use regatta_model::{BedKind, BitRate, Condition, Link, PathKind};
+
+fn bed() -> Result<Bed, BedError> {
+    let executable = std::env::current_exe().map_err(|source| BedError::Spawn {
+        what: "this program".into(),
+        source,
+    })?;
+    Bed::up(BedKind::Netns, PathKind::Emulator, &executable, "host")
+}
+
+fn report(error: &BedError) -> ExitCode {
+    println!("error: {error}");
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        println!("caused by: {next}");
+        cause = next.source();
+    }
+    println!("hint: {}", error.hint());
+    ExitCode::FAILURE
+}
+
+pub(crate) fn check() -> ExitCode {
+    let mut bed = match bed() {
+        Ok(bed) => bed,
+        Err(error) => return report(&error),
+    };
+    let link = Link {
+        delay: Duration::from_millis(15),
+        rate: Some(BitRate(100_000_000)),
+        ..Link::default()
+    };
+    let condition = Condition {
+        name: "check".into(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+    };
+    let quantities = match bed.check_path(&condition) {
+        Ok(check) => check.quantities,
+        Err(error) => return report(&error),
+    };
+    for quantity in quantities {
+        println!(
+            "{} asked {} achieved {} n {}",
+            quantity.name, quantity.asked, quantity.achieved, quantity.n
+        );
+    }
+    let agents = (bed.spawn_agent(Host::A), bed.spawn_agent(Host::B));
+    let (mut a, mut b) = match agents {
+        (Ok(a), Ok(b)) => (a, b),
+        (Err(error), _) | (_, Err(error)) => return report(&error),
+    };
+    let outcome = transfer(&bed, &mut a, &mut b);
+    for agent in [&mut a, &mut b] {
+        // Either has ended or is ended.
+        let _ = agent.kill();
+        let _ = agent.wait();
+    }
+    match outcome {
+        Ok(line) => println!("{line}"),
+        Err(error) => println!("error: {error}"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn transfer(bed: &Bed, a: &mut Child, b: &mut Child) -> io::Result<String> {
+    let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+    let mut heard = BufReader::new(b.stdout.take().ok_or_else(broken)?);
+    let mut line = String::new();
+    writeln!(b.stdin.as_mut().ok_or_else(broken)?, "listen")?;
+    heard.read_line(&mut line)?;
+    let port = line
+        .trim()
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    let to = a.stdin.as_mut().ok_or_else(broken)?;
+    writeln!(to, "send {}:{port} 2 cubic", bed.address(Host::B))?;
+    line.clear();
+    heard.read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+pub(crate) fn hold() -> ExitCode {
+    let mut bed = match bed() {
+        Ok(bed) => bed,
+        Err(error) => return report(&error),
+    };
+    let agents: Result<Vec<_>, _> = [Host::A, Host::B]
+        .into_iter()
+        .map(|host| bed.spawn_agent(host))
+        .collect();
+    let mut agents = match agents {
+        Ok(agents) => agents,
+        Err(error) => return report(&error),
+    };
+    let pids: Vec<_> = agents.iter().map(|agent| agent.id().to_string()).collect();
+    println!("agents {}", pids.join(" "));
+    // Until it is killed, or its input ends.
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+    for agent in &mut agents {
+        let _ = agent.kill();
+        let _ = agent.wait();
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,150 @@
+//! Nothing outlives the run, however it ends.
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Agent, bed, condition, executable};
+use regatta_bed::{BedError, Host};
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc");
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
+                status.lines().any(|line| {
+                    line.strip_prefix("PPid:").map(str::trim) == Some(&parent.to_string())
+                })
+            })
+        })
+        .collect()
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+fn runs(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
+        !status
+            .lines()
+            .any(|l| l.starts_with("State:") && l.contains('Z'))
+    })
+}
+
+/// Network namespaces that some process is in, as `net:[NUMBER]`.
+fn namespaces_in_use() -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir("/proc").expect("/proc");
+    entries
+        .filter_map(|entry| fs::read_link(entry.ok()?.path().join("ns/net")).ok())
+        .collect()
+}
+
+/// Waits until something holds, at most five seconds.
+fn soon(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(5);
+    while !holds() {
+        assert!(Instant::now() < until, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+struct Held {
+    controller: Child,
+    processes: Vec<u32>,
+    namespaces: BTreeSet<PathBuf>,
+}
+
+fn hold() -> Held {
+    let mut controller = Command::new(executable())
+        .arg("hold")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a controller");
+    let mut line = String::new();
+    BufReader::new(controller.stdout.take().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("a line");
+    assert!(line.starts_with("agents "), "{line}");
+    let processes = children(controller.id());
+    assert_eq!(processes.len(), 3, "a keeper and two agents");
+    let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+    let namespaces: BTreeSet<_> = processes
+        .iter()
+        .map(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).expect("a namespace"))
+        .collect();
+    assert_eq!(namespaces.len(), 2, "the keeper shares the second host's");
+    assert!(!namespaces.contains(&own));
+    Held {
+        controller,
+        processes,
+        namespaces,
+    }
+}
+
+fn assert_all_gone(held: &Held) {
+    soon("every process has ended", || {
+        !held.processes.iter().any(|pid| runs(*pid))
+    });
+    soon("the namespaces are gone", || {
+        namespaces_in_use().is_disjoint(&held.namespaces)
+    });
+}
+
+#[test]
+fn kill_9_of_the_controller_ends_everything() {
+    let mut held = hold();
+    held.controller.kill().expect("a signal");
+    held.controller.wait().expect("an end");
+    assert_all_gone(&held);
+}
+
+#[test]
+fn the_controller_s_end_ends_everything() {
+    let mut held = hold();
+    held.controller.stdin = None;
+    assert!(held.controller.wait().expect("an end").success());
+    assert_all_gone(&held);
+}
+
+#[test]
+fn dropping_the_bed_ends_its_keeper() {
+    let keeper = {
+        let bed = bed();
+        assert!(runs(bed.keeper_pid()));
+        bed.keeper_pid()
+    };
+    soon("the keeper has ended", || !runs(keeper));
+}
+
+#[test]
+fn a_killed_keeper_is_an_error_and_not_a_hang() {
+    let mut bed = bed();
+    bed.set_condition(&condition(30, 100, 0.0), 1)
+        .expect("a condition");
+    let pid = nix::unistd::Pid::from_raw(bed.keeper_pid() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a signal");
+    let error = bed.counters().expect_err("no keeper");
+    assert!(matches!(error, BedError::Gone { .. }), "{error}");
+    assert!(error.to_string().contains("signal: 9"), "{error}");
+}
+
+#[test]
+fn an_agent_can_be_started_again_after_it_died() {
+    let mut bed = bed();
+    bed.set_condition(&condition(2, 100, 0.0), 1)
+        .expect("a condition");
+    let mut b = Agent::start(&mut bed, Host::B);
+    let peer = b.listen("echo");
+    drop(Agent::start(&mut bed, Host::A));
+    let mut a = Agent::start(&mut bed, Host::A);
+    a.say(&format!("ping {peer} 5 100 1000"));
+    assert_eq!(a.hear().split_whitespace().count(), 5);
+}
