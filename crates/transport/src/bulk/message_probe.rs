@@ -47,7 +47,13 @@ async fn idle_messages<F: MessageFlow>(
         let before = delays.answers();
         while delays.answers() == before && receive(flow, lost_at, delays).await? {}
     }
-    message_control::send(trial, flow, Purpose::IdleProbe, Control::Done).await
+    say_done(trial, flow, Purpose::IdleProbe).await;
+    Ok(())
+}
+
+/// Spares the other end a wait. It may be gone already, which is no fault.
+async fn say_done<F: MessageFlow>(trial: &Trial, flow: &mut F, purpose: Purpose) {
+    let _ = message_control::send(trial, flow, purpose, Control::Done).await;
 }
 
 /// Takes answers; false when the moment has come.
@@ -94,7 +100,8 @@ async fn scheduled_messages<F: MessageFlow>(
     }
     let until = last_departure + plan.longest_round_trip;
     while delays.unanswered() > 0 && receive(flow, until, delays).await? {}
-    message_control::send(trial, flow, Purpose::LoadProbe, Control::Done).await
+    say_done(trial, flow, Purpose::LoadProbe).await;
+    Ok(())
 }
 
 /// Sends every message back, until the other end says that it is done, or for `linger` after

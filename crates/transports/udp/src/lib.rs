@@ -1,1 +1,122 @@
-//! TODO
+//! UDP of the running kernel, with segmentation and receive offload and batched system calls.
+
+mod batch;
+mod endpoint;
+mod flow;
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::{BitRate, Bytes, OptionValue};
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
+    TransportError, TrialContext, Unsupported,
+};
+
+use endpoint::Endpoint;
+
+/// The drivers of this crate: `udp`.
+#[must_use]
+pub fn drivers() -> &'static [&'static dyn Driver] {
+    &[&Udp]
+}
+
+/// One message is one datagram; what the path loses is lost.
+struct Udp;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "udp",
+    title: "UDP",
+    summary: "UDP of the running kernel: one message is one datagram, nothing is sent again",
+    carries: Carries::Messages,
+    reliable: false,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &["gso", "pacing"],
+    stack: "Linux kernel",
+    stack_version: "",
+    options: &[
+        OptionDefinition {
+            name: "rate",
+            kind: OptionKind::Rate,
+            default: "",
+            help: "rate at which messages leave, counting their bytes; as fast as the kernel \
+                   takes them if absent",
+        },
+        OptionDefinition {
+            name: "gso",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "whether several messages that fit a packet each are handed to the kernel as \
+                   one (UDP_SEGMENT, UDP_GRO), where it can",
+        },
+        OptionDefinition {
+            name: "receive_buffer",
+            kind: OptionKind::Size,
+            default: "32MiB",
+            help: "receive buffer of the socket; the kernel may give less, which is read back",
+        },
+        OptionDefinition {
+            name: "send_buffer",
+            kind: OptionKind::Size,
+            default: "4MiB",
+            help: "send buffer of the socket; the kernel may give less, which is read back",
+        },
+    ],
+};
+
+/// The options of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Settings {
+    /// Bits of messages per second.
+    rate: Option<u64>,
+    gso: bool,
+    receive_buffer: usize,
+    send_buffer: usize,
+}
+
+impl Settings {
+    /// Reads options that were checked.
+    fn new(options: &BTreeMap<String, OptionValue>) -> Self {
+        let size = |name: &str, default: usize| match options.get(name) {
+            Some(OptionValue::Text(text)) => text
+                .parse::<Bytes>()
+                .ok()
+                .and_then(|size| usize::try_from(size.0).ok())
+                .unwrap_or(default),
+            _ => default,
+        };
+        Self {
+            rate: match options.get("rate") {
+                Some(OptionValue::Text(text)) => text.parse::<BitRate>().ok().map(|rate| rate.0),
+                _ => None,
+            },
+            gso: options.get("gso") != Some(&OptionValue::Flag(false)),
+            receive_buffer: size("receive_buffer", 32 << 20),
+            send_buffer: size("send_buffer", 4 << 20),
+        }
+    }
+}
+
+impl Driver for Udp {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        // Every kernel has UDP; one without segmentation offload sends one by one and says so.
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        let settings = Settings::new(&order.transport.options);
+        let endpoint = Endpoint::new(order, settings)?;
+        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    }
+}

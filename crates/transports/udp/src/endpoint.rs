@@ -1,0 +1,305 @@
+//! Listening for flows and making them, each on a connected socket of its own, so that the kernel
+//! keeps the probe's messages out of the transfer's buffer.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    io,
+    mem::MaybeUninit,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::Warning;
+use regatta_transport::{
+    MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError,
+    stream::{block_on_blocking, join_with_threads, sleep_until_blocking},
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{
+    Settings,
+    batch::LONGEST_PAYLOAD,
+    flow::{Connected, Flow, Tuning, wait_readable},
+};
+
+/// How often a listening end looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One end of a trial over UDP.
+pub(crate) struct Endpoint {
+    role: Role,
+    settings: Settings,
+    local: IpAddr,
+    peer: IpAddr,
+    mtu: usize,
+    listener: Option<(Socket, SocketAddr)>,
+}
+
+fn headers(address: IpAddr) -> usize {
+    if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
+}
+
+/// Sets an option that takes one C integer.
+fn set_integer(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the value is one C integer, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Asks for a buffer, by force where that is permitted; returns what the kernel gives.
+fn set_buffers(socket: &Socket, settings: &Settings) -> io::Result<(usize, usize)> {
+    // The kernel doubles what is asked for, for its own bookkeeping.
+    let asked = |size: usize| i32::try_from(size / 2).unwrap_or(i32::MAX / 2);
+    let (receive, send) = (asked(settings.receive_buffer), asked(settings.send_buffer));
+    if set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive).is_err() {
+        set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive)?;
+    }
+    if set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send).is_err() {
+        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send)?;
+    }
+    Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
+}
+
+impl Endpoint {
+    /// Makes an endpoint; at a receiver it listens when this returns.
+    pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Result<Self, TransportError> {
+        let mut endpoint = Self {
+            role: order.role,
+            settings,
+            local: order.local,
+            peer: order.peer,
+            mtu: order.path.mtu_bytes as usize,
+            listener: None,
+        };
+        if order.role == Role::Receiver {
+            let (socket, _) = endpoint.socket(SocketAddr::new(order.local, 0))?;
+            let address = socket
+                .local_addr()
+                .map_err(TransportError::io("cannot read the listening address"))?
+                .as_socket()
+                .ok_or_else(|| TransportError::Protocol {
+                    what: "the listening socket has no internet address".to_owned(),
+                })?;
+            endpoint.listener = Some((socket, address));
+        }
+        Ok(endpoint)
+    }
+
+    /// Largest message that fits one packet of the path.
+    fn packet_payload(&self) -> usize {
+        self.mtu.saturating_sub(headers(self.local))
+    }
+
+    /// A bound socket with its buffers and offloads, and what was read back.
+    fn socket(&self, local: SocketAddr) -> Result<(Socket, Tuning), TransportError> {
+        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
+            .map_err(TransportError::io("cannot open a UDP socket"))?;
+        // The sockets of the flows share the port that is listened on.
+        socket
+            .set_reuse_address(true)
+            .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
+        let (receive, send) = set_buffers(&socket, &self.settings)
+            .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        let mut tuning = Tuning {
+            role: self.role,
+            segment_limit: None,
+            facts: BTreeMap::new(),
+        };
+        let mut fact = |name: &str, value: String| {
+            tuning.facts.insert(name.to_owned(), value);
+        };
+        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        match self.role {
+            Role::Sender => {
+                // Zero leaves it to each call; a kernel without it refuses the option.
+                let gso = self.settings.gso
+                    && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+                fact("gso.sender", on(gso));
+                fact("send_buffer.sender", format!("{send} B"));
+                tuning.segment_limit = gso.then(|| self.packet_payload());
+            }
+            Role::Receiver => {
+                let gro = self.settings.gso
+                    && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+                fact("gro.receiver", on(gro));
+                fact("receive_buffer.receiver", format!("{receive} B"));
+            }
+        }
+        socket
+            .bind(&local.into())
+            .map_err(TransportError::io(format!("cannot bind to `{local}`")))?;
+        Ok((socket, tuning))
+    }
+
+    fn flow(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        stop: &Stop,
+    ) -> Result<Flow, TransportError> {
+        let (socket, tuning) = self.socket(local)?;
+        socket
+            .connect(&peer.into())
+            .map_err(TransportError::io(format!("cannot connect to `{peer}`")))?;
+        let connected = Connected::new(socket);
+        stop.on_stop(&connected);
+        Ok(Flow::new(connected, tuning))
+    }
+}
+
+impl MessageEndpoint for Endpoint {
+    type Flow = Flow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(|(_, address)| *address)
+    }
+
+    fn longest_message(&self) -> usize {
+        LONGEST_PAYLOAD
+    }
+
+    fn pace(&self) -> Option<u64> {
+        self.settings.rate
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on_blocking(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<Flow, TransportError> {
+        self.flow(SocketAddr::new(self.local, 0), peer, stop)
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Flow, TransportError> {
+        let Some((listener, address)) = &self.listener else {
+            return Err(TransportError::Protocol {
+                what: "a sender does not listen".to_owned(),
+            });
+        };
+        let failed = || TransportError::io("cannot receive an opening");
+        let begun = MonotonicTime::now();
+        let mut place = [MaybeUninit::uninit(); 2048];
+        loop {
+            if stop.is_stopped() {
+                return Err(TransportError::Cancelled);
+            }
+            let look = until.min(MonotonicTime::now() + LOOK);
+            if !wait_readable(listener, look).map_err(failed())? {
+                if until.has_passed() {
+                    return Err(TransportError::TimedOut {
+                        what: "opening of a flow".to_owned(),
+                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                    });
+                }
+                continue;
+            }
+            let received = listener.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT);
+            let (length, from) = match received {
+                Ok((length, from)) => (length, from.as_socket()),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(failed()(error)),
+            };
+            let Some(from) = from.filter(|from| from.ip() == self.peer) else {
+                continue;
+            };
+            // SAFETY: the kernel has written the first `length` bytes.
+            let message: &[u8] =
+                unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
+            if admit(message) {
+                return self.flow(*address, from, stop);
+            }
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        join_with_threads(a, b)
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        sleep_until_blocking(moment);
+    }
+
+    fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
+        if message_bytes <= self.packet_payload() {
+            return Vec::new();
+        }
+        // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
+        let fragment = (self.mtu.saturating_sub(headers(self.local) - 8) & !7).max(8);
+        let fragments = (message_bytes + 8).div_ceil(fragment);
+        vec![Warning {
+            code: "ip_fragmentation".to_owned(),
+            message: format!(
+                "each message of {message_bytes} B travels as {fragments} IP fragments, and is \
+                 lost if any of them is"
+            ),
+            hint: format!("use messages of at most {} B", self.packet_payload()),
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regatta_transport::testing;
+
+    fn endpoint(mtu: u32) -> Endpoint {
+        let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
+        order.path.mtu_bytes = mtu;
+        Endpoint::new(&order, Settings::new(&BTreeMap::new())).expect("an endpoint")
+    }
+
+    #[test]
+    fn fragments_are_counted_as_ip_makes_them() {
+        let endpoint = endpoint(1500);
+        assert!(endpoint.warnings(1472).is_empty());
+        // 1473 + 8 bytes in fragments of 1480; 10 000 + 8 of them in seven.
+        for (message, fragments) in [(1473, 2), (10_000, 7), (65_507, 45)] {
+            let warning = &endpoint.warnings(message)[0];
+            assert!(
+                warning
+                    .message
+                    .contains(&format!("{fragments} IP fragments")),
+                "{}",
+                warning.message
+            );
+        }
+    }
+}

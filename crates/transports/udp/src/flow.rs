@@ -1,0 +1,190 @@
+//! A connected UDP socket as a flow of messages.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::Shutdown,
+    os::fd::AsRawFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use regatta_control::Role;
+use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError};
+use socket2::Socket;
+
+use crate::batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch};
+
+/// How much one batch holds at most: enough to make a system call cheap beside its work.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// A socket that a stop can wake.
+pub(crate) struct Connected {
+    pub socket: Socket,
+    aborted: AtomicBool,
+}
+
+impl Connected {
+    pub(crate) fn new(socket: Socket) -> Arc<Self> {
+        Arc::new(Self {
+            socket,
+            aborted: AtomicBool::new(false),
+        })
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+}
+
+impl Abort for Connected {
+    fn abort(&self) {
+        // A shut socket gives empty datagrams for ever; the flag tells them from real ones.
+        self.aborted.store(true, Ordering::Release);
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Waits until there is something to receive, or the moment has come; false for the latter.
+pub(crate) fn wait_readable(socket: &Socket, until: MonotonicTime) -> io::Result<bool> {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        let left = until.remaining();
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
+        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        match ready {
+            0 => return Ok(false),
+            1.. => return Ok(true),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// What is set on a flow's socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Tuning {
+    pub role: Role,
+    /// Largest message that fits a packet, if several may be handed over as one.
+    pub segment_limit: Option<usize>,
+    /// What was read back, by the whole name of the fact.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// A flow over a connected socket.
+pub(crate) struct Flow {
+    connected: Arc<Connected>,
+    tuning: Tuning,
+    received: ReceiveBatch,
+}
+
+impl Flow {
+    pub(crate) fn new(connected: Arc<Connected>, tuning: Tuning) -> Self {
+        Self {
+            connected,
+            tuning,
+            received: ReceiveBatch::new(),
+        }
+    }
+
+    /// How many messages of this size are handed over as one; one if they are not.
+    fn segments(&self, message_bytes: usize) -> usize {
+        match self.tuning.segment_limit {
+            Some(limit) if message_bytes <= limit && message_bytes > 0 => {
+                (LONGEST_PAYLOAD / message_bytes).clamp(1, MOST_SEGMENTS)
+            }
+            _ => 1,
+        }
+    }
+
+    fn stop_segmenting(&mut self) {
+        self.tuning.segment_limit = None;
+        if self.tuning.role == Role::Sender {
+            let fact = "off: the kernel refused it for this path".to_owned();
+            self.tuning.facts.insert("gso.sender".to_owned(), fact);
+        }
+    }
+}
+
+impl MessageFlow for Flow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        let segments = self.segments(message_bytes);
+        // Whole chunks of segments, so that no call carries a small rest.
+        let chunks = (BATCH_BYTES / (segments * message_bytes.max(1))).clamp(1, 16);
+        segments * chunks
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let segments = self.segments(message_bytes);
+            let chunk = segments * message_bytes;
+            let segment = u16::try_from(message_bytes).ok().filter(|_| segments > 1);
+            let error = match batch::send(self.connected.socket.as_raw_fd(), rest, chunk, segment) {
+                Ok(chunks) => {
+                    rest = &rest[rest.len().min(chunks * chunk)..];
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // The queue of the interface is full, and the kernel has dropped the first chunk.
+                Some(libc::ENOBUFS) => rest = &rest[rest.len().min(chunk)..],
+                Some(libc::EIO | libc::EINVAL) if segment.is_some() => self.stop_segmenting(),
+                _ => return Err(TransportError::io("cannot send")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive_batch(
+        &mut self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        let failed = || TransportError::io("cannot receive");
+        let socket = &self.connected.socket;
+        loop {
+            if self.connected.is_aborted() {
+                return Err(TransportError::Cancelled);
+            }
+            let received = self
+                .received
+                .receive(socket.as_raw_fd(), &mut |data| consume(Arrival { data }));
+            match received {
+                Ok(received) if received > 0 => return Ok(received),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !wait_readable(socket, until).map_err(failed())? {
+                        return Ok(0);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed()(error)),
+            }
+        }
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.tuning.facts.clone()
+    }
+}

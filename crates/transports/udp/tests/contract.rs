@@ -1,0 +1,111 @@
+//! What every driver must do, over loopback, for `udp`, and what only `udp` must do.
+
+use std::collections::BTreeMap;
+
+use regatta_control::{FailureKind, Note, Role, TrialOrder};
+use regatta_model::OptionValue;
+use regatta_transport::{Driver, testing};
+
+fn udp() -> &'static dyn Driver {
+    regatta_transport_udp::drivers()[0]
+}
+
+#[test]
+fn udp_holds_the_contract() {
+    testing::contract::holds(udp());
+}
+
+fn text(value: &str) -> OptionValue {
+    OptionValue::Text(value.to_owned())
+}
+
+#[test]
+fn a_rate_is_kept() {
+    // 2 Mbit at 20 Mbit/s, in messages that fit a packet and in ones that do not.
+    for message in [1400, 10_000] {
+        let pair = testing::run_pair(udp(), 250_000, message, |order| {
+            order.path.mtu_bytes = 1500;
+            let rate = ("rate".to_owned(), text("20Mbit/s"));
+            order.transport.options.extend([rate]);
+        })
+        .expect("both ends can be prepared");
+        let sender = pair.sender.expect("a report");
+        let goodput = sender.metrics["goodput_bps"];
+        // The last message leaves at its own time, so at most one message's time is missing; a
+        // busy machine makes it later, never earlier.
+        let most = 20e6 * 250_000.0 / (250_000.0 - message as f64);
+        assert!((10e6..most).contains(&goodput), "{message}: {goodput}");
+        assert_eq!(sender.metrics["messages_lost"], 0.0);
+        let fragmented = sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "ip_fragmentation");
+        assert_eq!(fragmented, message > 1472);
+    }
+}
+
+#[test]
+fn it_works_without_segmentation_offload() {
+    for gso in [true, false] {
+        let pair = testing::run_pair(udp(), 2_000_000, 1400, |order| {
+            order.path.mtu_bytes = 1500;
+            let gso = ("gso".to_owned(), OptionValue::Flag(gso));
+            order.transport.options.extend([gso]);
+        })
+        .expect("both ends can be prepared");
+        let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
+        if !gso {
+            assert_eq!(sender.facts["gso.sender"], "off");
+            assert_eq!(receiver.facts["gro.receiver"], "off");
+        }
+        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+        assert!(receiver.metrics["interarrival_jitter_ns"] >= 0.0);
+        assert!(receiver.metrics["one_way_delay_ns"] > 0.0);
+    }
+}
+
+#[test]
+fn the_end_is_agreed_in_the_flow_and_over_control() {
+    let pair = testing::run_pair(udp(), 10_000, 1000, |_| {}).expect("both can be prepared");
+    let sent = Note::Sent {
+        messages: 10,
+        bytes: 10_000,
+        deadline_reached: false,
+    };
+    let received = Note::Received {
+        messages: 10,
+        bytes: 10_000,
+    };
+    assert_eq!(pair.sender_seen.notes(), [sent]);
+    assert_eq!(pair.receiver_seen.notes(), [received]);
+}
+
+#[test]
+fn a_message_longer_than_a_datagram_is_unsupported() {
+    let order: TrialOrder = testing::order_for(Role::Sender, "udp", 1_000_000, 65_508);
+    let error = udp()
+        .prepare(&order, testing::trial_context().0)
+        .err()
+        .expect("it cannot be carried");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert!(error.hint().contains("65507"), "{}", error.hint());
+}
+
+#[test]
+fn options_have_units() {
+    for (name, value, right) in [
+        ("rate", text("96Mbit/s"), true),
+        ("rate", OptionValue::Number(96), false),
+        ("receive_buffer", text("4MiB"), true),
+        ("receive_buffer", text("4"), true),
+        ("send_buffer", text("4 furlongs"), false),
+        ("gso", text("yes"), false),
+    ] {
+        let options = BTreeMap::from([(name.to_owned(), value.clone())]);
+        assert_eq!(
+            udp().check_options(&options).is_ok(),
+            right,
+            "{name}: {value:?}"
+        );
+    }
+}
