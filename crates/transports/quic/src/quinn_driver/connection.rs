@@ -8,7 +8,7 @@ use regatta_transport::{
     stop::{Abort, Stop},
 };
 
-use super::{statistics::Statistics, stream::QuinnStream};
+use super::{controller::Watch, statistics::Statistics, stream::QuinnStream};
 use crate::socket::Counters;
 
 /// Application error code of a connection that is closed in good order.
@@ -44,11 +44,21 @@ pub(super) fn timed_out(what: impl Into<String>, since: MonotonicTime) -> Transp
 }
 
 /// Closes the connection when the trial, or the transfer, is stopped.
-struct Closer(Connection);
+struct Closer {
+    connection: Connection,
+    watch: Arc<Watch>,
+}
+
+impl Closer {
+    fn close(&self, code: VarInt, reason: &[u8]) {
+        self.watch.close();
+        self.connection.close(code, reason);
+    }
+}
 
 impl Abort for Closer {
     fn abort(&self) {
-        self.0.close(ABORTED, b"stopped");
+        self.close(ABORTED, b"stopped");
     }
 }
 
@@ -63,6 +73,7 @@ impl QuinnConnection {
     pub(super) fn new(
         endpoint: Endpoint,
         connection: Connection,
+        watch: Arc<Watch>,
         counters: Arc<Counters>,
         stop: &Stop,
     ) -> Self {
@@ -70,8 +81,8 @@ impl QuinnConnection {
             Side::Client => "sender",
             Side::Server => "receiver",
         };
-        let statistics = Statistics::new(connection.clone(), side, counters);
-        let closer = Arc::new(Closer(connection));
+        let statistics = Statistics::new(connection.clone(), Arc::clone(&watch), side, counters);
+        let closer = Arc::new(Closer { connection, watch });
         stop.on_stop(&closer);
         Self {
             endpoint,
@@ -81,14 +92,14 @@ impl QuinnConnection {
     }
 
     fn connection(&self) -> &Connection {
-        &self.closer.0
+        &self.closer.connection
     }
 }
 
 impl Drop for QuinnConnection {
     fn drop(&mut self) {
         self.statistics.release();
-        self.connection().close(DONE, b"done");
+        self.closer.close(DONE, b"done");
     }
 }
 
@@ -131,7 +142,7 @@ impl StreamConnection for QuinnConnection {
                 let draining = 3 * (2 * connection.rtt() + Duration::from_millis(25));
                 let moment = moment.min(MonotonicTime::now() + draining);
                 self.statistics.release();
-                connection.close(DONE, b"done");
+                self.closer.close(DONE, b"done");
                 let _ = until(moment, self.endpoint.wait_idle()).await;
             }
         }

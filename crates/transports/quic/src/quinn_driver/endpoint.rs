@@ -14,7 +14,7 @@ use std::{
 
 use quinn::{
     AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime,
-    UdpPoller,
+    TransportConfig, UdpPoller,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
     udp::{RecvMeta, Transmit},
 };
@@ -31,6 +31,7 @@ use tokio::{
 
 use super::{
     connection::{DONE, QuinnConnection, Timed, timed_out, until},
+    controller::Watch,
     options::Options,
 };
 use crate::{
@@ -54,6 +55,10 @@ pub struct QuinnEndpoint {
     server_name: String,
     /// At a sender.
     client: Option<ClientConfig>,
+    /// At a receiver.
+    server: Option<ServerConfig>,
+    options: Options,
+    sizes: Sizes,
     counters: Arc<Counters>,
     facts: BTreeMap<String, String>,
 }
@@ -134,22 +139,17 @@ impl QuinnEndpoint {
         if let Some(window) = options.stream_window_bytes {
             sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
         }
-        let transport = Arc::new(options.transport(&sizes));
         let (mut client, mut server) = (None, None);
         match order.role {
             Role::Sender => {
                 let tls = QuicClientConfig::try_from(pinned::client(&order.tls)?)
                     .map_err(TransportError::stack("cannot set up TLS"))?;
-                let mut config = ClientConfig::new(Arc::new(tls));
-                config.transport_config(transport);
-                client = Some(config);
+                client = Some(ClientConfig::new(Arc::new(tls)));
             }
             Role::Receiver => {
                 let tls = QuicServerConfig::try_from(pinned::server(&order.tls)?)
                     .map_err(TransportError::stack("cannot set up TLS"))?;
-                let mut config = ServerConfig::with_crypto(Arc::new(tls));
-                config.transport_config(transport);
-                server = Some(config);
+                server = Some(ServerConfig::with_crypto(Arc::new(tls)));
             }
         }
 
@@ -186,7 +186,8 @@ impl QuinnEndpoint {
             config
                 .max_udp_payload_size(sizes.payload_bytes)
                 .map_err(io::Error::other)?;
-            let endpoint = Endpoint::new_with_abstract_socket(config, server, wrapped, stack)?;
+            let endpoint =
+                Endpoint::new_with_abstract_socket(config, server.clone(), wrapped, stack)?;
             Ok((endpoint, segments, receive_segments))
         };
         let (endpoint, segments, receive_segments) =
@@ -212,15 +213,31 @@ impl QuinnEndpoint {
             listen: (order.role == Role::Receiver).then_some(address),
             server_name: order.tls.server_name.clone(),
             client,
+            server,
+            options,
+            sizes,
             counters,
             facts,
         })
     }
 
-    fn made(&self, connection: quinn::Connection, stop: &Stop) -> QuinnConnection {
+    /// What quinn is told for a new connection, and the watch on its congestion control.
+    fn transport(&self) -> (Arc<TransportConfig>, Arc<Watch>) {
+        let watch = Arc::new(Watch::default());
+        let transport = self.options.transport(&self.sizes, &watch);
+        (Arc::new(transport), watch)
+    }
+
+    fn made(
+        &self,
+        connection: quinn::Connection,
+        watch: Arc<Watch>,
+        stop: &Stop,
+    ) -> QuinnConnection {
         QuinnConnection::new(
             self.endpoint.clone(),
             connection,
+            watch,
             Arc::clone(&self.counters),
             stop,
         )
@@ -321,7 +338,7 @@ impl StreamEndpoint for QuinnEndpoint {
     ) -> Result<QuinnConnection, TransportError> {
         let since = MonotonicTime::now();
         let what = || format!("cannot connect to {peer}");
-        let client = self.client.clone().ok_or_else(|| TransportError::Order {
+        let mut client = self.client.clone().ok_or_else(|| TransportError::Order {
             what: "a receiver does not connect".to_owned(),
         })?;
         if peer.ip().to_canonical() != self.peer.to_canonical() {
@@ -331,6 +348,8 @@ impl StreamEndpoint for QuinnEndpoint {
         }
         let waker = Arc::new(Waker::default());
         stop.on_stop(&waker);
+        let (transport, watch) = self.transport();
+        client.transport_config(transport);
         let connecting = self
             .endpoint
             .connect_with(client, peer, &self.server_name)
@@ -343,7 +362,7 @@ impl StreamEndpoint for QuinnEndpoint {
             }
         };
         match until(moment, connected).await {
-            Timed::Done(connection) => Ok(self.made(connection?, stop)),
+            Timed::Done(connection) => Ok(self.made(connection?, watch, stop)),
             Timed::Late => Err(timed_out(format!("QUIC handshake with {peer}"), since)),
         }
     }
@@ -368,7 +387,15 @@ impl StreamEndpoint for QuinnEndpoint {
             })?;
             arrived();
             let from = incoming.remote_address();
-            let connection = match incoming.accept() {
+            let (transport, watch) = self.transport();
+            let accepted = match self.server.clone() {
+                Some(mut server) => {
+                    server.transport_config(transport);
+                    incoming.accept_with(Arc::new(server))
+                }
+                None => incoming.accept(),
+            };
+            let connection = match accepted {
                 Ok(connecting) => tokio::select! {
                     biased;
                     () = waker.0.notified() => return Err(TransportError::Cancelled),
@@ -377,7 +404,7 @@ impl StreamEndpoint for QuinnEndpoint {
                 Err(error) => Err(error),
             };
             Ok(match connection {
-                Ok(connection) => Accepted::Connection(self.made(connection, stop)),
+                Ok(connection) => Accepted::Connection(self.made(connection, watch, stop)),
                 Err(error) => Accepted::Failed(TransportError::stack(format!(
                     "the QUIC handshake with {from} failed"
                 ))(error)),

@@ -1,6 +1,7 @@
 //! `quic-quinn`: quinn on tokio, one current-thread runtime per end.
 
 mod connection;
+mod controller;
 mod endpoint;
 mod options;
 mod statistics;
@@ -16,6 +17,7 @@ use regatta_transport::{
 };
 
 pub use connection::QuinnConnection;
+pub use controller::Watch;
 pub use endpoint::QuinnEndpoint;
 pub use options::{CongestionControl, Options};
 pub use stream::QuinnStream;

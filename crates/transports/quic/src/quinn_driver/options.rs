@@ -10,6 +10,7 @@ use quinn::{
 };
 use regatta_model::{Bytes, OptionValue};
 
+use super::controller::{Watch, WatchedFactory};
 use crate::path::{LEAST_PAYLOAD_BYTES, Sizes};
 
 /// A connection without a packet from the peer for so long is dead. quinn's own default, and what
@@ -126,9 +127,9 @@ impl Options {
         }
     }
 
-    /// What quinn is told for every connection of the trial, at both ends alike.
+    /// What quinn is told for a connection of the trial, at both ends alike.
     #[must_use]
-    pub fn transport(&self, sizes: &Sizes) -> TransportConfig {
+    pub fn transport(&self, sizes: &Sizes, watch: &Arc<Watch>) -> TransportConfig {
         let window = |bytes: u64| VarInt::from_u64(bytes.min(MOST_VARINT)).unwrap_or(VarInt::MAX);
         let mut transport = TransportConfig::default();
         transport
@@ -136,7 +137,10 @@ impl Options {
             .receive_window(window(sizes.connection_window_bytes))
             .send_window(sizes.send_window_bytes)
             .enable_segmentation_offload(self.gso)
-            .congestion_controller_factory(self.congestion_control.factory())
+            .congestion_controller_factory(Arc::new(WatchedFactory {
+                inner: self.congestion_control.factory(),
+                watch: Arc::clone(watch),
+            }))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
             // Unidirectional streams and datagrams are not used.
             .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -172,7 +176,17 @@ mod tests {
             CongestionControl::NewReno,
             CongestionControl::Bbr,
         ] {
-            let controller = asked.factory().build(Instant::now(), LEAST_PAYLOAD_BYTES);
+            let watch = Arc::new(Watch::default());
+            let factory = Arc::new(WatchedFactory {
+                inner: asked.factory(),
+                watch: Arc::clone(&watch),
+            });
+            let mut controller = factory.build(Instant::now(), LEAST_PAYLOAD_BYTES);
+            controller.on_sent(Instant::now(), 1200, 0);
+            assert_eq!(watch.in_flight_bytes(), 1200);
+            let before = controller.window();
+            watch.close();
+            assert!(controller.window() > before.max(u64::from(u32::MAX)));
             assert_eq!(CongestionControl::of(controller), Some(asked));
             assert_eq!(CongestionControl::from_name(asked.name()), asked);
             assert!(CongestionControl::NAMES.contains(&asked.name()));

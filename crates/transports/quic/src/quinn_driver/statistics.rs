@@ -8,13 +8,14 @@ use std::{
 use quinn::{Connection, ConnectionStats};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
-use super::options::CongestionControl;
+use super::{controller::Watch, options::CongestionControl};
 use crate::{pinned, socket::Counters};
 
 /// Holds the connection as long as it is open: a handle of quinn's would keep it open.
 pub(super) struct Statistics {
     connection: Mutex<State>,
     /// `sender` or `receiver`.
+    watch: Arc<Watch>,
     side: &'static str,
     counters: Arc<Counters>,
 }
@@ -28,11 +29,13 @@ enum State {
 impl Statistics {
     pub(super) fn new(
         connection: Connection,
+        watch: Arc<Watch>,
         side: &'static str,
         counters: Arc<Counters>,
     ) -> Arc<Self> {
         Arc::new(Self {
             connection: Mutex::new(State::Open(connection)),
+            watch,
             side,
             counters,
         })
@@ -124,9 +127,9 @@ impl StatisticsSource for Statistics {
         Some(ProtocolSample {
             smoothed_rtt: Some(stats.path.rtt),
             min_rtt: Some(stats.path.min_rtt),
-            congestion_window_bytes: Some(stats.path.cwnd),
-            // quinn does not tell.
-            bytes_in_flight: None,
+            // A connection that is closing has no window any more.
+            congestion_window_bytes: (!self.watch.is_closing()).then_some(stats.path.cwnd),
+            bytes_in_flight: Some(self.watch.in_flight_bytes()),
             packets_sent: Some(stats.path.sent_packets),
             retransmitted_packets: Some(stats.path.lost_packets),
             congestion_events: Some(stats.path.congestion_events),
