@@ -28,7 +28,11 @@ pub use error::AgentError;
 /// Every driver, in the order of tables.
 #[must_use]
 pub fn registry() -> Vec<&'static dyn Driver> {
-    [regatta_transport_quic::drivers()].concat()
+    [
+        regatta_transport_tcp::drivers(),
+        regatta_transport_quic::drivers(),
+    ]
+    .concat()
 }
 
 /// Looks a driver up by its name.

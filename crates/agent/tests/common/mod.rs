@@ -230,7 +230,16 @@ pub fn with_option(mut order: TrialOrder, name: &str, value: OptionValue) -> Tri
 pub struct Pair {
     pub receiver: Agent,
     pub sender: Agent,
+    tell: Sender<(Role, Heard)>,
     heard: Receiver<(Role, Heard)>,
+}
+
+/// Starts and greets an agent that tells into a channel shared by both ends.
+fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
+    let (_, nothing) = channel();
+    let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
+    agent.say(&hello());
+    agent
 }
 
 /// How one end of a race ended.
@@ -239,25 +248,40 @@ pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
 impl Pair {
     pub fn greeted() -> Self {
         let (tell, heard) = channel();
-        let start = |role: Role| {
-            let (_, nothing) = channel();
-            let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
-            agent.say(&hello());
-            agent
-        };
         let pair = Self {
-            receiver: start(Role::Receiver),
-            sender: start(Role::Sender),
+            receiver: start(Role::Receiver, &tell),
+            sender: start(Role::Sender, &tell),
+            tell,
             heard,
         };
         for _ in 0..2 {
-            let (_, message) = pair.hear();
-            assert!(
-                matches!(message, Some(FromAgent::Hello { .. })),
-                "{message:?}"
-            );
+            pair.hear_greeting();
         }
         pair
+    }
+
+    fn hear_greeting(&self) {
+        let (_, message) = self.hear();
+        assert!(
+            matches!(message, Some(FromAgent::Hello { .. })),
+            "{message:?}"
+        );
+    }
+
+    /// Kills the agent at one end.
+    pub fn kill(&mut self, role: Role) {
+        let child = &mut self.side(role).child;
+        child.kill().expect("it is our child");
+        child.wait().expect("it is our child");
+        // What it said before, and the end of its output.
+        while self.hear() != (role, None) {}
+    }
+
+    /// Starts a new agent at one end.
+    pub fn replace(&mut self, role: Role) {
+        let agent = start(role, &self.tell);
+        *self.side(role) = agent;
+        self.hear_greeting();
     }
 
     fn hear(&self) -> (Role, Heard) {
@@ -313,8 +337,6 @@ impl Pair {
                     hint,
                     ..
                 }) => Err((kind, reasons, hint)),
-                // An agent that a test has killed.
-                None if !waiting.contains(&role) => continue,
                 other => panic!("{other:?} from the {}", role.name()),
             };
             waiting.retain(|&waits| waits != role);
