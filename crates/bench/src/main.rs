@@ -1,31 +1,356 @@
-//! Regatta's bench.
+//! Regatta's bench: its drivers and its emulator against reference programs, in one run, round by
+//! round, with gates.
+//!
+//! `make bench` runs it. Every comparison alternates ours and theirs within a round and pairs them
+//! by round, so that a machine that slows down slows both. CPU time is that of whole processes,
+//! both ends, all threads, taken by `wait4` for ours and theirs alike.
 
+mod agents;
+mod emulator;
 mod error;
+mod iperf3;
+mod process;
 mod reference;
+mod report;
+mod rounds;
 
-use clap::{Parser, Subcommand};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::Path,
+    process::{Command, ExitCode},
+};
 
+use clap::{Parser, Subcommand, ValueEnum};
+use regatta_model::OptionValue;
+
+use crate::{
+    agents::Race,
+    error::BenchError,
+    process::Running,
+    report::Report,
+    rounds::{Comparison, Figures, Gate},
+};
+
+/// Message size of TCP and QUIC, that of iperf3's default.
+const MESSAGE_BYTES: u64 = 128 << 10;
+
+/// Size of a datagram.
+const DATAGRAM_BYTES: u64 = 1400;
+
+/// Largest packet of loopback, and of the path that QUIC is measured for.
+const LOOPBACK_MTU_BYTES: u32 = 65_536;
+const ETHERNET_MTU_BYTES: u32 = 1500;
+
+/// The congestion control of both sides of every comparison.
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// Measures the drivers against reference programs on plain loopback, and the emulator.
 #[derive(Debug, Parser)]
+#[command(name = "regatta-bench", version)]
 struct Arguments {
+    /// How often each comparison is made.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Three rounds of less data: to see that it works, not to publish.
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON alone on standard output.
+    #[arg(long)]
+    json: bool,
+    /// Only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
     #[command(subcommand)]
-    part: Option<Part>,
+    role: Option<Role>,
 }
 
-#[derive(Debug, Subcommand)]
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    /// `tcp` against iperf3.
+    Tcp,
+    /// `quic-quinn` against the least quinn program.
+    Quic,
+    /// `udp` against iperf3.
+    Udp,
+    /// The emulator.
+    Emulator,
+}
+
+/// Parts that this program plays for itself.
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// One end of a trial.
+    #[command(hide = true)]
+    Agent,
+    /// The listening end of the quinn reference.
+    #[command(hide = true)]
     ReferenceReceive { bytes: u64 },
+    /// The sending end of the quinn reference.
+    #[command(hide = true)]
     ReferenceSend { bytes: u64, message: usize },
 }
 
-fn main() {
-    let arguments = Arguments::parse();
-    let done = match arguments.part {
-        Some(Part::ReferenceReceive { bytes }) => reference::receive(bytes),
-        Some(Part::ReferenceSend { bytes, message }) => reference::send(bytes, message),
-        None => Ok(()),
-    };
-    if let Err(error) = done {
-        eprintln!("{error:?} {}", error.hint());
-        std::process::exit(1);
+/// How much is moved.
+#[derive(Debug, Clone, Copy)]
+struct Amounts {
+    rounds: u32,
+    tcp_bytes: u64,
+    quic_bytes: u64,
+    udp_bytes: u64,
+    udp_seconds: u32,
+    packets: u64,
+}
+
+impl Amounts {
+    fn of(arguments: &Arguments) -> Self {
+        if arguments.quick {
+            Self {
+                rounds: arguments.rounds.min(3),
+                tcp_bytes: 4 << 30,
+                quic_bytes: 512 << 20,
+                udp_bytes: 1 << 30,
+                udp_seconds: 1,
+                packets: 1_000_000,
+            }
+        } else {
+            Self {
+                rounds: arguments.rounds,
+                tcp_bytes: 16 << 30,
+                quic_bytes: 2 << 30,
+                udp_bytes: 6 << 30,
+                udp_seconds: 3,
+                packets: 5_000_000,
+            }
+        }
     }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.role {
+        Some(Role::Agent) => return regatta_agent::main(),
+        Some(Role::ReferenceReceive { bytes }) => reference::receive(bytes).map(|()| true),
+        Some(Role::ReferenceSend { bytes, message }) => {
+            reference::send(bytes, message).map(|()| true)
+        }
+        None => bench(&arguments),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `error:`, the causes, the hint.
+fn complain(error: &BenchError) {
+    eprintln!("error: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        eprintln!("  caused by: {source}");
+        cause = source.source();
+    }
+    if !error.hint().is_empty() {
+        eprintln!("hint: {}", error.hint());
+    }
+}
+
+/// Measures, prints; returns whether every gate was passed.
+fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
+    let asked = |part| arguments.only.is_empty() || arguments.only.contains(&part);
+    let amounts = Amounts::of(arguments);
+    let executable = std::env::current_exe()?;
+    let mut report = Report::new(amounts.rounds, arguments.quick);
+    if cfg!(debug_assertions) {
+        report.warn("this is a debug build: its figures say nothing; run `make bench`");
+    }
+    if asked(Part::Tcp) || asked(Part::Udp) {
+        report.reference(iperf3::version()?);
+    }
+    if asked(Part::Tcp) {
+        tcp(&executable, amounts, &mut report)?;
+    }
+    if asked(Part::Quic) {
+        quic(&executable, amounts, &mut report)?;
+    }
+    if asked(Part::Udp) {
+        udp(&executable, amounts, &mut report)?;
+    }
+    if asked(Part::Emulator) {
+        report.emulation(emulator::measure(amounts.rounds, amounts.packets)?);
+    }
+    let mut out = std::io::stdout().lock();
+    let printed = if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &report)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writeln!(out))
+    } else {
+        out.write_all(report.text().as_bytes())
+    };
+    match printed {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        printed => printed?,
+    }
+    Ok(report.passed())
+}
+
+/// Runs ours and theirs in every round, each first in every other round.
+fn alternate(
+    name: &str,
+    rounds: u32,
+    mut ours: impl FnMut() -> Result<Figures, BenchError>,
+    mut theirs: impl FnMut() -> Result<Figures, BenchError>,
+) -> Result<Vec<(Figures, Figures)>, BenchError> {
+    let mut pairs = Vec::new();
+    for round in 0..rounds {
+        let pair = if round % 2 == 0 {
+            let ours = ours()?;
+            (ours, theirs()?)
+        } else {
+            let theirs = theirs()?;
+            (ours()?, theirs)
+        };
+        let gbps = |figures: &Figures| figures.goodput_bps() / 1e9;
+        eprintln!(
+            "{name}, round {}/{rounds}: ours {:.2} Gbit/s, theirs {:.2} Gbit/s",
+            round + 1,
+            gbps(&pair.0),
+            gbps(&pair.1)
+        );
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+fn cubic() -> BTreeMap<String, OptionValue> {
+    BTreeMap::from([(
+        "cc".to_owned(),
+        OptionValue::Text(CONGESTION_CONTROL.to_owned()),
+    )])
+}
+
+fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+    let race = Race {
+        driver: "tcp",
+        options: cubic(),
+        bytes: amounts.tcp_bytes,
+        message: MESSAGE_BYTES,
+        mtu_bytes: LOOPBACK_MTU_BYTES,
+    };
+    let pairs = alternate(
+        "tcp / iperf3",
+        amounts.rounds,
+        || agents::race(&race, executable),
+        || iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL),
+    )?;
+    report.compare(Comparison::new(
+        "tcp / iperf3, goodput",
+        "bit/s",
+        &pairs,
+        Figures::goodput_bps,
+        Some(Gate::AtLeast(1.0)),
+    ));
+    report.compare(Comparison::new(
+        "tcp / iperf3, CPU for each GiB",
+        "s/GiB",
+        &pairs,
+        Figures::cpu_seconds_per_gib,
+        Some(Gate::AtMost(1.0)),
+    ));
+    Ok(())
+}
+
+/// Both ends of the least quinn program, in processes of their own.
+fn least_quinn(executable: &Path, race: &Race) -> Result<Figures, BenchError> {
+    use std::io::{BufRead, BufReader};
+
+    let bytes = race.bytes.to_string();
+    let message = race.message.to_string();
+    let mut receiver =
+        Running::start(Command::new(executable).args(["reference-receive", &bytes]))?;
+    let mut first = String::new();
+    BufReader::new(receiver.output()?).read_line(&mut first)?;
+    let mut sender =
+        Running::start(Command::new(executable).args(["reference-send", &bytes, &message]))?;
+    if let Some(input) = &mut sender.child()?.stdin {
+        input.write_all(first.as_bytes())?;
+    }
+    let output = process::collect(sender.output()?);
+    let usage = sender.finish()? + receiver.finish()?;
+    let transferred: reference::Transferred = serde_json::from_str(&process::collected(output)?)?;
+    Ok(Figures {
+        delivered_bytes: transferred.bytes as f64,
+        seconds: transferred.transfer_time_ns as f64 / 1e9,
+        cpu_seconds: usage.seconds(),
+        lost_ratio: None,
+    })
+}
+
+fn quic(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+    let race = Race {
+        driver: "quic-quinn",
+        options: cubic(),
+        bytes: amounts.quic_bytes,
+        message: MESSAGE_BYTES,
+        mtu_bytes: ETHERNET_MTU_BYTES,
+    };
+    let pairs = alternate(
+        "quic-quinn / least quinn",
+        amounts.rounds,
+        || agents::race(&race, executable),
+        || least_quinn(executable, &race),
+    )?;
+    report.compare(Comparison::new(
+        "quic-quinn / least quinn, goodput",
+        "bit/s",
+        &pairs,
+        Figures::goodput_bps,
+        Some(Gate::AtLeast(0.95)),
+    ));
+    report.compare(Comparison::new(
+        "quic-quinn / least quinn, CPU for each GiB",
+        "s/GiB",
+        &pairs,
+        Figures::cpu_seconds_per_gib,
+        None,
+    ));
+    Ok(())
+}
+
+fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+    let race = Race {
+        driver: "udp",
+        options: BTreeMap::new(),
+        bytes: amounts.udp_bytes,
+        message: DATAGRAM_BYTES,
+        mtu_bytes: LOOPBACK_MTU_BYTES,
+    };
+    let pairs = alternate(
+        "udp / iperf3",
+        amounts.rounds,
+        || agents::race(&race, executable),
+        || iperf3::udp(amounts.udp_seconds, race.message),
+    )?;
+    report.compare(Comparison::new(
+        "udp / iperf3, delivered rate",
+        "bit/s",
+        &pairs,
+        Figures::goodput_bps,
+        Some(Gate::AtLeast(3.0)),
+    ));
+    report.compare(Comparison::new(
+        "udp / iperf3, CPU for each GiB",
+        "s/GiB",
+        &pairs,
+        Figures::cpu_seconds_per_gib,
+        None,
+    ));
+    report.lost(&pairs);
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
     io::{BufRead, Write},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -27,9 +27,11 @@ const SERVER_NAME: &str = "regatta";
 /// Largest UDP payload in an IPv4 packet of 1500 bytes.
 const PAYLOAD_BYTES: u16 = 1472;
 
-/// Flow-control windows and socket buffers: far above what loopback holds in flight, so that
-/// nothing waits for credit.
-const WINDOW_BYTES: u32 = 16 << 20;
+/// Flow-control windows: above what loopback holds in flight, so that nothing waits for credit.
+const WINDOW_BYTES: u32 = 4 << 20;
+
+/// Socket buffers: they hold a whole window, so that nothing is lost.
+const BUFFER_BYTES: usize = 8 << 20;
 
 /// First line of the listening end: where it listens and which certificate it shows.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,7 +60,6 @@ fn transport() -> TransportConfig {
         .initial_mtu(PAYLOAD_BYTES)
         .min_mtu(PAYLOAD_BYTES)
         .mtu_discovery_config(None)
-        .initial_rtt(Duration::from_millis(1))
         .congestion_controller_factory(Arc::new(quinn::congestion::CubicConfig::default()));
     transport
 }
@@ -66,9 +67,7 @@ fn transport() -> TransportConfig {
 /// The one cipher suite of both programs.
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::CryptoProvider {
-        cipher_suites: vec![
-            rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
-        ],
+        cipher_suites: vec![rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
         ..rustls::crypto::aws_lc_rs::default_provider()
     })
 }
@@ -76,8 +75,8 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint, BenchError> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let buffers = socket2::SockRef::from(&socket);
-    buffers.set_recv_buffer_size(WINDOW_BYTES as usize)?;
-    buffers.set_send_buffer_size(WINDOW_BYTES as usize)?;
+    buffers.set_recv_buffer_size(BUFFER_BYTES)?;
+    buffers.set_send_buffer_size(BUFFER_BYTES)?;
     Ok(Endpoint::new(
         EndpointConfig::default(),
         server,
@@ -128,7 +127,10 @@ pub fn receive(bytes: u64) -> Result<(), BenchError> {
             .await
             .ok_or_else(|| BenchError::reference("the endpoint closed"))?;
         let connection = incoming.await.map_err(BenchError::reference)?;
-        let (mut answer, mut stream) = connection.accept_bi().await.map_err(BenchError::reference)?;
+        let (mut answer, mut stream) = connection
+            .accept_bi()
+            .await
+            .map_err(BenchError::reference)?;
         let mut received = 0;
         while received < bytes {
             let chunk = stream
@@ -159,7 +161,12 @@ pub fn send(bytes: u64, message: usize) -> Result<(), BenchError> {
     let listening: Listening = serde_json::from_str(&line)?;
     let mut roots = rustls::RootCertStore::empty();
     roots
-        .add(BASE64.decode(&listening.certificate_der_base64).map_err(BenchError::reference)?.into())
+        .add(
+            BASE64
+                .decode(&listening.certificate_der_base64)
+                .map_err(BenchError::reference)?
+                .into(),
+        )
         .map_err(BenchError::reference)?;
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])

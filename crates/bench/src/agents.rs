@@ -1,0 +1,301 @@
+//! Our side of a comparison: two real agent processes, told over the control protocol what to do,
+//! as a run does it.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    process::Command,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use regatta_control::{
+    FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent, TrialOrder,
+};
+use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
+
+use crate::{
+    error::BenchError,
+    process::{Running, Usage},
+    rounds::Figures,
+};
+
+/// A trial of the bench takes seconds; one that takes this long hangs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// The transfer is not limited, but an order has a deadline.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+const SERVER_NAME: &str = "regatta";
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Race {
+    /// Name of the driver.
+    pub driver: &'static str,
+    /// Its options.
+    pub options: BTreeMap<String, OptionValue>,
+    /// Bytes to move.
+    pub bytes: u64,
+    /// Size of a message.
+    pub message: u64,
+    /// Largest packet of the path that the driver is told.
+    pub mtu_bytes: u32,
+}
+
+/// Both reports of a trial, and the CPU time of both processes.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The sender's.
+    pub sender: SideReport,
+    /// The receiver's.
+    pub receiver: SideReport,
+    /// Of both agents, from start to end.
+    pub usage: Usage,
+}
+
+impl Outcome {
+    /// A figure of one side.
+    fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
+        side.metrics
+            .get(name)
+            .copied()
+            .ok_or_else(|| BenchError::Process {
+                command: "regatta agent".to_owned(),
+                message: format!("its report has no `{name}`"),
+            })
+    }
+
+    /// Delivered bytes over the time from the connect call to the acknowledgement.
+    ///
+    /// # Errors
+    /// [`BenchError::Process`] if the reports lack a figure.
+    pub fn figures(&self) -> Result<Figures, BenchError> {
+        let delivered = Self::metric(&self.receiver, "bytes_delivered")?;
+        let sent = Self::metric(&self.sender, "messages_sent").ok();
+        let got = Self::metric(&self.receiver, "messages_delivered").ok();
+        Ok(Figures {
+            delivered_bytes: delivered,
+            seconds: Self::metric(&self.sender, "transfer_time_ns")? / 1e9,
+            cpu_seconds: self.usage.seconds(),
+            lost_ratio: sent
+                .zip(got)
+                .filter(|(sent, _)| *sent > 0.0)
+                .map(|(sent, got)| 1.0 - got / sent),
+        })
+    }
+}
+
+/// A certificate for one run.
+fn certificate() -> Result<(String, String), BenchError> {
+    let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
+        .map_err(BenchError::reference)?;
+    Ok((
+        BASE64.encode(made.cert.der()),
+        BASE64.encode(made.signing_key.serialize_der()),
+    ))
+}
+
+struct Agent {
+    role: Role,
+    process: Running,
+}
+
+impl Agent {
+    fn say(&mut self, message: &ToAgent) -> Result<(), BenchError> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        if let Some(input) = &mut self.process.child()?.stdin {
+            input.write_all(&line)?;
+            input.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Passes every line of an agent on, with its role; `None` at the end.
+fn listen(
+    role: Role,
+    output: std::process::ChildStdout,
+    to: Sender<(Role, Option<Result<FromAgent, BenchError>>)>,
+) {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            let message = line
+                .map_err(BenchError::from)
+                .and_then(|line| serde_json::from_str(&line).map_err(BenchError::from));
+            if to.send((role, Some(message))).is_err() {
+                return;
+            }
+        }
+        // Nobody may be left to hear it.
+        let _ = to.send((role, None));
+    });
+}
+
+/// Two agents on plain loopback.
+///
+/// # Errors
+/// [`BenchError::Process`] if they cannot be started.
+pub fn on_loopback(executable: &Path) -> Result<[Running; 2], BenchError> {
+    let start = || Running::start(Command::new(executable).arg("agent"));
+    Ok([start()?, start()?])
+}
+
+/// Runs one trial over two agents, the sender's first.
+///
+/// # Errors
+/// [`BenchError::Trial`] if a side fails, [`BenchError::Process`] if an agent breaks.
+pub fn run(
+    race: &Race,
+    agents: [Running; 2],
+    addresses: [IpAddr; 2],
+) -> Result<Outcome, BenchError> {
+    let (to, from) = mpsc::channel();
+    let [sender, receiver] = agents;
+    let mut sender = Agent {
+        role: Role::Sender,
+        process: sender,
+    };
+    let mut receiver = Agent {
+        role: Role::Receiver,
+        process: receiver,
+    };
+    let (certificate, key) = certificate()?;
+    for agent in [&mut sender, &mut receiver] {
+        listen(agent.role, agent.process.output()?, to.clone());
+        agent.say(&ToAgent::Hello {
+            protocol: PROTOCOL_VERSION,
+            run_id: "bench".to_owned(),
+            host: agent.role.name().to_owned(),
+        })?;
+        let receives = agent.role == Role::Receiver;
+        let [local, peer] = if receives {
+            [addresses[1], addresses[0]]
+        } else {
+            addresses
+        };
+        agent.say(&ToAgent::Prepare {
+            order: Box::new(TrialOrder {
+                trial: 0,
+                role: agent.role,
+                transport: Transport {
+                    label: race.driver.to_owned(),
+                    driver: race.driver.to_owned(),
+                    options: race.options.clone(),
+                },
+                workload: Workload {
+                    name: "bench".to_owned(),
+                    kind: WorkloadKind::Bulk {
+                        size: Bytes(race.bytes),
+                        message: Bytes(race.message),
+                        pattern: Pattern::Data,
+                    },
+                    probe: Probe {
+                        idle_messages: 0,
+                        under_load: false,
+                        ..Probe::default()
+                    },
+                },
+                token: "00112233445566778899aabbccddeeff".to_owned(),
+                seed: 1,
+                deadline: DEADLINE,
+                sample_interval: Duration::from_millis(100),
+                local,
+                peer,
+                path: PathHints {
+                    round_trip_delay: Duration::ZERO,
+                    longest_one_way: Duration::ZERO,
+                    link_rate_bps: None,
+                    mtu_bytes: race.mtu_bytes,
+                    shared_clock: true,
+                    keeps_order: true,
+                },
+                tls: TlsMaterial {
+                    certificate_der_base64: certificate.clone(),
+                    key_der_base64: receives.then(|| key.clone()),
+                    server_name: SERVER_NAME.to_owned(),
+                },
+            }),
+        })?;
+    }
+    let (sent, received) = converse(race, &mut sender, &mut receiver, &from)?;
+    Ok(Outcome {
+        sender: sent,
+        receiver: received,
+        usage: sender.process.finish()? + receiver.process.finish()?,
+    })
+}
+
+/// Passes notes on until both sides have reported.
+fn converse(
+    race: &Race,
+    sender: &mut Agent,
+    receiver: &mut Agent,
+    from: &Receiver<(Role, Option<Result<FromAgent, BenchError>>)>,
+) -> Result<(SideReport, SideReport), BenchError> {
+    let failed = |side: Role, reasons: String| BenchError::Trial {
+        driver: race.driver.to_owned(),
+        side: side.name(),
+        reasons,
+    };
+    let until = Instant::now() + LIMIT;
+    let (mut sender_ready, mut listens) = (false, None);
+    let (mut sent, mut received) = (None, None);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let (role, message) = from.recv_timeout(left).map_err(|error| match error {
+            RecvTimeoutError::Timeout => failed(
+                Role::Sender,
+                format!("no report within {} s", LIMIT.as_secs()),
+            ),
+            RecvTimeoutError::Disconnected => failed(Role::Sender, "it ended".to_owned()),
+        })?;
+        let message = message.ok_or_else(|| failed(role, "its agent ended".to_owned()))??;
+        match message {
+            FromAgent::Hello { protocol, .. } if protocol != PROTOCOL_VERSION => {
+                return Err(failed(role, format!("its agent speaks version {protocol}")));
+            }
+            FromAgent::Hello { .. } => {}
+            FromAgent::Ready { listen, .. } => {
+                match role {
+                    Role::Sender => sender_ready = true,
+                    Role::Receiver => listens = listen,
+                }
+                if let (true, Some(peer)) = (sender_ready, listens) {
+                    sender.say(&ToAgent::Start { trial: 0, peer })?;
+                }
+            }
+            FromAgent::Note { trial, note } => match role {
+                Role::Sender => receiver.say(&ToAgent::Note { trial, note })?,
+                Role::Receiver => sender.say(&ToAgent::Note { trial, note })?,
+            },
+            FromAgent::Finished { report, .. } => {
+                match role {
+                    Role::Sender => sent = Some(*report),
+                    Role::Receiver => received = Some(*report),
+                }
+                if let (Some(_), Some(_)) = (&sent, &received) {
+                    break;
+                }
+            }
+            FromAgent::Failed { reasons, .. } => return Err(failed(role, reasons.join(": "))),
+            FromAgent::Aborted { .. } => return Err(failed(role, "it was aborted".to_owned())),
+        }
+    }
+    sent.zip(received)
+        .ok_or_else(|| failed(Role::Sender, "no report".to_owned()))
+}
+
+/// Runs one trial on plain loopback.
+///
+/// # Errors
+/// As [`run`].
+pub fn race(race: &Race, executable: &Path) -> Result<Figures, BenchError> {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    run(race, on_loopback(executable)?, [local, local])?.figures()
+}

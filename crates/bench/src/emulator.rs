@@ -1,0 +1,104 @@
+//! What the emulator costs: the pure state machine alone, in simulated time.
+
+use std::time::{Duration, Instant};
+
+use regatta_emulation::{Direction, Line, Packet};
+use regatta_model::{BitRate, Condition, Link, Ratio};
+use serde::Serialize;
+
+use crate::{error::BenchError, rounds::Spread};
+
+/// A packet of which only the size matters.
+struct Sized(usize);
+
+impl Packet for Sized {
+    fn size(&self) -> usize {
+        self.0
+    }
+}
+
+/// Cost of the state machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Emulation {
+    /// What was emulated.
+    pub link: String,
+    /// Packets through one line for each second of one core.
+    pub packets_per_second: Spread,
+    /// Time for one packet, in nanoseconds: offered, held, delivered or dropped.
+    pub packet_ns: Spread,
+}
+
+fn condition(rate: Option<u64>, loss: f64) -> Condition {
+    let link = Link {
+        delay: Duration::from_millis(15),
+        rate: rate.map(BitRate),
+        loss: Ratio(loss),
+        ..Link::default()
+    };
+    Condition {
+        name: "bench".to_owned(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+    }
+}
+
+/// Offers packets at 1 Gbit/s, in bursts of ten as a batched sender does, and takes what is due.
+fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
+    const BYTES: u64 = 1500;
+    const BURST: u64 = 10;
+    let mut line = Line::new(condition, Direction::Forward, 1).map_err(BenchError::reference)?;
+    let mut now = 0;
+    let started = Instant::now();
+    for offered in 0..packets {
+        if offered % BURST == 0 {
+            now += BURST * BYTES * 8;
+        }
+        // Dropped or carried, it has been worked on.
+        let _ = line.offer(now, Sized(BYTES as usize));
+        while line.poll(now).is_some() {}
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let counters = line.counters();
+    let seen = counters.delivered + counters.loss_drops + counters.queue_drops + line.in_flight();
+    if seen != packets {
+        return Err(BenchError::reference(format!(
+            "the emulator lost count: {seen} of {packets} packets"
+        )));
+    }
+    Ok(seconds)
+}
+
+/// Measures the emulation of several links, `rounds` times each.
+///
+/// # Errors
+/// [`BenchError::Reference`] if the emulator loses count of its packets.
+pub fn measure(rounds: u32, packets: u64) -> Result<Vec<Emulation>, BenchError> {
+    let links = [
+        ("delay 15 ms", condition(None, 0.0)),
+        ("delay 15 ms, 5 % loss", condition(None, 0.05)),
+        (
+            "delay 15 ms, 5 % loss, 1 Gbit/s",
+            condition(Some(1_000_000_000), 0.05),
+        ),
+    ];
+    let mut times = vec![Vec::new(); links.len()];
+    for _ in 0..rounds {
+        for (times, (_, condition)) in times.iter_mut().zip(&links) {
+            times.push(drive(condition, packets)?);
+        }
+    }
+    Ok(links
+        .iter()
+        .zip(times)
+        .filter_map(|((link, _), times)| {
+            Some(Emulation {
+                link: (*link).to_owned(),
+                packets_per_second: Spread::of(
+                    times.iter().map(|seconds| packets as f64 / seconds),
+                )?,
+                packet_ns: Spread::of(times.iter().map(|seconds| seconds * 1e9 / packets as f64))?,
+            })
+        })
+        .collect())
+}

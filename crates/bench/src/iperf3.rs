@@ -1,0 +1,205 @@
+//! `iperf3`, the program that users know, run on plain loopback.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    error::BenchError,
+    process::{self, Running},
+    rounds::Figures,
+};
+
+/// What to type where it is missing.
+const INSTALL: &str = "run `apt-get install iperf3`";
+
+/// How long the server may take to listen.
+const START: Duration = Duration::from_secs(5);
+
+/// Version line of the installed `iperf3`.
+///
+/// # Errors
+/// [`BenchError::Missing`] if there is none.
+pub fn version() -> Result<String, BenchError> {
+    let output = Command::new("iperf3")
+        .arg("--version")
+        .output()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BenchError::Missing {
+                program: "iperf3",
+                hint: INSTALL,
+            },
+            _ => error.into(),
+        })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// A port that is free now.
+fn free_port() -> Result<u16, BenchError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Waits until a socket listens on the port, without connecting to it: a connection would be
+/// taken for the one client that the server serves.
+fn wait_for_listener(port: u16) -> Result<(), BenchError> {
+    let until = Instant::now() + START;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    while Instant::now() < until {
+        // A port on which somebody listens cannot be bound.
+        if TcpListener::bind(address).is_err() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Err(BenchError::Process {
+        command: "iperf3 --server".to_owned(),
+        message: format!("it does not listen on {address}"),
+    })
+}
+
+/// Runs a server and a client to the end; returns what the receiver says, and the CPU of both.
+fn run(client: &[&str]) -> Result<(Value, f64), BenchError> {
+    let port = free_port()?;
+    let port_text = port.to_string();
+    let mut server = Running::start(Command::new("iperf3").args([
+        "--server",
+        "--one-off",
+        "--json",
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        &port_text,
+    ]))?;
+    let server_output = process::collect(server.output()?);
+    wait_for_listener(port)?;
+    let mut sender = Running::start(
+        Command::new("iperf3")
+            .args(["--client", "127.0.0.1", "--json", "--port", &port_text])
+            .args(client),
+    )?;
+    let client_output = process::collect(sender.output()?);
+    let sender = sender.finish();
+    let said = process::collected(client_output)?;
+    if let Err(error) = sender {
+        return Err(with_reason(error, &said));
+    }
+    let usage = sender? + server.finish()?;
+    let receiver: Value = serde_json::from_str(&process::collected(server_output)?)?;
+    Ok((receiver, usage.seconds()))
+}
+
+/// iperf3 with `--json` says on standard output what is wrong.
+fn with_reason(error: BenchError, said: &str) -> BenchError {
+    let reason = serde_json::from_str::<Value>(said)
+        .ok()
+        .and_then(|said| said["error"].as_str().map(str::to_owned));
+    match (error, reason) {
+        (BenchError::Process { command, message }, Some(reason)) => BenchError::Process {
+            command,
+            message: format!("{message}: {reason}"),
+        },
+        (error, _) => error,
+    }
+}
+
+/// What the receiver counted: bytes and seconds.
+fn received(receiver: &Value) -> Result<(f64, f64), BenchError> {
+    let sum = &receiver["end"]["sum_received"];
+    match (sum["bytes"].as_f64(), sum["seconds"].as_f64()) {
+        (Some(bytes), Some(seconds)) if bytes > 0.0 && seconds > 0.0 => Ok((bytes, seconds)),
+        _ => Err(BenchError::Process {
+            command: "iperf3 --server".to_owned(),
+            message: "its report has no bytes received".to_owned(),
+        }),
+    }
+}
+
+/// Moves bytes over one TCP connection with the congestion control `cc`.
+///
+/// # Errors
+/// [`BenchError::Process`] if it fails.
+pub fn tcp(bytes: u64, message: u64, cc: &str) -> Result<Figures, BenchError> {
+    let (bytes_text, message_text) = (bytes.to_string(), message.to_string());
+    let (receiver, cpu_seconds) = run(&[
+        "--bytes",
+        &bytes_text,
+        "--length",
+        &message_text,
+        "--congestion",
+        cc,
+    ])?;
+    let (bytes, seconds) = received(&receiver)?;
+    Ok(Figures {
+        delivered_bytes: bytes,
+        seconds,
+        cpu_seconds,
+        lost_ratio: None,
+    })
+}
+
+/// Sends datagrams without a limit of rate; delivered is what the receiver counted, as the
+/// sender's own summary of iperf3 3.12 shows what was sent.
+///
+/// # Errors
+/// [`BenchError::Process`] if it fails.
+pub fn udp(seconds: u32, message: u64) -> Result<Figures, BenchError> {
+    let (seconds_text, message_text) = (seconds.to_string(), message.to_string());
+    let (receiver, cpu_seconds) = run(&[
+        "--udp",
+        "--bitrate",
+        "0",
+        "--length",
+        &message_text,
+        "--time",
+        &seconds_text,
+    ])?;
+    let (bytes, seconds) = received(&receiver)?;
+    let sum = &receiver["end"]["sum_received"];
+    let lost_ratio = match (sum["lost_packets"].as_f64(), sum["packets"].as_f64()) {
+        (Some(lost), Some(packets)) if packets > 0.0 => Some(lost / packets),
+        _ => None,
+    };
+    Ok(Figures {
+        delivered_bytes: bytes,
+        seconds,
+        cpu_seconds,
+        lost_ratio,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delivered_is_taken_from_the_receiver() {
+        let report = serde_json::json!({"end": {
+            "sum_sent": {"bytes": 10, "seconds": 1.0},
+            "sum_received": {"bytes": 7, "seconds": 2.0, "lost_packets": 3, "packets": 10},
+        }});
+        assert_eq!(received(&report).expect("figures"), (7.0, 2.0));
+        assert!(received(&serde_json::json!({"end": {}})).is_err());
+    }
+
+    #[test]
+    fn the_reason_that_it_prints_is_kept() {
+        let error = BenchError::Process {
+            command: "iperf3".to_owned(),
+            message: "exit status: 1".to_owned(),
+        };
+        let error = with_reason(error, r#"{"error": "unable to connect"}"#);
+        assert!(
+            error
+                .to_string()
+                .ends_with("exit status: 1: unable to connect")
+        );
+    }
+}

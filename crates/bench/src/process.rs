@@ -1,0 +1,215 @@
+//! Processes under measurement: CPU time of each, all threads, from `wait4`.
+
+use std::{
+    io::{self, Read},
+    mem,
+    os::unix::process::ExitStatusExt,
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use crate::error::BenchError;
+
+/// CPU time of an ended process, all its threads and the children that it waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl Usage {
+    /// User and system, in seconds.
+    pub fn seconds(self) -> f64 {
+        (self.user + self.system).as_secs_f64()
+    }
+}
+
+impl std::ops::Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            user: self.user + other.user,
+            system: self.system + other.system,
+        }
+    }
+}
+
+/// A started process; killed and waited for if it is dropped before [`Running::finish`].
+#[derive(Debug)]
+pub struct Running {
+    child: Option<Child>,
+    command: String,
+}
+
+impl Running {
+    /// Starts it with standard input and output piped.
+    ///
+    /// # Errors
+    /// [`BenchError::Process`] if it cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self, BenchError> {
+        let shown = format!("{command:?}").replace('"', "");
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| BenchError::Process {
+                command: shown.clone(),
+                message: error.to_string(),
+            })?;
+        Ok(Self {
+            child: Some(child),
+            command: shown,
+        })
+    }
+
+    /// Takes over a process that was started with standard input and output piped.
+    pub fn adopt(child: Child, command: impl Into<String>) -> Self {
+        Self {
+            child: Some(child),
+            command: command.into(),
+        }
+    }
+
+    /// Its process, to talk to.
+    ///
+    /// # Errors
+    /// [`BenchError::Process`] if it was finished.
+    pub fn child(&mut self) -> Result<&mut Child, BenchError> {
+        let command = &self.command;
+        self.child.as_mut().ok_or_else(|| BenchError::Process {
+            command: command.clone(),
+            message: "it has ended".to_owned(),
+        })
+    }
+
+    /// Its standard output, once.
+    ///
+    /// # Errors
+    /// [`BenchError::Process`] if it was taken.
+    pub fn output(&mut self) -> Result<ChildStdout, BenchError> {
+        let command = self.command.clone();
+        self.child()?
+            .stdout
+            .take()
+            .ok_or_else(|| BenchError::Process {
+                command,
+                message: "its output was taken".to_owned(),
+            })
+    }
+
+    /// Closes its standard input and waits for its end.
+    ///
+    /// # Errors
+    /// [`BenchError::Process`] if it ends with anything but success.
+    pub fn finish(mut self) -> Result<Usage, BenchError> {
+        let Some(mut child) = self.child.take() else {
+            return Ok(Usage::default());
+        };
+        drop(child.stdin.take());
+        let (status, usage) = wait(&child)?;
+        if status.success() {
+            Ok(usage)
+        } else {
+            Err(BenchError::Process {
+                command: self.command.clone(),
+                message: status.to_string(),
+            })
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already; then there is nothing to do.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits for a child of this process. It is reaped, so nobody may wait for it again.
+fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
+    let mut status = 0;
+    // SAFETY: all zeros is a valid rusage: it is plain numbers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    loop {
+        // SAFETY: both places are valid for writing, and the process is an unreaped child of ours,
+        // so that its identifier cannot have been given to another one.
+        let waited =
+            unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
+        if waited >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let duration = |time: libc::timeval| {
+        Duration::new(
+            time.tv_sec.unsigned_abs(),
+            u32::try_from(time.tv_usec).unwrap_or_default() * 1000,
+        )
+    };
+    Ok((
+        ExitStatus::from_raw(status),
+        Usage {
+            user: duration(usage.ru_utime),
+            system: duration(usage.ru_stime),
+        },
+    ))
+}
+
+/// Reads all of an output in a thread, so that a process never blocks on a full pipe.
+pub fn collect(mut output: ChildStdout) -> thread::JoinHandle<io::Result<String>> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        output.read_to_string(&mut text)?;
+        Ok(text)
+    })
+}
+
+/// What [`collect`] read.
+///
+/// # Errors
+/// [`BenchError::Io`] if it could not be read.
+pub fn collected(reader: thread::JoinHandle<io::Result<String>>) -> Result<String, BenchError> {
+    reader
+        .join()
+        .unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))
+        .map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_of_a_process_is_its_own() {
+        let mut busy = Running::start(
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]),
+        )
+        .expect("started");
+        let output = collect(busy.output().expect("an output"));
+        let usage = busy.finish().expect("success");
+        assert_eq!(collected(output).expect("read"), "");
+        let idle = Running::start(Command::new("sleep").arg("0.2")).expect("started");
+        let none = idle.finish().expect("success");
+        assert!(
+            usage.seconds() > 10.0 * none.seconds(),
+            "{usage:?} {none:?}"
+        );
+    }
+
+    #[test]
+    fn a_process_that_fails_says_so() {
+        let failing = Running::start(Command::new("sh").args(["-c", "exit 3"])).expect("started");
+        let error = failing.finish().expect_err("it failed");
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
+    }
+}

@@ -1,0 +1,222 @@
+//! What the bench prints.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::{
+    emulator::Emulation,
+    rounds::{Comparison, Figures, Gate, Spread},
+};
+
+/// Datagrams lost, ours and theirs.
+#[derive(Debug, Serialize)]
+struct Lost {
+    ours: Option<Spread>,
+    theirs: Option<Spread>,
+}
+
+/// All figures of a run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema_version: u32,
+    regatta_version: &'static str,
+    rounds: u32,
+    quick: bool,
+    references: Vec<String>,
+    comparisons: Vec<Comparison>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datagrams_lost_ratio: Option<Lost>,
+    emulation: Vec<Emulation>,
+    warnings: Vec<String>,
+}
+
+impl Report {
+    /// An empty one.
+    pub fn new(rounds: u32, quick: bool) -> Self {
+        Self {
+            schema_version: 1,
+            regatta_version: env!("CARGO_PKG_VERSION"),
+            rounds,
+            quick,
+            references: Vec::new(),
+            comparisons: Vec::new(),
+            datagrams_lost_ratio: None,
+            emulation: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Notes a program that was compared with.
+    pub fn reference(&mut self, version: String) {
+        self.references.push(version);
+    }
+
+    /// Notes something that a reader must know.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// Adds a comparison; there is none without rounds.
+    pub fn compare(&mut self, comparison: Option<Comparison>) {
+        self.comparisons.extend(comparison);
+    }
+
+    /// Adds what the datagrams of a comparison lost.
+    pub fn lost(&mut self, pairs: &[(Figures, Figures)]) {
+        self.datagrams_lost_ratio = Some(Lost {
+            ours: Spread::of(pairs.iter().filter_map(|(ours, _)| ours.lost_ratio)),
+            theirs: Spread::of(pairs.iter().filter_map(|(_, theirs)| theirs.lost_ratio)),
+        });
+    }
+
+    /// Adds the emulator's figures.
+    pub fn emulation(&mut self, emulation: Vec<Emulation>) {
+        self.emulation = emulation;
+    }
+
+    /// Whether every gate was passed.
+    pub fn passed(&self) -> bool {
+        self.comparisons.iter().all(|comparison| comparison.passed)
+    }
+
+    /// As a table.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(
+            out,
+            "Medians of {} rounds, [least to largest]; ratios are ours over theirs, paired by round.",
+            self.rounds
+        )?;
+        for reference in &self.references {
+            writeln!(out, "Compared with {reference}.")?;
+        }
+        if !self.comparisons.is_empty() {
+            writeln!(
+                out,
+                "\n{:<44} {:>12} {:>12} {:>22}   gate",
+                "", "ours", "theirs", "ratio"
+            )?;
+        }
+        for comparison in &self.comparisons {
+            let Spread { median, min, max } = comparison.ratio;
+            writeln!(
+                out,
+                "{:<44} {:>12} {:>12} {:>22}   {}",
+                comparison.name,
+                scaled(comparison.ours.median, comparison.unit),
+                scaled(comparison.theirs.median, comparison.unit),
+                format!("{median:.3} [{min:.3} to {max:.3}]"),
+                verdict(comparison)
+            )?;
+        }
+        if let Some(lost) = &self.datagrams_lost_ratio {
+            let percent = |spread: Option<Spread>| {
+                spread.map_or_else(
+                    || "unknown".to_owned(),
+                    |spread| format!("{:.2} %", spread.median * 100.0),
+                )
+            };
+            writeln!(
+                out,
+                "Datagrams lost: ours {}, theirs {}.",
+                percent(lost.ours),
+                percent(lost.theirs)
+            )?;
+        }
+        if !self.emulation.is_empty() {
+            writeln!(
+                out,
+                "\n{:<44} {:>22} {:>28}",
+                "emulator, one direction, one core", "packets per second", "for each packet"
+            )?;
+        }
+        for emulation in &self.emulation {
+            let Spread { median, min, max } = emulation.packet_ns;
+            writeln!(
+                out,
+                "{:<44} {:>22} {:>28}",
+                emulation.link,
+                format!("{:.2} million", emulation.packets_per_second.median / 1e6),
+                format!("{median:.0} ns [{min:.0} to {max:.0}]")
+            )?;
+        }
+        for warning in &self.warnings {
+            writeln!(out, "\nwarning: {warning}")?;
+        }
+        let missed: Vec<_> = self
+            .comparisons
+            .iter()
+            .filter(|comparison| !comparison.passed)
+            .map(|comparison| comparison.name.as_str())
+            .collect();
+        if missed.is_empty() {
+            writeln!(out, "\nEvery gate was passed.")
+        } else {
+            writeln!(out, "\nGates missed: {}.", missed.join("; "))
+        }
+    }
+}
+
+fn scaled(value: f64, unit: &str) -> String {
+    match unit {
+        "bit/s" => format!("{:.2} Gbit/s", value / 1e9),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+fn verdict(comparison: &Comparison) -> String {
+    let Some(gate) = comparison.gate else {
+        return "none".to_owned();
+    };
+    let bound = match gate {
+        Gate::AtLeast(bound) => format!("at least {bound:.2}"),
+        Gate::AtMost(bound) => format!("at most {bound:.2}"),
+    };
+    format!(
+        "{bound}: {}",
+        if comparison.passed {
+            "passed"
+        } else {
+            "MISSED"
+        }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_gate_is_said_and_named() {
+        let run = |bytes: f64| Figures {
+            delivered_bytes: bytes,
+            seconds: 1.0,
+            cpu_seconds: 1.0,
+            lost_ratio: None,
+        };
+        let mut report = Report::new(1, true);
+        assert!(report.passed());
+        report.compare(Comparison::new(
+            "ours / theirs",
+            "bit/s",
+            &[(run(1e9), run(2e9))],
+            Figures::goodput_bps,
+            Some(Gate::AtLeast(1.0)),
+        ));
+        assert!(!report.passed());
+        let text = report.text();
+        assert!(text.contains("8.00 Gbit/s  16.00 Gbit/s"), "{text}");
+        assert!(
+            text.contains("0.500 [0.500 to 0.500]   at least 1.00: MISSED"),
+            "{text}"
+        );
+        assert!(text.ends_with("Gates missed: ours / theirs.\n"), "{text}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Figures of single runs, and what many rounds of them say.
+
+use serde::Serialize;
+
+/// Bytes of a GiB.
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// One run of one program.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    /// Bytes that the receiver got.
+    pub delivered_bytes: f64,
+    /// In so much time.
+    pub seconds: f64,
+    /// CPU time of both ends, all threads, user and system.
+    pub cpu_seconds: f64,
+    /// Messages lost over messages sent, where it applies.
+    pub lost_ratio: Option<f64>,
+}
+
+impl Figures {
+    /// Delivered bits over time.
+    pub fn goodput_bps(&self) -> f64 {
+        self.delivered_bytes * 8.0 / self.seconds
+    }
+
+    /// CPU seconds for each GiB delivered.
+    pub fn cpu_seconds_per_gib(&self) -> f64 {
+        self.cpu_seconds * GIB / self.delivered_bytes
+    }
+}
+
+/// The median and the range of some values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Middle value, or the mean of the two in the middle.
+    pub median: f64,
+    /// Least.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one value; `None` without.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            f64::midpoint(values[middle - 1], values[middle])
+        };
+        Some(Self { median, min, max })
+    }
+}
+
+/// Which side of its bound a ratio must be on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "bound")]
+pub enum Gate {
+    /// The median ratio is at least this.
+    AtLeast(f64),
+    /// The median ratio is at most this.
+    AtMost(f64),
+}
+
+impl Gate {
+    /// Whether a median ratio passes.
+    pub fn passes(self, median: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => median >= bound,
+            Self::AtMost(bound) => median <= bound,
+        }
+    }
+}
+
+/// Ours over theirs in one quantity, paired by round.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// `tcp / iperf3: goodput`.
+    pub name: String,
+    /// Unit of `ours` and `theirs`.
+    pub unit: &'static str,
+    /// Ours.
+    pub ours: Spread,
+    /// Theirs.
+    pub theirs: Spread,
+    /// Ours over theirs, one ratio for each round.
+    pub ratio: Spread,
+    /// What the median ratio must be; absent where it is only shown.
+    pub gate: Option<Gate>,
+    /// Whether it is.
+    pub passed: bool,
+}
+
+impl Comparison {
+    /// Compares a quantity over rounds; `None` without rounds.
+    pub fn new(
+        name: impl Into<String>,
+        unit: &'static str,
+        pairs: &[(Figures, Figures)],
+        quantity: impl Fn(&Figures) -> f64,
+        gate: Option<Gate>,
+    ) -> Option<Self> {
+        let ratio = Spread::of(
+            pairs
+                .iter()
+                .map(|(ours, theirs)| quantity(ours) / quantity(theirs)),
+        )?;
+        Some(Self {
+            name: name.into(),
+            unit,
+            ours: Spread::of(pairs.iter().map(|(ours, _)| quantity(ours)))?,
+            theirs: Spread::of(pairs.iter().map(|(_, theirs)| quantity(theirs)))?,
+            ratio,
+            gate,
+            passed: gate.is_none_or(|gate| gate.passes(ratio.median)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(bytes: f64, cpu: f64) -> Figures {
+        Figures {
+            delivered_bytes: bytes,
+            seconds: 2.0,
+            cpu_seconds: cpu,
+            lost_ratio: None,
+        }
+    }
+
+    #[test]
+    fn ratios_are_paired_by_round() {
+        // The machine was twice as fast in the second round; the ratio does not see it.
+        let pairs = [
+            (run(100.0, 1.0), run(80.0, 1.0)),
+            (run(200.0, 1.0), run(160.0, 1.0)),
+            (run(90.0, 1.0), run(100.0, 1.0)),
+        ];
+        let goodput = Comparison::new(
+            "goodput",
+            "bit/s",
+            &pairs,
+            Figures::goodput_bps,
+            Some(Gate::AtLeast(1.0)),
+        )
+        .expect("rounds");
+        assert_eq!(goodput.ratio.median, 1.25);
+        assert_eq!((goodput.ratio.min, goodput.ratio.max), (0.9, 1.25));
+        assert_eq!(goodput.ours.median, 400.0);
+        assert!(goodput.passed && !Gate::AtMost(1.0).passes(1.25));
+    }
+
+    #[test]
+    fn a_median_of_an_even_number_lies_between_the_two() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).expect("values");
+        assert_eq!((spread.median, spread.min, spread.max), (2.5, 1.0, 4.0));
+        assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn cpu_is_charged_for_what_was_delivered() {
+        assert_eq!(run(GIB / 2.0, 3.0).cpu_seconds_per_gib(), 6.0);
+    }
+}
