@@ -30,6 +30,7 @@ pub use error::AgentError;
 pub fn registry() -> Vec<&'static dyn Driver> {
     [
         regatta_transport_tcp::drivers(),
+        regatta_transport_udp::drivers(),
         regatta_transport_quic::drivers(),
     ]
     .concat()
