@@ -76,6 +76,7 @@ fn a_study_file_becomes_results_and_reports() {
     assert_eq!(header.study_text, SMALL);
     assert_eq!(header.hosts.len(), 2);
     assert_eq!(reader.path_checks().expect("checks").len(), 1);
+    drop(reader);
 
     let summary: Value = serde_json::from_str(
         &std::fs::read_to_string(out.join("summary.json")).expect("summary.json"),

@@ -88,7 +88,7 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
          echo \"code $?\"
          \"$REGATTA\" report small/out --json",
     );
-    done.assert_says("No space left on device");
+    done.assert_says("no space is left on the device that holds `small/out/results.sqlite`");
     done.assert_says("regatta resume small/out");
     let (code, summary) = done.stdout.split_once('\n').expect("two lines");
     assert_eq!(code, "code 1", "{done:#?}");
@@ -123,6 +123,7 @@ fn an_ordinary_user_runs_a_study() {
     } else {
         bench.run(&["run", "study.toml", "--out", "user/out", "--no-progress"])
     };
+    assert!(bench.path("user/out/report.html").exists(), "{done:#?}");
     let trials = trials(&bench.path("user/out"));
     assert_eq!(trials.len(), 2, "{done:#?}");
     for trial in &trials {
