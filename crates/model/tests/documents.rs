@@ -1,0 +1,35 @@
+//! The studies that the documents show are read by the reader of study files.
+
+use regatta_model::Study;
+
+/// The texts between a line ```` ```toml ```` or `cat > … <<'END'` and its end.
+fn studies(document: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        let end = match line {
+            "```toml" => "```",
+            _ if line.ends_with(".toml <<'END'") => "END",
+            _ => continue,
+        };
+        let body: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
+        found.push(body.join("\n"));
+    }
+    found
+}
+
+#[test]
+fn every_study_in_the_documents_is_sound() {
+    for (name, text) in [
+        ("README.md", include_str!("../../../README.md")),
+        ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
+    ] {
+        let found = studies(text);
+        assert_eq!(found.len(), 1, "{name} shows one study");
+        for study in found {
+            if let Err(error) = Study::parse(&study, name) {
+                panic!("{error}");
+            }
+        }
+    }
+}

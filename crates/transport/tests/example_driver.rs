@@ -1,0 +1,284 @@
+//! The example of "Add a driver" in `CONTRIBUTING.md`: TCP with nothing but the standard library.
+//!
+//! It leaves out what a real driver has: a congestion control that is set and read back, and the
+//! stack's own statistics. The whole contract is held to it all the same.
+
+use std::{
+    collections::BTreeMap,
+    io::{ErrorKind, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_control::{Role, TrialOrder};
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Abort, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample, Purpose,
+    Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint, StreamSession,
+    TransportError, TrialContext, Unsupported,
+    stream::{Accepted, block_on_blocking, join_with_threads, sleep_until_blocking},
+    testing,
+};
+
+/// How often a waiting accept looks for a connection and for its stop.
+const LOOK: Duration = Duration::from_millis(2);
+
+// 1. What the registry shows, and which options a study may set.
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "tcp-std",
+    title: "TCP of the standard library",
+    summary: "the example of a driver",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &[],
+    stack: "Linux kernel",
+    stack_version: "",
+    options: &[],
+};
+
+struct TcpStd;
+
+impl Driver for TcpStd {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    // A host that cannot run it says so here: the cell is then *unsupported*, with the reason.
+    fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let endpoint = Endpoint::new(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+// 2. One end: it listens from the moment when it is made for a receiver.
+struct Endpoint {
+    listener: Option<(TcpListener, SocketAddr)>,
+    peer: std::net::IpAddr,
+}
+
+impl Endpoint {
+    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let listen = || {
+            let listener = TcpListener::bind((order.local, 0))?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let listener = match order.role {
+            Role::Sender => None,
+            Role::Receiver => Some(listen().map_err(TransportError::io("cannot listen"))?),
+        };
+        Ok(Self {
+            listener,
+            peer: order.peer,
+        })
+    }
+}
+
+impl StreamEndpoint for Endpoint {
+    type Connection = Connection;
+
+    const MULTIPLEXES: bool = false;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(|(_, address)| *address)
+    }
+
+    // A blocking driver: its async functions never yield. An asynchronous one holds a
+    // current-thread runtime and runs the future on it.
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on_blocking(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Connection, TransportError> {
+        let socket = TcpStream::connect_timeout(&peer, until.remaining())
+            .map_err(TransportError::io(format!("cannot connect to `{peer}`")))?;
+        Connection::new(socket, stop)
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<Connection>, TransportError> {
+        let Some((listener, _)) = &self.listener else {
+            return Err(TransportError::Protocol {
+                what: "a sender does not listen".to_owned(),
+            });
+        };
+        let begun = MonotonicTime::now();
+        loop {
+            match listener.accept() {
+                // Data ports are for the announced peer alone.
+                Ok((_, address)) if address.ip() != self.peer => {}
+                Ok((socket, _)) => {
+                    arrived();
+                    return Connection::new(socket, stop).map(Accepted::Connection);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if stop.wait_until(MonotonicTime::now() + LOOK) {
+                        return Err(TransportError::Cancelled);
+                    }
+                    if until.has_passed() {
+                        return Err(TransportError::TimedOut {
+                            what: "connection".to_owned(),
+                            seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                        });
+                    }
+                }
+                Err(error) => return Err(TransportError::io("cannot accept")(error)),
+            }
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        join_with_threads(a, b)
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        sleep_until_blocking(moment);
+    }
+}
+
+// 3. A connection, with one stream, since TCP does not multiplex.
+struct Connection {
+    socket: Arc<Socket>,
+    taken: AtomicBool,
+}
+
+struct Socket(TcpStream);
+
+// Blocked calls return when the trial is stopped, at its deadline for instance.
+impl Abort for Socket {
+    fn abort(&self) {
+        // A socket that is not connected any more needs no waking.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+impl Connection {
+    fn new(socket: TcpStream, stop: &Stop) -> Result<Self, TransportError> {
+        socket
+            .set_nonblocking(false)
+            .and_then(|()| socket.set_nodelay(true))
+            .map_err(TransportError::io("cannot set up the connection"))?;
+        let socket = Arc::new(Socket(socket));
+        stop.on_stop(&socket);
+        Ok(Self {
+            socket,
+            taken: AtomicBool::new(false),
+        })
+    }
+}
+
+impl StreamConnection for Connection {
+    type Stream = Stream;
+
+    async fn open_stream(&self) -> Result<Stream, TransportError> {
+        if self.taken.swap(true, Ordering::Relaxed) {
+            return Err(TransportError::Protocol {
+                what: "a TCP connection has one stream".to_owned(),
+            });
+        }
+        Ok(Stream(Arc::clone(&self.socket)))
+    }
+
+    async fn accept_stream(&self, _: MonotonicTime) -> Result<Stream, TransportError> {
+        self.open_stream().await
+    }
+
+    // What the stack does not tell is absent from the results, never zero.
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        struct Nothing;
+        impl StatisticsSource for Nothing {
+            fn sample(&self) -> Option<ProtocolSample> {
+                Some(ProtocolSample::default())
+            }
+        }
+        Arc::new(Nothing)
+    }
+
+    async fn close(self, _: MonotonicTime) {}
+}
+
+// 4. The stream: the workloads are written once against this.
+struct Stream(Arc<Socket>);
+
+impl ByteStream for Stream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+        let mut socket = &self.0.0;
+        socket
+            .write_all(header)
+            .and_then(|()| socket.write_all(payload))
+            .map_err(TransportError::io("cannot send"))
+    }
+
+    async fn flush(&mut self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    async fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received, TransportError> {
+        let failed = || TransportError::io("cannot receive");
+        // A time limit of zero would mean none.
+        let limit = (until != MonotonicTime::NEVER)
+            .then(|| until.remaining().max(Duration::from_micros(1)));
+        let mut socket = &self.0.0;
+        socket.set_read_timeout(limit).map_err(failed())?;
+        match socket.read(scratch) {
+            Ok(0) => Ok(Received::Closed),
+            Ok(received) => {
+                consume(&scratch[..received]);
+                Ok(Received::Bytes(received))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::TimedOut),
+            Err(error) => Err(failed()(error)),
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), TransportError> {
+        self.0
+            .0
+            .shutdown(Shutdown::Write)
+            .map_err(TransportError::io("cannot finish sending"))
+    }
+}
+
+// 5. The contract of every driver: sizes from one byte up, deadline, vanished peers, strangers.
+#[test]
+fn the_example_holds_the_contract() {
+    testing::contract::holds(&TcpStd);
+}
