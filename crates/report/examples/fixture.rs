@@ -24,7 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         regatta_report::write_summary(&summary, &dir.join(name))?;
         assert!(!html::render(&data, &summary)?.is_empty());
         println!("== {name}");
-        print!("{}", terminal::render(&summary, &data, &terminal::TerminalOptions::default()));
+        print!(
+            "{}",
+            terminal::render(&summary, &data, &terminal::TerminalOptions::default())
+        );
     }
     Ok(())
 }

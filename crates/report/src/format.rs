@@ -55,7 +55,10 @@ impl Scale {
             .rev()
             .find(|(from, _, _)| largest >= *from)
             .unwrap_or(&steps[0]);
-        Self { divisor: *divisor, unit }
+        Self {
+            divisor: *divisor,
+            unit,
+        }
     }
 
     /// A stored value in the shown unit.

@@ -3,12 +3,15 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table, presets};
-use regatta_model::{MetricDefinition, Outcome, metric};
+use comfy_table::{
+    Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, LineStyle, Table,
+    TableStyle,
+};
+use regatta_model::{Outcome, metric};
 
 use crate::{
     RunData, Summary,
-    analysis::Cell,
+    analysis::{Cell, CountedReason, MetricSummary},
     format::{Scale, shorten},
 };
 
@@ -32,19 +35,32 @@ impl Default for TerminalOptions {
 
 /// Below this the lines are not broken further: nothing would be readable.
 const NARROWEST: u16 = 40;
-const COLUMNS: [&str; 4] = [
-    "goodput_bps",
-    "round_trip_delay_ns",
-    "goodput_per_core_percent_bps",
-    "message_loss_ratio",
+/// The columns: name of the metric, heading over one line, heading over several.
+const COLUMNS: [(&str, &str, &str); 4] = [
+    ("goodput_bps", "goodput", "goodput"),
+    (
+        "round_trip_delay_ns",
+        "round-trip delay under load",
+        "round-trip\ndelay under\nload",
+    ),
+    (
+        "goodput_per_core_percent_bps",
+        "goodput per 1 % of a core",
+        "goodput per\n1 % of a\ncore",
+    ),
+    ("message_loss_ratio", "message loss", "message\nloss"),
 ];
-/// Shorter headings than the metric table's, for columns.
-const SHORT_TITLES: [(&str, &str); 4] = [
-    ("goodput_bps", "goodput"),
-    ("round_trip_delay_ns", "round-trip delay under load"),
-    ("goodput_per_core_percent_bps", "goodput per 1 % of a core"),
-    ("message_loss_ratio", "message loss"),
-];
+/// A line under the header and nothing else: the rows are few and have air.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A column that has values: its metric, its scale, its two headings.
+struct Column {
+    name: &'static str,
+    scale: Scale,
+    wide: &'static str,
+    narrow: &'static str,
+}
 
 /// Renders the whole.
 #[must_use]
@@ -131,23 +147,41 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
     }
 }
 
-fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
-    let largest = summary
-        .cells
-        .iter()
-        .filter_map(|cell| cell.mean(definition.name))
-        .fold(0.0, f64::max);
-    Scale::for_largest(definition.unit, largest)
+fn columns(summary: &Summary) -> Vec<Column> {
+    COLUMNS
+        .into_iter()
+        .filter_map(|(name, wide, narrow)| {
+            let means: Vec<f64> = summary
+                .cells
+                .iter()
+                .filter_map(|cell| cell.mean(name))
+                .collect();
+            let largest = means
+                .iter()
+                .copied()
+                .fold(None, |largest: Option<f64>, mean| {
+                    Some(largest.map_or(mean, |largest| largest.max(mean)))
+                })?;
+            Some(Column {
+                name,
+                scale: Scale::for_largest(metric::find(name)?.unit, largest),
+                wide,
+                narrow,
+            })
+        })
+        .collect()
 }
 
-fn tables(out: &mut String, summary: &Summary, data: &RunData, options: &TerminalOptions, width: u16) {
-    let columns: Vec<(&MetricDefinition, Scale)> = COLUMNS
-        .iter()
-        .filter_map(|name| metric::find(name))
-        .filter(|column| summary.cells.iter().any(|c| c.metrics.contains_key(column.name)))
-        .map(|column| (column, scale(summary, column)))
-        .collect();
+fn tables(
+    out: &mut String,
+    summary: &Summary,
+    data: &RunData,
+    options: &TerminalOptions,
+    width: u16,
+) {
+    let columns = columns(summary);
     let study = &data.header.study;
+    let mut deadlines = false;
     for workload in &study.workloads {
         for condition in &study.conditions {
             let title = if study.workloads.len() > 1 {
@@ -160,83 +194,93 @@ fn tables(out: &mut String, summary: &Summary, data: &RunData, options: &Termina
                 .iter()
                 .filter(|cell| cell.condition == condition.name && cell.workload == workload.name)
                 .collect();
+            deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
             // An interval stands behind its mean where there is room, and below it where not.
-            let wide = table(&columns, &cells, summary, " ", options);
-            let natural = wide.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            let narrow;
-            let rendered = if natural <= usize::from(width) && !options.color {
-                wide.to_string()
-            } else if natural <= usize::from(width) {
-                wide.to_string()
-            } else {
-                let mut table = table(&columns, &cells, summary, "\n", options);
-                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-                narrow = table.to_string();
-                narrow
+            let plain_options = TerminalOptions {
+                color: false,
+                ..*options
             };
+            let natural = table(&columns, &cells, summary, true, &plain_options)
+                .lines()
+                .map(|line| line.chars().count())
+                .max()
+                .unwrap_or(0);
+            let wide = natural <= usize::from(width);
+            let mut table = table(&columns, &cells, summary, wide, options);
+            if !wide {
+                table
+                    .set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_width(width);
+            }
             let _ = writeln!(out, "\n{}", paint(&plain(&title), "1", options));
-            for line in rendered.lines() {
+            for line in table.to_string().lines() {
                 let _ = writeln!(out, "{}", line.trim_end());
             }
         }
     }
-    let _ = writeln!(out, "{}", paint("mean [95 % confidence interval]", "2", options));
+    if columns.is_empty() {
+        return;
+    }
+    let mut legend = "mean [95 % confidence interval]".to_owned();
+    if deadlines {
+        legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
+    }
+    let legend = wrap(&legend, usize::from(width), 0);
+    let _ = writeln!(out, "\n{}", paint(&legend, "2", options));
+}
+
+/// A mean with its interval; nothing varies where every trial has the same value.
+fn mean(metric: &MetricSummary, scale: Scale, wide: bool) -> String {
+    match metric.ci95 {
+        Some([low, high]) if low < high => format!(
+            // No break within the brackets.
+            "{}{}[{},\u{a0}{}]",
+            scale.text(metric.mean),
+            if wide { "\u{a0}" } else { "\n" },
+            scale.text(low),
+            scale.text(high)
+        ),
+        _ => scale.text(metric.mean),
+    }
 }
 
 fn table(
-    columns: &[(&MetricDefinition, Scale)],
+    columns: &[Column],
     cells: &[&Cell],
     summary: &Summary,
-    joint: &str,
+    wide: bool,
     options: &TerminalOptions,
 ) -> Table {
+    let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     if options.color {
         table.enforce_styling();
     } else {
         table.force_no_tty();
     }
     let mut head = vec![TableCell::new("transport")];
-    for (column, scale) in columns {
-        let title = SHORT_TITLES
-            .iter()
-            .find(|(name, _)| *name == column.name)
-            .map_or(column.title, |(_, title)| title);
-        head.push(
-            TableCell::new(scale.heading(title)).set_alignment(CellAlignment::Right),
-        );
-    }
-    head.push(TableCell::new("trials").set_alignment(CellAlignment::Right));
+    head.extend(columns.iter().map(|column| {
+        right(if wide {
+            column.scale.heading(column.wide)
+        } else {
+            column.scale.heading(column.narrow)
+        })
+    }));
+    head.push(right("trials".to_owned()));
     table.set_header(head);
     for cell in cells {
         let mut row = vec![TableCell::new(plain(&shorten(&cell.transport, 24)))];
-        for (column, scale) in columns {
-            let text = match cell.metrics.get(column.name) {
-                Some(m) => match m.ci95 {
-                    Some([low, high]) => {
-                        format!("{}{joint}[{}, {}]", scale.text(m.mean), scale.text(low), scale.text(high))
-                    }
-                    None => scale.text(m.mean),
-                },
+        for (position, column) in columns.iter().enumerate() {
+            row.push(right(match cell.metrics.get(column.name) {
+                Some(metric) => mean(metric, column.scale, wide),
+                None if cell.n == 0 && position == 0 => outcomes(cell),
                 None => "–".to_owned(),
-            };
-            row.push(TableCell::new(text).set_alignment(CellAlignment::Right));
+            }));
         }
-        let mut trials = format!("{}/{}", cell.n, summary.rounds);
-        let mut worst = None;
-        for outcome in Outcome::ALL {
-            let count = cell.outcome(outcome);
-            if outcome != Outcome::Measured && count > 0 {
-                let _ = write!(trials, "\n{count} {}", outcome.name().replace('_', " "));
-                worst = Some(outcome);
-            }
-        }
-        if cell.deadline_reached > 0 {
-            let _ = write!(trials, "\n{} at deadline", cell.deadline_reached);
-        }
-        let mut trials = TableCell::new(trials).set_alignment(CellAlignment::Right);
-        if options.color && worst.is_some() {
+        let star = if cell.deadline_reached > 0 { "*" } else { "" };
+        let mut trials = right(format!("{}/{}{star}", cell.n, summary.rounds));
+        if options.color && cell.n < u64::from(summary.rounds) {
             trials = trials.fg(Color::Yellow).add_attribute(Attribute::Bold);
         }
         row.push(trials);
@@ -245,22 +289,47 @@ fn table(
     table
 }
 
+/// What stands in the place of figures: how the trials of a cell ended.
+fn outcomes(cell: &Cell) -> String {
+    let ended: Vec<String> = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| cell.outcome(*outcome) > 0)
+        .map(|outcome| outcome.name().replace('_', " "))
+        .collect();
+    if ended.is_empty() {
+        "not run".to_owned()
+    } else {
+        ended.join(", ")
+    }
+}
+
 fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {
-    let reasons: Vec<String> = summary
-        .cells
-        .iter()
-        .flat_map(|cell| {
-            cell.reasons.iter().map(move |reason| {
-                format!(
-                    "{} trials of `{}` under `{}` {}: {}\n{}",
-                    reason.count,
-                    cell.transport,
-                    cell.condition,
-                    reason.outcome.replace('_', " "),
-                    reason.reasons.join(": "),
-                    reason.hint
-                )
-            })
+    // What is the same under several conditions is said once.
+    let mut reasons: Vec<(&Cell, &CountedReason, u64)> = Vec::new();
+    for cell in &summary.cells {
+        for reason in &cell.reasons {
+            let known = reasons.iter_mut().find(|(other, known, _)| {
+                other.transport == cell.transport
+                    && known.outcome == reason.outcome
+                    && known.reasons == reason.reasons
+            });
+            match known {
+                Some((_, _, count)) => *count += reason.count,
+                None => reasons.push((cell, reason, reason.count)),
+            }
+        }
+    }
+    let reasons: Vec<String> = reasons
+        .into_iter()
+        .map(|(cell, reason, count)| {
+            format!(
+                "`{}`: {count} {} {}: {}\n{}",
+                cell.transport,
+                if count == 1 { "trial" } else { "trials" },
+                reason.outcome.replace('_', " "),
+                reason.reasons.join(": "),
+                reason.hint
+            )
         })
         .collect();
     let counted = summary.warnings.iter().map(|warning| {

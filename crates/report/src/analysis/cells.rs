@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Outcome, Transport, TrialRecord};
 
 use super::summary::{Cell, CountedReason, MetricSummary};
 use crate::{RunData, data::reached_deadline};
@@ -14,19 +14,29 @@ pub fn all(data: &RunData) -> Vec<Cell> {
     for workload in &study.workloads {
         for condition in &study.conditions {
             for transport in &study.transports {
-                cells.push(cell(
-                    data,
-                    &transport.label,
-                    &condition.name,
-                    &workload.name,
-                ));
+                cells.push(cell(data, transport, &condition.name, &workload.name));
             }
         }
     }
     cells
 }
 
-fn cell(data: &RunData, transport: &str, condition: &str, workload: &str) -> Cell {
+/// Results know nothing of drivers, so loss itself is the witness, and the one driver that never
+/// sends again is known by name.
+fn retransmits(data: &RunData, transport: &Transport) -> bool {
+    let lost = |trial: &TrialRecord| {
+        trial.transport == transport.label
+            && trial.outcome == Outcome::Measured
+            && trial
+                .metrics
+                .get("message_loss_ratio")
+                .is_some_and(|lost| *lost > 0.0)
+    };
+    transport.driver != "udp" && !data.trials.iter().any(lost)
+}
+
+fn cell(data: &RunData, asked: &Transport, condition: &str, workload: &str) -> Cell {
+    let transport = asked.label.as_str();
     let trials: Vec<&TrialRecord> = data
         .trials
         .iter()
@@ -52,6 +62,7 @@ fn cell(data: &RunData, transport: &str, condition: &str, workload: &str) -> Cel
         transport: transport.to_owned(),
         condition: condition.to_owned(),
         workload: workload.to_owned(),
+        retransmits: retransmits(data, asked),
         n: measured.len() as u64,
         outcomes,
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,

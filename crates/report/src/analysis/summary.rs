@@ -115,6 +115,9 @@ pub struct Cell {
     pub condition: String,
     /// Name of the workload.
     pub workload: String,
+    /// Whether the transport sends again what was lost. Not so if its driver is `udp`, or if it
+    /// lost messages anywhere in this run.
+    pub retransmits: bool,
     /// Measured trials: those behind the metrics.
     pub n: u64,
     /// Trials by outcome.
@@ -229,7 +232,8 @@ pub struct Comparison {
     pub p_value: Option<f64>,
     /// The same, adjusted by Holm's method within the family.
     pub p_holm: Option<f64>,
-    /// Mean share of messages that `a` lost, if any were.
+    /// Mean share of messages that `a` lost, if any were. A transport that loses is compared with
+    /// one that sends again what was lost: read the ratio with this.
     pub loss_a: Option<f64>,
     /// Mean share of messages that `b` lost, if any were.
     pub loss_b: Option<f64>,
@@ -329,10 +333,10 @@ impl Cell {
         self.metrics.get(metric).map(|description| description.mean)
     }
 
-    /// Mean share of messages that were lost; `None` if none were.
+    /// Mean share of messages that were lost; zero where the transport cannot lose any.
     #[must_use]
-    pub fn loss(&self) -> Option<f64> {
-        self.mean("message_loss_ratio").filter(|loss| *loss > 0.0)
+    pub fn loss(&self) -> f64 {
+        self.mean("message_loss_ratio").unwrap_or(0.0)
     }
 }
 

@@ -59,7 +59,9 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
             })
             .collect(),
     };
-    Ok(environment.get_template("report.html")?.render(Serde(&page))?)
+    Ok(environment
+        .get_template("report.html")?
+        .render(Serde(&page))?)
 }
 
 /// What the template is filled with.

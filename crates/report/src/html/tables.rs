@@ -112,7 +112,11 @@ fn places(data: &RunData) -> Vec<(String, &str, &str)> {
     places
 }
 
-fn cells_of<'a>(summary: &'a Summary, condition: &'a str, workload: &'a str) -> impl Iterator<Item = &'a Cell> {
+fn cells_of<'a>(
+    summary: &'a Summary,
+    condition: &'a str,
+    workload: &'a str,
+) -> impl Iterator<Item = &'a Cell> {
     summary
         .cells
         .iter()
@@ -149,14 +153,23 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
     let columns = definitions(&COLUMNS);
     let present: Vec<(&MetricDefinition, Scale)> = columns
         .into_iter()
-        .filter(|column| summary.cells.iter().any(|cell| cell.metrics.contains_key(column.name)))
+        .filter(|column| {
+            summary
+                .cells
+                .iter()
+                .any(|cell| cell.metrics.contains_key(column.name))
+        })
         .map(|column| (column, scale(summary, column)))
         .collect();
     places(data)
         .into_iter()
         .map(|(heading, condition, workload)| {
             let mut head = vec!["transport".to_owned()];
-            head.extend(present.iter().map(|(column, scale)| scale.heading(column.title)));
+            head.extend(
+                present
+                    .iter()
+                    .map(|(column, scale)| scale.heading(column.title)),
+            );
             head.push("trials".to_owned());
             Table {
                 caption: format!("Means under {heading}, with their 95 % confidence interval"),
@@ -165,11 +178,16 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                     .map(|cell| {
                         let mut entries: Vec<Entry> = present
                             .iter()
-                            .map(|(column, scale)| match cell.metrics.get(column.name) {
-                                Some(metric) => mean_entry(metric, *scale),
-                                None if cell.n == 0 => words(outcome_words(cell)),
-                                None => none(),
-                            })
+                            .enumerate()
+                            .map(
+                                |(number, (column, scale))| match cell.metrics.get(column.name) {
+                                    Some(metric) => mean_entry(metric, *scale),
+                                    None if cell.n == 0 && number == 0 => {
+                                        figure(outcome_words(cell))
+                                    }
+                                    None => none(),
+                                },
+                            )
                             .collect();
                         entries.push(Entry {
                             text: format!("{} of {}", cell.n, summary.rounds),
@@ -196,14 +214,20 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
 /// The whole description of the headline metrics and of host CPU.
 pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
-    let names = [HEADLINE_METRICS[0], HEADLINE_METRICS[1], "cpu_host_ratio", HEADLINE_METRICS[2]];
+    let names = [
+        HEADLINE_METRICS[0],
+        HEADLINE_METRICS[1],
+        "cpu_host_ratio",
+        HEADLINE_METRICS[2],
+    ];
     for definition in definitions(&names) {
         let scale = scale(summary, definition);
         for (heading, condition, workload) in places(data) {
             let rows: Vec<Row> = cells_of(summary, condition, workload)
                 .filter_map(|cell| {
                     let m = cell.metrics.get(definition.name)?;
-                    let optional = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
+                    let optional =
+                        |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
                     Some(Row {
                         series: series(data, &cell.transport),
                         heading: cell.transport.clone(),
@@ -211,7 +235,9 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                             figure(m.n.to_string()),
                             figure(scale.text(m.mean)),
                             optional(m.sd),
-                            m.cv.map_or_else(none, |cv| figure(format!("{} %", number(cv * 100.0)))),
+                            m.cv.map_or_else(none, |cv| {
+                                figure(format!("{} %", number(cv * 100.0)))
+                            }),
                             m.ci95.map_or_else(none, |[low, high]| {
                                 figure(format!("{} to {}", scale.text(low), scale.text(high)))
                             }),
@@ -228,8 +254,15 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
             tables.push(Table {
                 caption: format!("{} under {heading}", scale.heading(definition.title)),
                 head: [
-                    "transport", "n", "mean", "standard deviation", "coefficient of variation",
-                    "95 % interval of the mean", "median", "quartiles", "range",
+                    "transport",
+                    "n",
+                    "mean",
+                    "standard deviation",
+                    "coefficient of variation",
+                    "95 % interval of the mean",
+                    "median",
+                    "quartiles",
+                    "range",
                 ]
                 .map(str::to_owned)
                 .to_vec(),
@@ -262,14 +295,18 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     places(data)
         .into_iter()
         .filter_map(|(heading, condition, workload)| {
-            let cells: Vec<&Cell> = cells_of(summary, condition, workload).filter(|c| c.n > 0).collect();
+            let cells: Vec<&Cell> = cells_of(summary, condition, workload)
+                .filter(|c| c.n > 0)
+                .collect();
             if cells.is_empty() {
                 return None;
             }
             let mut head = vec!["metric".to_owned()];
             head.extend(cells.iter().map(|cell| cell.transport.clone()));
             Some(Table {
-                caption: format!("Every metric under {heading}: means with their 95 % confidence interval"),
+                caption: format!(
+                    "Every metric under {heading}: means with their 95 % confidence interval"
+                ),
                 head,
                 rows: metrics
                     .iter()
@@ -282,7 +319,9 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
                             cells: cells
                                 .iter()
                                 .map(|cell| {
-                                    cell.metrics.get(m.name).map_or_else(none, |metric| mean_entry(metric, scale))
+                                    cell.metrics
+                                        .get(m.name)
+                                        .map_or_else(none, |metric| mean_entry(metric, scale))
                                 })
                                 .collect(),
                         }
@@ -304,7 +343,12 @@ fn grid(
 ) -> Vec<Table> {
     let present: Vec<(&MetricDefinition, Scale)> = columns
         .iter()
-        .filter(|column| summary.cells.iter().any(|cell| cell.metrics.contains_key(column.name)))
+        .filter(|column| {
+            summary
+                .cells
+                .iter()
+                .any(|cell| cell.metrics.contains_key(column.name))
+        })
         .map(|column| (*column, scale(summary, column)))
         .collect();
     if present.is_empty() {
@@ -314,7 +358,11 @@ fn grid(
         .into_iter()
         .map(|(heading, condition, workload)| {
             let mut head = vec!["transport".to_owned()];
-            head.extend(present.iter().map(|(column, scale)| scale.heading(column.title)));
+            head.extend(
+                present
+                    .iter()
+                    .map(|(column, scale)| scale.heading(column.title)),
+            );
             Table {
                 caption: format!("{caption} {heading}"),
                 head,
@@ -360,7 +408,12 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
                 "goodput_per_core_percent_bps",
             ])
             .into_iter()
-            .filter(|c| study.transports.iter().any(|t| of(&t.label, c.name).is_some()))
+            .filter(|c| {
+                study
+                    .transports
+                    .iter()
+                    .any(|t| of(&t.label, c.name).is_some())
+            })
             .collect();
             if columns.is_empty() {
                 continue;
@@ -435,17 +488,24 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                         heading: format!("{} against {}", c.a, c.b),
                         cells: vec![
                             Entry {
-                                text: c.ratio.map_or_else(|| "–".to_owned(), |r| format!("{}×", number(r))),
+                                text: c
+                                    .ratio
+                                    .map_or_else(|| "–".to_owned(), |r| format!("{}×", number(r))),
                                 sub: c.ratio_interval.map_or_else(String::new, |[low, high]| {
                                     format!("[{}, {}]", number(low), number(high))
                                 }),
                                 words: false,
                             },
                             Entry {
-                                text: c.difference.map_or_else(|| "–".to_owned(), |d| signed(scale, d)),
-                                sub: c.difference_interval.map_or_else(String::new, |[low, high]| {
-                                    format!("[{}, {}]", signed(scale, low), signed(scale, high))
-                                }),
+                                text: c
+                                    .difference
+                                    .map_or_else(|| "–".to_owned(), |d| signed(scale, d)),
+                                sub: c.difference_interval.map_or_else(
+                                    String::new,
+                                    |[low, high]| {
+                                        format!("[{}, {}]", signed(scale, low), signed(scale, high))
+                                    },
+                                ),
                                 words: false,
                             },
                             figure(c.p_holm.map_or_else(|| "–".to_owned(), p_value)),
@@ -504,13 +564,22 @@ fn capital(text: &str) -> String {
 /// Published figures beside the measured ones, one table for each condition.
 pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
-    let names: BTreeSet<&str> = summary.published.iter().map(|p| p.metric.as_str()).collect();
-    let columns: Vec<&MetricDefinition> =
-        metric::METRICS.iter().filter(|m| names.contains(m.name)).collect();
+    let names: BTreeSet<&str> = summary
+        .published
+        .iter()
+        .map(|p| p.metric.as_str())
+        .collect();
+    let columns: Vec<&MetricDefinition> = metric::METRICS
+        .iter()
+        .filter(|m| names.contains(m.name))
+        .collect();
     let mut tables = Vec::new();
     for condition in &study.conditions {
-        let here: Vec<_> =
-            summary.published.iter().filter(|p| p.condition == condition.name).collect();
+        let here: Vec<_> = summary
+            .published
+            .iter()
+            .filter(|p| p.condition == condition.name)
+            .collect();
         if here.is_empty() {
             continue;
         }
@@ -545,8 +614,9 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
                     .iter()
                     .zip(&scales)
                     .flat_map(|(column, scale)| {
-                        let found =
-                            here.iter().find(|p| p.transport == label && p.metric == column.name);
+                        let found = here
+                            .iter()
+                            .find(|p| p.transport == label && p.metric == column.name);
                         let measured = found.and_then(|p| {
                             Some(Entry {
                                 text: scale.text(p.measured?),
@@ -593,7 +663,8 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
                     cell.condition.clone()
                 };
                 let mut entries = vec![words(place)];
-                entries.extend(Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string())));
+                entries
+                    .extend(Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string())));
                 entries.push(figure(cell.deadline_reached.to_string()));
                 let why: Vec<String> = cell
                     .reasons
@@ -604,7 +675,11 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
                         } else {
                             format!(" (hint: {})", reason.hint)
                         };
-                        format!("{}: {}{hint}", reason.outcome.replace('_', " "), reason.reasons.join(": "))
+                        format!(
+                            "{}: {}{hint}",
+                            reason.outcome.replace('_', " "),
+                            reason.reasons.join(": ")
+                        )
                     })
                     .collect();
                 entries.push(words(why.join("; ")));
@@ -640,7 +715,10 @@ pub fn path(summary: &Summary) -> Table {
                 let unit = path_unit(&quantity.name);
                 let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
                 let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
-                let name = quantity.name.trim_end_matches("_ns").trim_end_matches("_bps");
+                let name = quantity
+                    .name
+                    .trim_end_matches("_ns")
+                    .trim_end_matches("_bps");
                 Row {
                     series: -1,
                     heading: name.trim_end_matches("_ratio").replace('_', " "),
@@ -655,7 +733,11 @@ pub fn path(summary: &Summary) -> Table {
                             scale.unit
                         )),
                         figure(quantity.n.to_string()),
-                        words(if quantity.within { "✓ within" } else { "✗ outside" }),
+                        words(if quantity.within {
+                            "✓ within"
+                        } else {
+                            "✗ outside"
+                        }),
                     ],
                 }
             })
@@ -663,9 +745,17 @@ pub fn path(summary: &Summary) -> Table {
         .collect();
     Table {
         caption: "The emulated path: asked for and achieved".to_owned(),
-        head: ["quantity", "condition", "asked", "achieved", "tolerance", "n", "verdict"]
-            .map(str::to_owned)
-            .to_vec(),
+        head: [
+            "quantity",
+            "condition",
+            "asked",
+            "achieved",
+            "tolerance",
+            "n",
+            "verdict",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows,
         folded: false,
     }
@@ -684,17 +774,33 @@ pub fn conditions(data: &RunData) -> Table {
             } else {
                 format!("± {}", format_duration(link.jitter))
             }),
-            figure(if link.loss == Ratio(0.0) { "none".to_owned() } else { link.loss.to_string() }),
-            figure(link.rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string())),
+            figure(if link.loss == Ratio(0.0) {
+                "none".to_owned()
+            } else {
+                link.loss.to_string()
+            }),
+            figure(
+                link.rate
+                    .map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string()),
+            ),
             figure(condition.queue_limit(link).to_string()),
             figure(format!("{} B", condition.mtu_bytes)),
         ],
     };
     Table {
         caption: "The conditions, as the study asks for them".to_owned(),
-        head: ["condition", "direction", "delay", "jitter", "loss", "link rate", "queue limit", "largest packet"]
-            .map(str::to_owned)
-            .to_vec(),
+        head: [
+            "condition",
+            "direction",
+            "delay",
+            "jitter",
+            "loss",
+            "link rate",
+            "queue limit",
+            "largest packet",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: data
             .header
             .study
@@ -728,7 +834,11 @@ pub fn transports(data: &RunData) -> Table {
                 })
                 .collect();
             let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for trial in data.trials.iter().filter(|t| t.transport == transport.label) {
+            for trial in data
+                .trials
+                .iter()
+                .filter(|t| t.transport == transport.label)
+            {
                 for (name, value) in &trial.facts {
                     facts.entry(name).or_default().insert(value);
                 }
@@ -746,7 +856,11 @@ pub fn transports(data: &RunData) -> Table {
                 heading: transport.label.clone(),
                 cells: vec![
                     words(transport.driver.clone()),
-                    words(if options.is_empty() { "defaults".to_owned() } else { options.join(", ") }),
+                    words(if options.is_empty() {
+                        "defaults".to_owned()
+                    } else {
+                        options.join(", ")
+                    }),
                     words(facts.join("; ")),
                 ],
             }
@@ -754,7 +868,9 @@ pub fn transports(data: &RunData) -> Table {
         .collect();
     Table {
         caption: "The transports: what was asked for and what was read back".to_owned(),
-        head: ["transport", "driver", "options", "read back in its trials"].map(str::to_owned).to_vec(),
+        head: ["transport", "driver", "options", "read back in its trials"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
         folded: false,
     }
@@ -763,8 +879,10 @@ pub fn transports(data: &RunData) -> Table {
 /// Facts about the hosts; where all hosts say the same, once.
 pub fn hosts(data: &RunData) -> Table {
     let hosts = &data.header.hosts;
-    let names: BTreeSet<&str> =
-        hosts.values().flat_map(|facts| facts.0.keys().map(String::as_str)).collect();
+    let names: BTreeSet<&str> = hosts
+        .values()
+        .flat_map(|facts| facts.0.keys().map(String::as_str))
+        .collect();
     let mut head = vec!["fact".to_owned()];
     let same = |name: &str| {
         let mut values = hosts.values().map(|facts| facts.0.get(name));

@@ -94,9 +94,11 @@ fn published() -> Vec<Published> {
                 condition: condition.to_owned(),
                 metric: metric.to_owned(),
                 value,
-                note: (transport == "udp" && metric == "goodput_bps" && condition == "loss-5").then(
-                    || "the listed server would wait for ever for the bytes that were lost".to_owned(),
-                ),
+                note: (transport == "udp" && metric == "goodput_bps" && condition == "loss-5")
+                    .then(|| {
+                        "the listed server would wait for ever for the bytes that were lost"
+                            .to_owned()
+                    }),
             })
         })
         .collect()
@@ -163,7 +165,8 @@ fn header(study: Study) -> RunHeader {
         regatta_version: "0.1.0".into(),
         started_unix_ns: START_NS,
         study,
-        study_text: "name = \"gadasin-2026-short\"\nrounds = 5\n\n[[transport]]\ndriver = \"tcp\"\n".into(),
+        study_text:
+            "name = \"gadasin-2026-short\"\nrounds = 5\n\n[[transport]]\ndriver = \"tcp\"\n".into(),
         bed: "netns, user-space emulator".into(),
         hosts: ["receiver", "sender"]
             .into_iter()
@@ -201,10 +204,26 @@ fn shape(transport: &str, condition: &str) -> Shape {
         rate,
         delay,
         cpu,
-        lost: if transport == "udp" && lossy { 0.0495 } else { 0.0 },
-        spread: if lossy && transport != "udp" { 0.12 } else { 0.015 },
-        window: if lossy && transport != "tcp-bbr" { 9_000.0 } else { 480_000.0 },
-        retransmit: if lossy && transport != "udp" { 0.051 } else { 0.0 },
+        lost: if transport == "udp" && lossy {
+            0.0495
+        } else {
+            0.0
+        },
+        spread: if lossy && transport != "udp" {
+            0.12
+        } else {
+            0.015
+        },
+        window: if lossy && transport != "tcp-bbr" {
+            9_000.0
+        } else {
+            480_000.0
+        },
+        retransmit: if lossy && transport != "udp" {
+            0.051
+        } else {
+            0.0
+        },
     }
 }
 
@@ -253,7 +272,10 @@ fn measured(record: &mut TrialRecord, deadline: Duration) {
         ("receiver_goodput_bps", rate * 1.03),
         ("transfer_time_ns", seconds * 1e9),
         ("set_up_time_ns", 30.4 * MS * draws.around_one(0.01)),
-        ("round_trip_delay_idle_ns", 30.3 * MS * draws.around_one(0.004)),
+        (
+            "round_trip_delay_idle_ns",
+            30.3 * MS * draws.around_one(0.004),
+        ),
         ("round_trip_delay_ns", delay * MS),
         ("round_trip_delay_p99_ns", delay * 1.9 * MS),
         ("bytes_sent", if stopped { delivered } else { 1e7 }),
@@ -265,59 +287,103 @@ fn measured(record: &mut TrialRecord, deadline: Duration) {
         ("cpu_sender_ratio", cpu[0]),
         ("cpu_receiver_ratio", cpu[1]),
         ("cpu_host_ratio", (cpu[0] + cpu[1]) / 2.0 + 0.09),
-        ("goodput_per_core_percent_bps", rate / ((cpu[0] + cpu[1]) * 100.0)),
+        (
+            "goodput_per_core_percent_bps",
+            rate / ((cpu[0] + cpu[1]) * 100.0),
+        ),
         ("peak_memory_sender_bytes", 14.2e6),
         ("packets_per_second", packets / seconds),
         ("packets_sent", packets.round()),
         ("mean_packet_bytes", 1451.0),
         ("path_packets", packets.round()),
-        ("path_loss_ratio", if lossy { 0.05 * draws.around_one(0.05) } else { 0.0 }),
+        (
+            "path_loss_ratio",
+            if lossy {
+                0.05 * draws.around_one(0.05)
+            } else {
+                0.0
+            },
+        ),
         ("path_queue_drops", 0.0),
     ];
     if record.transport != "udp" {
-        metrics.push(("retransmitted_packets", (packets * shape.retransmit).round()));
+        metrics.push((
+            "retransmitted_packets",
+            (packets * shape.retransmit).round(),
+        ));
         metrics.push(("retransmit_ratio", shape.retransmit));
         metrics.push(("congestion_window_mean_bytes", shape.window));
     }
-    record.metrics = metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    record.metrics = metrics
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
 
-    let t: Vec<i64> = (1..=(seconds * 10.0).ceil().max(1.0) as i64).map(|i| i * 100_000_000).collect();
+    let t: Vec<i64> = (1..=(seconds * 10.0).ceil().max(1.0) as i64)
+        .map(|i| i * 100_000_000)
+        .collect();
     let rise = |t: &i64| (1.0 - (-(*t as f64) / 1.6e8).exp()) * 1.12;
-    record.series = vec![
-        series("goodput_bps", "receiver", &t, |t| (rate * rise(t) * draws.around_one(0.08)).min(97e6)),
-    ];
-    record.series.push(series("cpu_ratio", "sender", &t, |_| cpu[0] * draws.around_one(0.2)));
-    record.series.push(series("cpu_ratio", "receiver", &t, |_| cpu[1] * draws.around_one(0.2)));
-    record.series.push(series("packets_sent_per_second", "sender", &t, |t| {
-        packets / seconds * rise(t) * draws.around_one(0.05)
+    record.series = vec![series("goodput_bps", "receiver", &t, |t| {
+        (rate * rise(t) * draws.around_one(0.08)).min(97e6)
+    })];
+    record.series.push(series("cpu_ratio", "sender", &t, |_| {
+        cpu[0] * draws.around_one(0.2)
     }));
-    let probes: Vec<i64> = (0..(seconds * 50.0) as i64).map(|i| i * 20_000_000).collect();
-    record.series.push(series("round_trip_delay_ns", "sender", &probes, |t| {
-        (30.2 + (delay - 30.2) * rise(t) * draws.around_one(0.3)) * MS
+    record.series.push(series("cpu_ratio", "receiver", &t, |_| {
+        cpu[1] * draws.around_one(0.2)
     }));
+    record
+        .series
+        .push(series("packets_sent_per_second", "sender", &t, |t| {
+            packets / seconds * rise(t) * draws.around_one(0.05)
+        }));
+    let probes: Vec<i64> = (0..(seconds * 50.0) as i64)
+        .map(|i| i * 20_000_000)
+        .collect();
+    record
+        .series
+        .push(series("round_trip_delay_ns", "sender", &probes, |t| {
+            (30.2 + (delay - 30.2) * rise(t) * draws.around_one(0.3)) * MS
+        }));
     if record.transport != "udp" {
-        record.series.push(series("congestion_window_bytes", "sender", &t, |t| {
-            shape.window * rise(t) * draws.around_one(0.1)
-        }));
-        record.series.push(series("retransmitted_packets", "sender", &t, |_| {
-            (packets / seconds / 10.0 * shape.retransmit * draws.around_one(0.5)).round()
-        }));
+        record
+            .series
+            .push(series("congestion_window_bytes", "sender", &t, |t| {
+                shape.window * rise(t) * draws.around_one(0.1)
+            }));
+        record
+            .series
+            .push(series("retransmitted_packets", "sender", &t, |_| {
+                (packets / seconds / 10.0 * shape.retransmit * draws.around_one(0.5)).round()
+            }));
     }
     record.histograms = vec![
         histogram("round_trip_delay_idle_ns", &mut draws, 30.1, 30.3, 10),
-        histogram("round_trip_delay_ns", &mut draws, 30.1, delay, probes.len() as u32),
+        histogram(
+            "round_trip_delay_ns",
+            &mut draws,
+            30.1,
+            delay,
+            probes.len() as u32,
+        ),
     ];
     if stopped {
         record.warnings.push(Warning {
             code: "deadline_reached".into(),
-            message: format!("the deadline of 4 s was reached after {:.2} MB of 10 MB", delivered / 1e6),
+            message: format!(
+                "the deadline of 4 s was reached after {:.2} MB of 10 MB",
+                delivered / 1e6
+            ),
             hint: "give more time with `deadline`, or send less with `--size`".into(),
         });
     }
 }
 
 /// Makes a run of a study; the outcome of each trial may be overridden.
-pub fn run(study: Study, outcome: impl Fn(&TrialRecord) -> Option<(Outcome, &'static str, &'static str)>) -> RunData {
+pub fn run(
+    study: Study,
+    outcome: impl Fn(&TrialRecord) -> Option<(Outcome, &'static str, &'static str)>,
+) -> RunData {
     let deadline = study.deadline;
     let mut trials = Vec::new();
     let mut clock = START_NS + 2_000_000_000;
@@ -353,9 +419,15 @@ pub fn run(study: Study, outcome: impl Fn(&TrialRecord) -> Option<(Outcome, &'st
                         clock += 100_000_000;
                     } else {
                         measured(&mut record, deadline);
-                        let cc = if record.transport == "tcp-bbr" { "bbr" } else { "cubic" };
+                        let cc = if record.transport == "tcp-bbr" {
+                            "bbr"
+                        } else {
+                            "cubic"
+                        };
                         if record.transport != "udp" {
-                            record.facts.insert("congestion_control.sender".into(), cc.into());
+                            record
+                                .facts
+                                .insert("congestion_control.sender".into(), cc.into());
                         }
                         clock += 1_000_000_000 + record.metrics["transfer_time_ns"] as i64;
                     }
@@ -376,20 +448,49 @@ pub fn run(study: Study, outcome: impl Fn(&TrialRecord) -> Option<(Outcome, &'st
 
 fn path_check(condition: &Condition) -> PathCheck {
     let loss = condition.forward.loss.0;
-    let quantity = |name: &str, asked: f64, achieved: f64, lowest: f64, highest: f64, n: u64| AskedAchieved {
-        name: name.to_owned(),
-        asked,
-        achieved,
-        lowest,
-        highest,
-        n,
-        within: (lowest..=highest).contains(&achieved),
-    };
+    let quantity =
+        |name: &str, asked: f64, achieved: f64, lowest: f64, highest: f64, n: u64| AskedAchieved {
+            name: name.to_owned(),
+            asked,
+            achieved,
+            lowest,
+            highest,
+            n,
+            within: (lowest..=highest).contains(&achieved),
+        };
     let quantities = vec![
-        quantity("round_trip_delay_ns", 30.0 * MS, 30.09 * MS, 29.5 * MS, 30.5 * MS, 200),
-        quantity("round_trip_delay_within_2ms_ratio", 0.99, 1.0, 0.99, 1.0, 200),
-        quantity("forward_loss_ratio", loss, loss * 1.02, loss * 0.8, loss * 1.2, 2000),
-        quantity("reverse_loss_ratio", loss, loss * 0.97, loss * 0.8, loss * 1.2, 2000),
+        quantity(
+            "round_trip_delay_ns",
+            30.0 * MS,
+            30.09 * MS,
+            29.5 * MS,
+            30.5 * MS,
+            200,
+        ),
+        quantity(
+            "round_trip_delay_within_2ms_ratio",
+            0.99,
+            1.0,
+            0.99,
+            1.0,
+            200,
+        ),
+        quantity(
+            "forward_loss_ratio",
+            loss,
+            loss * 1.02,
+            loss * 0.8,
+            loss * 1.2,
+            2000,
+        ),
+        quantity(
+            "reverse_loss_ratio",
+            loss,
+            loss * 0.97,
+            loss * 0.8,
+            loss * 1.2,
+            2000,
+        ),
         quantity("forward_link_rate_bps", 100e6, 99.4e6, 98e6, 102e6, 1000),
     ];
     PathCheck {
@@ -409,8 +510,13 @@ pub fn full() -> RunData {
                 "congestion control `hybla` is not available on host `a`",
                 "run `modprobe tcp_hybla`",
             ))
-        } else if trial.transport == "quic-quinn" && trial.condition == "loss-5" && trial.round == 3 {
-            Some((Outcome::Failed, "connection lost: aborted by peer: INTERNAL_ERROR", ""))
+        } else if trial.transport == "quic-quinn" && trial.condition == "loss-5" && trial.round == 3
+        {
+            Some((
+                Outcome::Failed,
+                "connection lost: aborted by peer: INTERNAL_ERROR",
+                "",
+            ))
         } else {
             None
         }
@@ -427,7 +533,9 @@ pub fn full() -> RunData {
 pub fn one_round() -> RunData {
     let mut study = study();
     study.rounds = 1;
-    study.transports.retain(|t| t.label == "tcp" || t.label == "udp");
+    study
+        .transports
+        .retain(|t| t.label == "tcp" || t.label == "udp");
     study.published.clear();
     run(study, |_| None)
 }
@@ -451,13 +559,21 @@ pub fn empty() -> RunData {
     data.trials.clear();
     data.path_checks.clear();
     data.warnings.clear();
-    data.state = RunState::Interrupted { reason: "interrupted by the user".into() };
+    data.state = RunState::Interrupted {
+        reason: "interrupted by the user".into(),
+    };
     data
 }
 
 /// Nothing of it can run here.
 pub fn unsupported() -> RunData {
-    run(study(), |_| Some((Outcome::Unsupported, "no socket of this kind", "use another machine")))
+    run(study(), |_| {
+        Some((
+            Outcome::Unsupported,
+            "no socket of this kind",
+            "use another machine",
+        ))
+    })
 }
 
 /// Labels that try to break out of every place they are put into.
@@ -484,5 +600,10 @@ pub fn hostile() -> RunData {
 
 /// Every name in a summary of a run, for looking things up.
 pub fn labels(data: &RunData) -> BTreeSet<String> {
-    data.header.study.transports.iter().map(|t| t.label.clone()).collect()
+    data.header
+        .study
+        .transports
+        .iter()
+        .map(|t| t.label.clone())
+        .collect()
 }

@@ -3,8 +3,9 @@
 use regatta_model::metric;
 
 use super::{
-    Figure, anchor, capital,
+    Figure, anchor,
     canvas::{Area, Drawn, Ink, PX, Panel, line, mark},
+    capital,
     frame::{EndLabel, Frame, axis_end, end_labels, room_for_labels, tick},
     places,
 };
@@ -32,8 +33,17 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
             (heading.as_str(), lines(data, name, condition, workload))
         })
         .collect();
-    let points = || panels.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
-    if !panels.iter().flat_map(|(_, lines)| lines).any(|line| line.points.len() > 1) {
+    let points = || {
+        panels
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .flat_map(|line| &line.points)
+    };
+    if !panels
+        .iter()
+        .flat_map(|(_, lines)| lines)
+        .any(|line| line.points.len() > 1)
+    {
         return Ok(None);
     }
     let scale = Scale::for_largest(definition.unit, points().map(|p| p.1).fold(0.0, f64::max));
@@ -47,7 +57,12 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     let x_end = axis_end(elapsed / divisor);
     let x_title = format!("time since the run began, {unit}");
     let y_title = scale.heading(definition.title);
-    let labels = data.header.study.transports.iter().map(|t| t.label.as_str());
+    let labels = data
+        .header
+        .study
+        .transports
+        .iter()
+        .map(|t| t.label.as_str());
     let right = room_for_labels(labels);
 
     let mut drawn = Vec::new();
@@ -58,7 +73,10 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
         drawn.push(
             Panel {
                 id: &format!("trial-{}-{number}", anchor(name)),
-                title: &format!("{} of every trial under {heading}", capital(definition.title)),
+                title: &format!(
+                    "{} of every trial under {heading}",
+                    capital(definition.title)
+                ),
                 description: &format!("One mark for each measured trial, over {}.", x_title),
                 width: WIDTH,
                 height: HEIGHT,
@@ -78,7 +96,10 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     }
     Ok(Some(Figure {
         id: format!("figure-trial-{}", anchor(name)),
-        title: format!("{} of every trial, in the order in which they ran", capital(definition.title)),
+        title: format!(
+            "{} of every trial, in the order in which they ran",
+            capital(definition.title)
+        ),
         caption: format!(
             "One mark for each measured trial at the time of its start. Within each round the \
              order is random. A slope that all transports share is drift of the machine. {}",
@@ -88,7 +109,12 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     }))
 }
 
-fn lines<'a>(data: &'a RunData, name: &str, condition: &'a str, workload: &'a str) -> Vec<Line<'a>> {
+fn lines<'a>(
+    data: &'a RunData,
+    name: &str,
+    condition: &'a str,
+    workload: &'a str,
+) -> Vec<Line<'a>> {
     let began = data
         .trials
         .iter()
@@ -129,7 +155,12 @@ fn panel(
 ) -> Drawn {
     let chart = frame.draw(area, 0.0..x_end, 0.0..y_end, |value| tick(*value))?;
     let mut labels = Vec::new();
-    for Line { series, label, points } in lines {
+    for Line {
+        series,
+        label,
+        points,
+    } in lines
+    {
         let path: Vec<(i32, i32)> = points
             .iter()
             .map(|(t, value)| {
@@ -142,9 +173,19 @@ fn panel(
             mark(area, *series, *point, 3.2, false)?;
         }
         if let Some(end) = path.last() {
-            labels.push(EndLabel { series: *series, text: label, at: *end });
+            labels.push(EndLabel {
+                series: *series,
+                text: label,
+                at: *end,
+            });
         }
     }
     let (right_edge, bottom) = chart.backend_coord(&(x_end, 0.0));
-    end_labels(area, right_edge, (Frame::TOP + 4) * PX, bottom - 4 * PX, &labels)
+    end_labels(
+        area,
+        right_edge,
+        (Frame::TOP + 4) * PX,
+        bottom - 4 * PX,
+        &labels,
+    )
 }

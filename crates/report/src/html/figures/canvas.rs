@@ -35,6 +35,8 @@ pub enum Ink {
     Grid,
     /// Axes.
     Axis,
+    /// From the end of a line to its label: dotted and grey, so that nobody takes it for data.
+    Leader,
     /// The page.
     Paper,
     /// A transport, by its position in the study.
@@ -54,6 +56,7 @@ impl Ink {
             Self::Grid => RGBColor(3, 2, 0),
             Self::Axis => RGBColor(3, 3, 0),
             Self::Paper => RGBColor(3, 4, 0),
+            Self::Leader => RGBColor(3, 5, 0),
         }
     }
 
@@ -74,6 +77,7 @@ impl Ink {
             [3, 2, 0] => "\"var(--grid)\"".to_owned(),
             [3, 3, 0] => "\"var(--axis)\"".to_owned(),
             [3, 4, 0] => "\"var(--paper)\"".to_owned(),
+            [3, 5, 0] => "\"var(--axis)\" stroke-dasharray=\"10 20\"".to_owned(),
             _ => return None,
         })
     }
@@ -203,10 +207,10 @@ pub fn heading(area: &Area<'_>, at: (i32, i32), text: &str) -> Drawn {
 pub fn width_of(text: &str) -> i32 {
     text.chars()
         .map(|c| match c {
-            'i' | 'l' | 'j' | 't' | 'f' | '.' | ',' | '-' | ' ' | '\'' => 45,
+            'i' | 'l' | 'j' | 't' | 'f' | '.' | ',' | '-' | ' ' | '\'' => 50,
             'm' | 'w' | 'M' | 'W' | '%' => 105,
             c if c.is_ascii_uppercase() => 85,
-            c if c.is_ascii() => 70,
+            c if c.is_ascii() => 77,
             _ => 120,
         })
         .sum()
@@ -239,29 +243,65 @@ pub fn mark(area: &Area<'_>, series: usize, at: (i32, i32), radius: f64, hollow:
         }
         1 => {
             let r = r * 9 / 10;
-            vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)]
+            vec![
+                (x - r, y - r),
+                (x + r, y - r),
+                (x + r, y + r),
+                (x - r, y + r),
+            ]
         }
-        2 => vec![(x, y - r * 12 / 10), (x + r * 11 / 10, y + r * 8 / 10), (x - r * 11 / 10, y + r * 8 / 10)],
+        2 => vec![
+            (x, y - r * 12 / 10),
+            (x + r * 11 / 10, y + r * 8 / 10),
+            (x - r * 11 / 10, y + r * 8 / 10),
+        ],
         3 => {
             let r = r * 13 / 10;
             vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)]
         }
-        4 => vec![(x, y + r * 12 / 10), (x + r * 11 / 10, y - r * 8 / 10), (x - r * 11 / 10, y - r * 8 / 10)],
+        4 => vec![
+            (x, y + r * 12 / 10),
+            (x + r * 11 / 10, y - r * 8 / 10),
+            (x - r * 11 / 10, y - r * 8 / 10),
+        ],
         5 => {
             let (r, t) = (r * 12 / 10, r * 4 / 10);
             vec![
-                (x - t, y - r), (x + t, y - r), (x + t, y - t), (x + r, y - t), (x + r, y + t), (x + t, y + t),
-                (x + t, y + r), (x - t, y + r), (x - t, y + t), (x - r, y + t), (x - r, y - t), (x - t, y - t),
+                (x - t, y - r),
+                (x + t, y - r),
+                (x + t, y - t),
+                (x + r, y - t),
+                (x + r, y + t),
+                (x + t, y + t),
+                (x + t, y + r),
+                (x - t, y + r),
+                (x - t, y + t),
+                (x - r, y + t),
+                (x - r, y - t),
+                (x - t, y - t),
             ]
         }
-        _ => vec![(x - r * 14 / 10, y - r * 6 / 10), (x + r * 14 / 10, y - r * 6 / 10), (x + r * 14 / 10, y + r * 6 / 10), (x - r * 14 / 10, y + r * 6 / 10)],
+        _ => vec![
+            (x - r * 14 / 10, y - r * 6 / 10),
+            (x + r * 14 / 10, y - r * 6 / 10),
+            (x + r * 14 / 10, y + r * 6 / 10),
+            (x - r * 14 / 10, y + r * 6 / 10),
+        ],
     };
-    let fill = if hollow { Ink::Paper } else { Ink::Series(series) };
+    let fill = if hollow {
+        Ink::Paper
+    } else {
+        Ink::Series(series)
+    };
     area.draw(&Polygon::new(corners.clone(), fill.key().filled()))?;
     let mut outline = corners;
     outline.push(outline[0]);
     outline.push(outline[1]);
-    let ink = if hollow { Ink::Series(series) } else { Ink::Paper };
+    let ink = if hollow {
+        Ink::Series(series)
+    } else {
+        Ink::Paper
+    };
     line(area, outline, ink, if hollow { 1.5 } else { 0.7 })
 }
 
@@ -301,7 +341,16 @@ mod tests {
             themed,
             "<line stroke=\"var(--c3)\" stroke-dasharray=\"70 40\"/>&quot;#030000&quot; \"#zz\""
         );
-        for ink in [Ink::Text, Ink::Muted, Ink::Grid, Ink::Axis, Ink::Paper, Ink::Series(9), Ink::Dashed(14)] {
+        for ink in [
+            Ink::Text,
+            Ink::Muted,
+            Ink::Grid,
+            Ink::Axis,
+            Ink::Paper,
+            Ink::Leader,
+            Ink::Series(9),
+            Ink::Dashed(14),
+        ] {
             let RGBColor(r, g, b) = ink.key();
             assert!(Ink::value([r, g, b]).is_some(), "{ink:?}");
         }

@@ -37,7 +37,10 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     if all().next().is_none() {
         return Ok(None);
     }
-    let largest = all().flat_map(|l| &l.points).map(|p| p.0).fold(0.0, f64::max);
+    let largest = all()
+        .flat_map(|l| &l.points)
+        .map(|p| p.0)
+        .fold(0.0, f64::max);
     let smallest = all()
         .flat_map(|l| &l.points)
         .map(|p| p.1)
@@ -50,10 +53,18 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     let (what, title) = if name == "one_way_delay_ns" {
         ("one-way delay", "One-way delay of the messages")
     } else {
-        ("round-trip delay", "Round-trip delay of the messages under load")
+        (
+            "round-trip delay",
+            "Round-trip delay of the messages under load",
+        )
     };
     let x_title = scale.heading(what);
-    let labels = data.header.study.transports.iter().map(|t| t.label.as_str());
+    let labels = data
+        .header
+        .study
+        .transports
+        .iter()
+        .map(|t| t.label.as_str());
     let right = room_for_labels(labels);
 
     let mut drawn = Vec::new();
@@ -97,7 +108,12 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     }))
 }
 
-fn lines<'a>(data: &'a RunData, name: &str, condition: &'a str, workload: &'a str) -> Vec<Line<'a>> {
+fn lines<'a>(
+    data: &'a RunData,
+    name: &str,
+    condition: &'a str,
+    workload: &'a str,
+) -> Vec<Line<'a>> {
     data.header
         .study
         .transports
@@ -162,13 +178,24 @@ fn panel(
     scale: Scale,
     [x_end, floor]: [f64; 2],
 ) -> Drawn {
-    let chart = frame.draw(area, 0.0..x_end, (floor..1.0).log_scale(), |share| tick(share * 100.0))?;
+    let chart = frame.draw(area, 0.0..x_end, (floor..1.0).log_scale(), |share| {
+        tick(share * 100.0)
+    })?;
     let mut labels = Vec::new();
-    for Line { series, label, points, .. } in lines {
+    for Line {
+        series,
+        label,
+        points,
+        ..
+    } in lines
+    {
         let path: Vec<(i32, i32)> = points
             .iter()
             .map(|(delay, share)| {
-                chart.backend_coord(&(scale.apply(*delay).clamp(0.0, x_end), share.clamp(floor, 1.0)))
+                chart.backend_coord(&(
+                    scale.apply(*delay).clamp(0.0, x_end),
+                    share.clamp(floor, 1.0),
+                ))
             })
             .collect();
         let Some(end) = path.last().copied() else {
@@ -176,13 +203,27 @@ fn panel(
         };
         line(area, path.clone(), Ink::Dashed(*series), 1.6)?;
         let every = path.len().div_ceil(4).max(1);
-        for point in path.iter().skip((every * (2 * series + 1) / 10) % every).step_by(every) {
+        for point in path
+            .iter()
+            .skip((every * (2 * series + 1) / 10) % every)
+            .step_by(every)
+        {
             mark(area, *series, *point, 3.2, false)?;
         }
-        labels.push(EndLabel { series: *series, text: label, at: end });
+        labels.push(EndLabel {
+            series: *series,
+            text: label,
+            at: end,
+        });
     }
     let (right_edge, bottom) = chart.backend_coord(&(x_end, floor));
-    end_labels(area, right_edge, (Frame::TOP + 4) * PX, bottom - 4 * PX, &labels)
+    end_labels(
+        area,
+        right_edge,
+        (Frame::TOP + 4) * PX,
+        bottom - 4 * PX,
+        &labels,
+    )
 }
 
 #[cfg(test)]
@@ -193,11 +234,20 @@ mod tests {
     fn the_share_falls_from_all_to_the_longest() {
         let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
         for value in [30, 30, 40, 50] {
-            histogram.record(value).expect("a growing histogram takes any value");
+            histogram
+                .record(value)
+                .expect("a growing histogram takes any value");
         }
         assert_eq!(
             exceedance(&histogram),
-            [(30.0, 1.0), (30.0, 1.0), (30.0, 0.5), (40.0, 0.5), (40.0, 0.25), (50.0, 0.25)]
+            [
+                (30.0, 1.0),
+                (30.0, 1.0),
+                (30.0, 0.5),
+                (40.0, 0.5),
+                (40.0, 0.25),
+                (50.0, 0.25)
+            ]
         );
         assert!(decode("not base64!").is_none());
         assert!(decode("AAAA").is_none());

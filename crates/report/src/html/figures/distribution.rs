@@ -1,17 +1,20 @@
-//! Every trial as a point beside its box.
+//! Every trial as a point beside its box, against the median of its cell: how steady a transport is.
+//!
+//! Beside an axis from zero the boxes of a steady run are thinner than their lines; what they show
+//! is spread, so spread is the axis.
 
 use plotters::prelude::*;
 use regatta_model::metric;
 
 use super::{
     Figure, anchor,
-    canvas::{Align, Area, Drawn, Ink, PX, Panel, line, mark, width_of, write},
+    canvas::{Align, Area, Drawn, Ink, PX, Panel, line, mark, text_style, width_of, write},
     frame::{Frame, LABEL_CHARACTERS, axis_end},
     places,
 };
 use crate::{
     ReportError, RunData,
-    format::{Scale, shorten},
+    format::{Scale, number, shorten},
 };
 
 const WIDTH: i32 = 420;
@@ -21,7 +24,23 @@ const ROW: i32 = 40;
 struct Row<'a> {
     series: usize,
     label: &'a str,
-    values: Vec<f64>,
+    /// In the metric's unit.
+    median: f64,
+    /// Against the median, in per cent.
+    deviations: Vec<f64>,
+}
+
+fn row<'a>(series: usize, label: &'a str, values: &[f64]) -> Option<Row<'a>> {
+    let median = regatta_stats::describe(values)?.median;
+    (median > 0.0).then(|| Row {
+        series,
+        label,
+        median,
+        deviations: values
+            .iter()
+            .map(|value| (value / median - 1.0) * 100.0)
+            .collect(),
+    })
 }
 
 /// Draws the figure of one metric, or nothing if no trial has it.
@@ -39,64 +58,76 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
                 .transports
                 .iter()
                 .enumerate()
-                .map(|(series, transport)| Row {
-                    series,
-                    label: &transport.label,
-                    values: data
+                .filter_map(|(series, transport)| {
+                    let values: Vec<f64> = data
                         .measured(&transport.label, condition, workload)
                         .filter_map(|trial| trial.metrics.get(name).copied())
                         .filter(|value| value.is_finite())
-                        .collect(),
+                        .collect();
+                    row(series, &transport.label, &values)
                 })
-                .filter(|row| !row.values.is_empty())
                 .collect();
             (heading.as_str(), rows)
         })
         .collect();
-    let values = || panels.iter().flat_map(|(_, rows)| rows).flat_map(|row| &row.values);
-    if values().next().is_none() {
+    let all = || panels.iter().flat_map(|(_, rows)| rows);
+    if !all().any(|row| row.deviations.len() > 1) {
         return Ok(None);
     }
-    let largest = values().copied().fold(0.0, f64::max);
-    let scale = Scale::for_largest(definition.unit, largest);
-    let end = axis_end(scale.apply(largest));
-    let x_title = scale.heading(definition.title);
+    let widest = all()
+        .flat_map(|row| &row.deviations)
+        .fold(1.0_f64, |widest, deviation| widest.max(deviation.abs()));
+    let end = axis_end(widest);
+    let scale = Scale::for_largest(
+        definition.unit,
+        all().map(|row| row.median).fold(0.0, f64::max),
+    );
+    let x_title = format!("{} against the median of its cell, %", definition.title);
 
     let mut drawn = Vec::new();
-    for (number, (heading, rows)) in panels.iter().enumerate() {
+    for (position, (heading, rows)) in panels.iter().enumerate() {
         if rows.is_empty() {
             continue;
         }
         let said: Vec<String> = rows
             .iter()
             .filter_map(|row| {
-                let d = regatta_stats::describe(&row.values)?;
+                let d = regatta_stats::describe(&row.deviations)?;
                 Some(format!(
-                    "{}: median {}, quartiles {} and {}",
+                    "{}: median {}, quartiles at {} % and {} % of it",
                     row.label,
-                    scale.text(d.median),
-                    scale.text(d.q1),
-                    scale.text(d.q3)
+                    scale.text(row.median),
+                    number(d.q1),
+                    number(d.q3)
                 ))
             })
             .collect();
         drawn.push(
             Panel {
-                id: &format!("box-{}-{number}", anchor(name)),
-                title: &format!("Distribution of {x_title} under {heading}"),
+                id: &format!("box-{}-{position}", anchor(name)),
+                title: &format!("Spread of {x_title}, under {heading}"),
                 description: &format!("{}.", said.join("; ")),
                 width: WIDTH,
-                height: Frame::TOP + Frame::BOTTOM + ROW * rows.len() as i32,
+                height: Frame::HEADING + Frame::BOTTOM + ROW * rows.len() as i32,
             }
             .draw(|area| panel(area, heading, &x_title, rows, scale, end))?,
         );
     }
     Ok(Some(Figure {
         id: format!("figure-box-{}", anchor(name)),
-        title: format!("Every trial's {} beside its box", definition.title),
+        title: format!(
+            "How steady: {} of every trial beside its box",
+            definition.title
+        ),
         caption: format!(
             "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and \
-             largest trial; below it every trial. {}",
+             largest trial; below it every trial. All against the median of the same transport \
+             under the same condition, which stands at the right ({}). {}",
+            if scale.unit.is_empty() {
+                "a count"
+            } else {
+                scale.unit
+            },
             definition.definition
         ),
         panels: drawn,
@@ -117,14 +148,23 @@ fn panel(
         .max()
         .unwrap_or(60)
         .clamp(60, 150);
-    let frame = Frame { heading, y_title: "", x_title, left, right: 12, y_ticks: false };
-    let chart = frame.draw(area, 0.0..end, 0.0..rows.len() as f64, |_| String::new())?;
+    let frame = Frame {
+        heading,
+        y_title: "",
+        x_title,
+        left,
+        right: 54,
+        y_ticks: false,
+    };
+    let chart = frame.draw(area, -end..end, 0.0..rows.len() as f64, |_| String::new())?;
     for (position, row) in rows.iter().enumerate() {
-        let Some(d) = regatta_stats::describe(&row.values) else {
+        let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;
         };
-        let x = |value: f64| chart.backend_coord(&(scale.apply(value).clamp(0.0, end), 0.0)).0;
-        let top = chart.backend_coord(&(0.0, (rows.len() - position) as f64)).1;
+        let x = |value: f64| chart.backend_coord(&(value.clamp(-end, end), 0.0)).0;
+        let top = chart
+            .backend_coord(&(0.0, (rows.len() - position) as f64))
+            .1;
         let ink = Ink::Series(row.series);
         let box_y = top + 14 * PX;
         let (upper, lower) = (box_y - 6 * PX, box_y + 6 * PX);
@@ -136,23 +176,48 @@ fn panel(
             Ink::Text,
             Align::Left,
         )?;
-        if row.values.len() > 1 {
+        let (width, _) = area.dim_in_pixel();
+        area.draw_text(
+            &scale.text(row.median),
+            &text_style(12.0, Ink::Text, Align::Right, true),
+            (width as i32 - PX, box_y + 4 * PX),
+        )?;
+        if row.deviations.len() > 1 {
             let (q1, q3) = (x(d.q1), x(d.q3));
-            area.draw(&Rectangle::new([(q1, upper), (q3, lower)], ink.key().mix(0.2).filled()))?;
+            area.draw(&Rectangle::new(
+                [(q1, upper), (q3, lower)],
+                ink.key().mix(0.2).filled(),
+            ))?;
             line(
                 area,
-                vec![(q1, upper), (q3, upper), (q3, lower), (q1, lower), (q1, upper), (q1 + PX, upper)],
+                vec![
+                    (q1, upper),
+                    (q3, upper),
+                    (q3, lower),
+                    (q1, lower),
+                    (q1, upper),
+                    (q1 + PX, upper),
+                ],
                 ink,
                 1.2,
             )?;
             line(area, vec![(x(d.min), box_y), (q1, box_y)], ink, 1.2)?;
             line(area, vec![(q3, box_y), (x(d.max), box_y)], ink, 1.2)?;
-            line(area, vec![(x(d.median), upper), (x(d.median), lower)], ink, 3.0)?;
+            line(
+                area,
+                vec![(x(d.median), upper), (x(d.median), lower)],
+                ink,
+                3.0,
+            )?;
         }
-        for (number, value) in row.values.iter().enumerate() {
+        for (number, value) in row.deviations.iter().enumerate() {
             // Points alternate between three heights, so that equal trials stay visible.
             let y = box_y + (11 + 3 * (number as i32 % 3)) * PX;
-            area.draw(&Circle::new((x(*value), y), 2 * PX, ink.key().mix(0.7).filled()))?;
+            area.draw(&Circle::new(
+                (x(*value), y),
+                2 * PX,
+                ink.key().mix(0.7).filled(),
+            ))?;
         }
     }
     Ok(())

@@ -10,7 +10,9 @@ use plotters::{
     prelude::*,
 };
 
-use super::canvas::{Align, Area, Drawn, Ink, PX, heading, line, mark, spread, text_style, width_of, write};
+use super::canvas::{
+    Align, Area, Drawn, Ink, PX, heading, line, mark, spread, text_style, width_of, write,
+};
 use crate::format::{number, shorten};
 
 /// Longest label beside a panel, in characters.
@@ -35,8 +37,10 @@ pub struct Frame<'a> {
 pub type Chart<'a, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>;
 
 impl Frame<'_> {
-    /// Room above the plot, CSS pixels.
+    /// Room above the plot for a heading and the vertical axis's title, CSS pixels.
     pub const TOP: i32 = 44;
+    /// Room above the plot for a heading alone, CSS pixels.
+    pub const HEADING: i32 = 24;
     /// Room below the plot, CSS pixels.
     pub const BOTTOM: i32 = 40;
 
@@ -53,7 +57,13 @@ impl Frame<'_> {
     {
         let (width, height) = area.dim_in_pixel();
         let mut chart = ChartBuilder::on(area)
-            .margin_top(Self::TOP * PX)
+            .margin_top(
+                PX * if self.y_title.is_empty() {
+                    Self::HEADING
+                } else {
+                    Self::TOP
+                },
+            )
             .margin_right(self.right * PX)
             .set_label_area_size(LabelAreaPosition::Left, self.left * PX)
             .set_label_area_size(LabelAreaPosition::Bottom, Self::BOTTOM * PX)
@@ -139,7 +149,13 @@ pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> i32 {
 
 /// Writes labels right of the plot at the height where their lines end, moved apart where they
 /// would collide, each with the transport's mark and a thin line from where its line ends.
-pub fn end_labels(area: &Area<'_>, right_edge: i32, top: i32, bottom: i32, labels: &[EndLabel<'_>]) -> Drawn {
+pub fn end_labels(
+    area: &Area<'_>,
+    right_edge: i32,
+    top: i32,
+    bottom: i32,
+    labels: &[EndLabel<'_>],
+) -> Drawn {
     let wanted: Vec<i32> = labels.iter().map(|label| label.at.1).collect();
     let placed = spread(&wanted, 15 * PX, top, bottom);
     for (label, y) in labels.iter().zip(placed) {
@@ -148,8 +164,8 @@ pub fn end_labels(area: &Area<'_>, right_edge: i32, top: i32, bottom: i32, label
         line(
             area,
             vec![(x_end, y_end), (elbow, y_end), (right_edge + 4 * PX, y)],
-            Ink::Series(label.series),
-            0.5,
+            Ink::Leader,
+            0.8,
         )?;
         mark(area, label.series, (right_edge + 10 * PX, y), 4.0, false)?;
         write(

@@ -4,8 +4,9 @@ use plotters::prelude::*;
 use regatta_model::{Outcome, metric};
 
 use super::{
-    Figure, anchor, capital,
+    Figure, anchor,
     canvas::{Align, Area, Drawn, Ink, PX, Panel, line, mark, text_style, width_of, write},
+    capital,
     frame::{Frame, LABEL_CHARACTERS, axis_end},
     places,
 };
@@ -37,10 +38,16 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
     let panels: Vec<(String, Vec<Row<'_>>)> = places
         .iter()
         .map(|(condition, workload, heading)| {
-            (heading.clone(), rows(data, summary, name, condition, workload))
+            (
+                heading.clone(),
+                rows(data, summary, name, condition, workload),
+            )
         })
         .collect();
-    if !panels.iter().any(|(_, rows)| rows.iter().any(|row| !row.trials.is_empty())) {
+    if !panels
+        .iter()
+        .any(|(_, rows)| rows.iter().any(|row| !row.trials.is_empty()))
+    {
         return Ok(None);
     }
     let largest = panels
@@ -66,7 +73,9 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
     let scale = Scale::for_largest(definition.unit, largest);
     let axis = scale.heading(definition.title);
     let end = axis_end(scale.apply(largest));
-    let published = panels.iter().any(|(_, rows)| rows.iter().any(|row| row.published.is_some()));
+    let published = panels
+        .iter()
+        .any(|(_, rows)| rows.iter().any(|row| row.published.is_some()));
 
     let mut drawn = Vec::new();
     for (number, (heading, rows)) in panels.iter().enumerate() {
@@ -81,18 +90,25 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
                 title: &format!("Mean {axis} under {heading}"),
                 description: &format!("{}.", said.join("; ")),
                 width: WIDTH,
-                height: Frame::TOP + Frame::BOTTOM + ROW * rows.len() as i32,
+                height: Frame::HEADING + Frame::BOTTOM + ROW * rows.len() as i32,
             }
             .draw(|area| panel(area, heading, &axis, rows, name, scale, end))?,
         );
     }
     Ok(Some(Figure {
         id: format!("figure-mean-{}", anchor(name)),
-        title: format!("{} of each transport under each condition", capital(definition.title)),
+        title: format!(
+            "{} of each transport under each condition",
+            capital(definition.title)
+        ),
         caption: format!(
             "Large mark and bar: mean and its 95 % confidence interval (Student's t). Small dots: \
              every measured trial.{} {}",
-            if published { " Hollow diamond: published value, see the notes below its table." } else { "" },
+            if published {
+                " Hollow mark: published value, see the notes below its table."
+            } else {
+                ""
+            },
             definition.definition
         ),
         panels: drawn,
@@ -155,15 +171,20 @@ fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
 
 /// Why a row has no value.
 fn absence(cell: &Cell) -> &'static str {
-    [Outcome::Unsupported, Outcome::Failed, Outcome::TimedOut, Outcome::Invalid]
-        .into_iter()
-        .find(|outcome| cell.outcome(*outcome) > 0)
-        .map_or("not measured", |outcome| match outcome {
-            Outcome::Unsupported => "unsupported here",
-            Outcome::Failed => "failed",
-            Outcome::TimedOut => "timed out",
-            _ => "invalid",
-        })
+    [
+        Outcome::Unsupported,
+        Outcome::Failed,
+        Outcome::TimedOut,
+        Outcome::Invalid,
+    ]
+    .into_iter()
+    .find(|outcome| cell.outcome(*outcome) > 0)
+    .map_or("not measured", |outcome| match outcome {
+        Outcome::Unsupported => "unsupported here",
+        Outcome::Failed => "failed",
+        Outcome::TimedOut => "timed out",
+        _ => "invalid",
+    })
 }
 
 fn panel(
@@ -209,10 +230,21 @@ fn panel(
         )?;
         for value in &row.trials {
             let (x, _) = at(*value, middle);
-            area.draw(&Circle::new((x, y + 9 * PX), 2 * PX, ink.key().mix(0.65).filled()))?;
+            area.draw(&Circle::new(
+                (x, y + 9 * PX),
+                2 * PX,
+                ink.key().mix(0.65).filled(),
+            ))?;
         }
         if let Some(value) = row.published {
-            diamond(area, at(value, middle), ink)?;
+            match row.series {
+                Some(series) => mark(area, series, at(value, middle), 7.0, true)?,
+                None => area.draw(&Circle::new(
+                    at(value, middle),
+                    6 * PX,
+                    ink.key().stroke_width(15),
+                ))?,
+            }
         }
         match (mean(row, name), row.series, row.cell) {
             (Some((value, interval)), Some(series), _) => {
@@ -232,21 +264,16 @@ fn panel(
                 )?;
             }
             (None, _, Some(cell)) => {
-                write(area, (at(0.0, middle).0 + 6 * PX, y), absence(cell), Ink::Muted, Align::Left)?;
+                write(
+                    area,
+                    (at(0.0, middle).0 + 6 * PX, y),
+                    absence(cell),
+                    Ink::Muted,
+                    Align::Left,
+                )?;
             }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// A hollow diamond, larger than any transport's mark, that shows what lies under it.
-fn diamond(area: &Area<'_>, (x, y): (i32, i32), ink: Ink) -> Drawn {
-    let r = 8 * PX;
-    line(
-        area,
-        vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y), (x, y - r), (x + PX, y - r + PX)],
-        ink,
-        1.5,
-    )
 }

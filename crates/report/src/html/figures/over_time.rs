@@ -6,8 +6,9 @@ use plotters::prelude::*;
 use regatta_model::{TrialRecord, metric};
 
 use super::{
-    Figure, anchor, capital,
+    Figure, anchor,
     canvas::{Area, Drawn, Ink, PX, Panel, line, mark},
+    capital,
     frame::{EndLabel, Frame, axis_end, end_labels, room_for_labels, tick},
     places,
 };
@@ -89,7 +90,12 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
             (heading.as_str(), lines(data, what, condition, workload))
         })
         .collect();
-    let points = || panels.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
+    let points = || {
+        panels
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .flat_map(|line| &line.points)
+    };
     if points().next().is_none() {
         return Ok(None);
     }
@@ -98,13 +104,22 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
     let ends: Vec<f64> = panels
         .iter()
         .map(|(_, lines)| {
-            lines.iter().flat_map(|line| &line.points).map(|p| p[0]).fold(0.0, f64::max)
+            lines
+                .iter()
+                .flat_map(|line| &line.points)
+                .map(|p| p[0])
+                .fold(0.0, f64::max)
         })
         .collect();
     let longest = ends.iter().copied().fold(0.0, f64::max);
     // One axis for all, unless that would squeeze a panel into its left third.
     let own_axes = ends.iter().any(|end| *end > 0.0 && *end < longest / 3.0);
-    let labels = data.header.study.transports.iter().map(|t| t.label.as_str());
+    let labels = data
+        .header
+        .study
+        .transports
+        .iter()
+        .map(|t| t.label.as_str());
     let right = room_for_labels(labels);
     let y_title = scale.heading(definition.title);
 
@@ -146,19 +161,32 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
         ),
         panels: drawn,
     })
-    .map(|figure| Figure { title: capital(&figure.title), ..figure }))
+    .map(|figure| Figure {
+        title: capital(&figure.title),
+        ..figure
+    }))
 }
 
-fn lines<'a>(data: &'a RunData, what: &What, condition: &'a str, workload: &'a str) -> Vec<Line<'a>> {
+fn lines<'a>(
+    data: &'a RunData,
+    what: &What,
+    condition: &'a str,
+    workload: &'a str,
+) -> Vec<Line<'a>> {
     data.header
         .study
         .transports
         .iter()
         .enumerate()
         .filter_map(|(series, transport)| {
-            let trials: Vec<&TrialRecord> =
-                data.measured(&transport.label, condition, workload).collect();
-            let points = quartiles(&trials, what, data.header.study.sample_interval.as_secs_f64());
+            let trials: Vec<&TrialRecord> = data
+                .measured(&transport.label, condition, workload)
+                .collect();
+            let points = quartiles(
+                &trials,
+                what,
+                data.header.study.sample_interval.as_secs_f64(),
+            );
             (!points.is_empty()).then_some(Line {
                 series,
                 label: &transport.label,
@@ -260,10 +288,18 @@ fn panel(
             .map(|p| at(p[0], p[3]))
             .chain(points.iter().rev().map(|p| at(p[0], p[1])))
             .collect();
-        area.draw(&Polygon::new(band, Ink::Series(*series).key().mix(0.16).filled()))?;
+        area.draw(&Polygon::new(
+            band,
+            Ink::Series(*series).key().mix(0.16).filled(),
+        ))?;
     }
     let mut labels = Vec::new();
-    for Line { series, label, points } in lines {
+    for Line {
+        series,
+        label,
+        points,
+    } in lines
+    {
         let path: Vec<(i32, i32)> = points.iter().map(|p| at(p[0], p[2])).collect();
         let Some(end) = path.last().copied() else {
             continue;
@@ -275,8 +311,18 @@ fn panel(
         for point in path.iter().skip(first).step_by(every) {
             mark(area, *series, *point, 3.2, false)?;
         }
-        labels.push(EndLabel { series: *series, text: label, at: end });
+        labels.push(EndLabel {
+            series: *series,
+            text: label,
+            at: end,
+        });
     }
     let right_edge = at(x_end, 0.0).0;
-    end_labels(area, right_edge, (Frame::TOP + 4) * PX, at(0.0, 0.0).1 - 4 * PX, &labels)
+    end_labels(
+        area,
+        right_edge,
+        (Frame::TOP + 4) * PX,
+        at(0.0, 0.0).1 - 4 * PX,
+        &labels,
+    )
 }
