@@ -270,7 +270,8 @@ fn table(
     head.push(right("trials".to_owned()));
     table.set_header(head);
     for cell in cells {
-        let mut row = vec![TableCell::new(plain(&shorten(&cell.transport, 24)))];
+        let label = shorten(&cell.transport, if wide { 24 } else { 14 });
+        let mut row = vec![TableCell::new(plain(&label))];
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.metrics.get(column.name) {
                 Some(metric) => mean(metric, column.scale, wide),
@@ -285,6 +286,9 @@ fn table(
         }
         row.push(trials);
         table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((1, 0));
     }
     table
 }

@@ -1,0 +1,193 @@
+//! The page in headless Chromium: no error, no request, and every figure is seen.
+//!
+//! Needs Debian's package `chromium`, which `make test` sees to.
+
+mod common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use regatta_report::{RunData, html, summarise};
+
+/// Runs at the end of the page and writes what it measured into the document.
+const PROBE: &str = r#"<script>
+const seen = [...document.querySelectorAll("svg.panel")].filter((svg) => {
+  const box = svg.getBoundingClientRect();
+  return box.width > 150 && box.height > 60;
+}).length;
+let smallest = 1e9, clipped = 0, over = 0;
+for (const svg of document.querySelectorAll("svg.panel")) {
+  const panel = svg.getBoundingClientRect();
+  const boxes = [];
+  for (const text of svg.querySelectorAll("text")) {
+    const box = text.getBoundingClientRect();
+    smallest = Math.min(smallest, parseFloat(text.getAttribute("font-size")) * panel.width / svg.viewBox.baseVal.width);
+    if (box.left < panel.left - 2 || box.right > panel.right + 2 || box.top < panel.top - 2 || box.bottom > panel.bottom + 2) clipped++;
+    if (boxes.some((b) => Math.min(b.right, box.right) - Math.max(b.left, box.left) > 2 && Math.min(b.bottom, box.bottom) - Math.max(b.top, box.top) > 4)) over++;
+    boxes.push(box);
+  }
+}
+const root = document.documentElement.dataset;
+root.seen = seen; root.clipped = clipped; root.over = over; root.smallest = smallest.toFixed(1);
+root.wide = document.documentElement.scrollWidth - innerWidth;
+root.fill = getComputedStyle(document.querySelector("svg.panel text") ?? document.body).fill;
+</script>"#;
+
+struct Visit {
+    dom: String,
+    console: Vec<String>,
+    requests: Vec<String>,
+}
+
+fn browser() -> PathBuf {
+    [
+        "/usr/bin/chromium",
+        "/usr/bin/chromium-browser",
+        "/usr/bin/google-chrome",
+    ]
+    .iter()
+    .map(PathBuf::from)
+    .find(|path| path.exists())
+    .expect("Chromium is needed for this test: run `apt-get install chromium`")
+}
+
+/// Opens a page from disk with an empty profile and the network log on.
+fn visit(dir: &Path, page: &str, width: u32) -> Visit {
+    let file = dir.join("page.html");
+    fs::write(&file, page).expect("a writable directory");
+    let log = dir.join("net-log.json");
+    let output = Command::new(browser())
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ])
+        .arg(format!("--window-size={width},900"))
+        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+        .arg(format!("--log-net-log={}", log.display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("Chromium starts");
+    let console = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .map(str::to_owned)
+        .collect();
+    let log = fs::read_to_string(log).expect("Chromium writes its network log");
+    let log: serde_json::Value = serde_json::from_str(&log).expect("the log is whole");
+    // Chromium asks its maker for things of its own accord: these requests have no page as their
+    // initiator, and the log says so.
+    let requests = log["events"]
+        .as_array()
+        .expect("the log has events")
+        .iter()
+        .map(|event| &event["params"])
+        .filter(|params| {
+            params["initiator"]
+                .as_str()
+                .is_some_and(|by| by != "not an origin")
+        })
+        .filter_map(|params| params["url"].as_str())
+        .filter(|url| !url.starts_with("file:") && !url.starts_with("data:"))
+        .map(str::to_owned)
+        .collect();
+    Visit {
+        dom: String::from_utf8_lossy(&output.stdout).into_owned(),
+        console,
+        requests,
+    }
+}
+
+fn probed(data: &RunData) -> String {
+    let page = html::render(data, &summarise(data)).expect("the page is made");
+    page.replace("</body>", &format!("{PROBE}</body>"))
+}
+
+fn attribute(dom: &str, name: &str) -> f64 {
+    let text = dom
+        .split(&format!("data-{name}=\""))
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
+    text.unwrap_or_else(|| panic!("the probe did not write `{name}`"))
+        .parse()
+        .unwrap_or_else(|error| panic!("`{name}`: {error}"))
+}
+
+#[test]
+fn the_page_opens_from_disk_without_error_or_request() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let data = common::full();
+    let panels = probed(&data).matches("<svg class=\"panel\"").count();
+    assert!(panels >= 20, "{panels}");
+    for width in [1280, 500] {
+        let visit = visit(dir.path(), &probed(&data), width);
+        assert!(visit.console.is_empty(), "{width}: {:?}", visit.console);
+        assert!(visit.requests.is_empty(), "{width}: {:?}", visit.requests);
+        assert!(visit.dom.contains("Fastest of the reliable transports"));
+        assert_eq!(attribute(&visit.dom, "seen") as usize, panels, "{width}");
+        assert_eq!(
+            attribute(&visit.dom, "clipped"),
+            0.0,
+            "text outside its panel at {width}"
+        );
+        assert_eq!(
+            attribute(&visit.dom, "over"),
+            0.0,
+            "text over text at {width}"
+        );
+        assert!(attribute(&visit.dom, "smallest") >= 8.5, "{width}");
+        assert!(
+            attribute(&visit.dom, "wide") <= 0.0,
+            "the page scrolls sideways at {width}"
+        );
+        assert!(
+            visit.dom.contains("data-fill=\"rgb("),
+            "the inks have values"
+        );
+    }
+}
+
+#[test]
+fn a_hostile_run_does_no_harm() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let visit = visit(dir.path(), &probed(&common::hostile()), 1280);
+    assert!(visit.console.is_empty(), "{:?}", visit.console);
+    assert!(visit.requests.is_empty(), "{:?}", visit.requests);
+    assert_eq!(attribute(&visit.dom, "clipped"), 0.0);
+}
+
+/// The two tests above would see an error and a request if there were any.
+#[test]
+fn an_error_and_a_request_would_be_seen() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let bad =
+        "<!doctype html><img src=\"http://127.0.0.1:9/x.png\"><script>nothing.here()</script>";
+    let visit = visit(dir.path(), bad, 800);
+    assert!(
+        visit
+            .console
+            .iter()
+            .any(|line| line.contains("nothing is not defined")),
+        "{:?}",
+        visit.console
+    );
+    assert!(
+        visit
+            .requests
+            .iter()
+            .any(|url| url == "http://127.0.0.1:9/x.png"),
+        "{:?}",
+        visit.requests
+    );
+}

@@ -1,0 +1,258 @@
+//! What a summary may and may not say.
+
+mod common;
+
+use regatta_model::Outcome;
+use regatta_report::{RunData, analysis::Conclusion, html, summarise, terminal};
+
+fn fixtures() -> Vec<(&'static str, RunData)> {
+    vec![
+        ("full", common::full()),
+        ("one round", common::one_round()),
+        ("one trial", common::one_trial()),
+        ("empty", common::empty()),
+        ("unsupported", common::unsupported()),
+        ("hostile", common::hostile()),
+    ]
+}
+
+#[test]
+fn every_summary_follows_the_schema() {
+    let schema = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../schemas/summary.schema.json"
+    );
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(schema).expect("the schema is committed"))
+            .expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    for (name, data) in fixtures() {
+        let summary = serde_json::to_value(summarise(&data)).expect("plain values");
+        let errors: Vec<String> = validator
+            .iter_errors(&summary)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+    }
+    // A schema that lets everything through would not be one.
+    let mut broken = serde_json::to_value(summarise(&common::full())).expect("plain values");
+    broken["cells"][0]["metrics"]["goodput_bps"]["mean"] = "fast".into();
+    assert!(!validator.is_valid(&broken));
+}
+
+#[test]
+fn a_summary_is_read_back_as_it_was_written() {
+    let summary = summarise(&common::full());
+    let text = serde_json::to_string(&summary).expect("plain values");
+    let back: regatta_report::Summary = serde_json::from_str(&text).expect("its own text");
+    assert_eq!(back, summary);
+}
+
+#[test]
+fn only_measured_trials_enter_a_mean() {
+    let mut data = common::full();
+    let before = summarise(&data);
+    for trial in &mut data.trials {
+        if trial.outcome == Outcome::Failed {
+            trial.metrics.insert("goodput_bps".into(), 1e12);
+        }
+    }
+    let after = summarise(&data);
+    assert_eq!(before.cells, after.cells);
+    let cell = after
+        .cell("quic-quinn", "loss-5", "bulk-10MB")
+        .expect("it is in the study");
+    assert_eq!((cell.n, cell.outcome(Outcome::Failed)), (4, 1));
+}
+
+#[test]
+fn pairs_are_corrected_for_their_number() {
+    let summary = summarise(&common::full());
+    let family: Vec<_> = summary
+        .comparisons
+        .iter()
+        .filter(|c| c.condition == "baseline" && c.metric == "goodput_bps")
+        .collect();
+    // Five transports of six are measured; the sixth is unsupported.
+    assert_eq!(family.len(), 10);
+    for comparison in family {
+        assert_eq!(comparison.family, 10);
+        assert!((comparison.confidence - 0.995).abs() < 1e-12);
+        let (Some(p), Some(holm)) = (comparison.p_value, comparison.p_holm) else {
+            panic!("five rounds give a p-value: {comparison:?}");
+        };
+        assert!(holm >= p);
+    }
+}
+
+#[test]
+fn the_failed_round_is_missing_from_its_pairs_only() {
+    let summary = summarise(&common::full());
+    for c in summary
+        .comparisons
+        .iter()
+        .filter(|c| c.condition == "loss-5")
+    {
+        let with_quic = c.a == "quic-quinn" || c.b == "quic-quinn";
+        assert_eq!(c.n, if with_quic { 4 } else { 5 }, "{} {}", c.a, c.b);
+    }
+}
+
+#[test]
+fn equal_transports_are_not_told_apart_and_unequal_ones_are() {
+    let summary = summarise(&common::full());
+    let find = |a: &str, b: &str| {
+        summary
+            .comparisons
+            .iter()
+            .find(|c| c.a == a && c.b == b && c.condition == "loss-5" && c.metric == "goodput_bps")
+            .map(|c| c.conclusion)
+    };
+    assert_eq!(
+        find("tcp", "tcp-tls"),
+        Some(Conclusion::NoDifferenceDetected)
+    );
+    assert_eq!(find("tcp", "tcp-bbr"), Some(Conclusion::Slower));
+    assert_eq!(find("tcp-bbr", "tcp-tls"), Some(Conclusion::Faster));
+}
+
+#[test]
+fn a_transport_that_loses_is_never_compared_without_saying_so() {
+    let summary = summarise(&common::full());
+    let texts = summary
+        .verdict
+        .conditions
+        .iter()
+        .map(|v| &v.text)
+        .chain([&summary.verdict.overall]);
+    for text in texts {
+        assert!(text.contains("`udp`, which does not retransmit"), "{text}");
+        assert!(!text.contains("`udp` was the fastest"), "{text}");
+    }
+    let lossy = &summary.verdict.conditions[1].text;
+    assert!(lossy.contains("lost 4.97 % of its messages"), "{lossy}");
+    for c in summary
+        .comparisons
+        .iter()
+        .filter(|c| c.condition == "loss-5")
+    {
+        assert_eq!(c.loss_a.is_some(), c.a == "udp");
+        assert_eq!(c.loss_b.is_some(), c.b == "udp");
+    }
+}
+
+#[test]
+fn one_round_gives_no_interval_and_no_conclusion() {
+    let summary = summarise(&common::one_round());
+    for cell in &summary.cells {
+        assert_eq!(cell.n, 1);
+        assert!(
+            cell.metrics
+                .values()
+                .all(|m| m.ci95.is_none() && m.sd.is_none())
+        );
+    }
+    assert!(
+        summary
+            .comparisons
+            .iter()
+            .all(|c| c.conclusion == Conclusion::NotEnoughRounds)
+    );
+}
+
+#[test]
+fn gates_say_what_was_missed() {
+    let failed = |data: &RunData| -> Vec<String> {
+        let gates = summarise(data).gates;
+        gates
+            .into_iter()
+            .filter(|gate| !gate.passed)
+            .map(|gate| gate.name)
+            .collect()
+    };
+    assert_eq!(failed(&common::full()), ["trials_measured"]);
+    assert!(failed(&common::one_round()).is_empty());
+    assert_eq!(
+        failed(&common::empty()),
+        ["run_complete", "trials_measured", "path_within_tolerance"]
+    );
+    let mut data = common::one_round();
+    data.path_checks[1].within = false;
+    data.trials[0]
+        .metrics
+        .insert("messages_corrupted".into(), 1.0);
+    assert_eq!(failed(&data), ["path_within_tolerance", "data_intact"]);
+}
+
+#[test]
+fn nothing_that_a_user_wrote_becomes_markup_or_an_escape_sequence() {
+    let data = common::hostile();
+    let summary = summarise(&data);
+    let page = html::render(&data, &summary).expect("the page is made");
+    for bad in [
+        "<script>alert",
+        "<img",
+        "onerror=alert(2)>",
+        "</style></svg>",
+        "<b>path</b>",
+    ] {
+        assert!(!page.contains(bad), "{bad}");
+    }
+    assert_eq!(page.matches("<script").count(), 1);
+    assert_eq!(
+        page.matches("<style").count(),
+        page.matches("</style>").count()
+    );
+    assert!(
+        page.contains("{{ 7 * 7 }}"),
+        "a template in a title is text"
+    );
+    let options = terminal::TerminalOptions {
+        width: 80,
+        color: false,
+    };
+    assert!(!terminal::render(&summary, &data, &options).contains('\u{1b}'));
+}
+
+#[test]
+fn a_page_asks_for_nothing_outside_itself() {
+    for (name, data) in fixtures() {
+        let page = html::render(&data, &summarise(&data)).expect("the page is made");
+        for bad in [
+            "http://",
+            "https://",
+            "url(",
+            "@import",
+            "srcset",
+            "<link rel=\"stylesheet\"",
+        ] {
+            assert!(!page.contains(bad), "{name}: {bad}");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_no_numbers_do_no_harm() {
+    let mut data = common::full();
+    for trial in data.trials.iter_mut().step_by(3) {
+        trial.metrics.insert("goodput_bps".into(), f64::NAN);
+        trial
+            .metrics
+            .insert("round_trip_delay_ns".into(), f64::INFINITY);
+        trial.metrics.insert("cpu_host_ratio".into(), 0.0);
+        for series in &mut trial.series {
+            series.values.iter_mut().for_each(|v| *v = f64::NAN);
+            series.t_ns.pop();
+        }
+        for histogram in &mut trial.histograms {
+            histogram.hdr_v2_base64.truncate(11);
+        }
+    }
+    data.header.started_unix_ns = i64::MAX;
+    let summary = summarise(&data);
+    assert!(
+        !html::render(&data, &summary)
+            .expect("the page is made")
+            .contains("NaN")
+    );
+}
