@@ -16,6 +16,8 @@ enum Attempt {
     Tun,
     /// Puts a netem queue on loopback.
     Netem,
+    /// Sets a TCP socket's congestion control.
+    CongestionControl(&'static str),
 }
 
 /// Texts for `/proc/self/uid_map` and `gid_map`, made before the fork.
@@ -97,6 +99,7 @@ unsafe fn in_child(flags: libc::c_int, what: Attempt, maps: &IdMaps) -> libc::c_
             Attempt::Namespaces => 0,
             Attempt::Tun => tun(),
             Attempt::Netem => netem(),
+            Attempt::CongestionControl(name) => congestion_control(name),
         }
     }
 }
@@ -121,6 +124,29 @@ unsafe fn tun() -> libc::c_int {
         let mut request: libc::ifreq = mem::zeroed();
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
         if libc::ioctl(device, libc::TUNSETIFF as _, &raw mut request) < 0 {
+            return errno();
+        }
+        0
+    }
+}
+
+/// Sets a TCP socket's congestion control. Returns an error number or 0.
+///
+/// # Safety
+/// As [`in_child`].
+unsafe fn congestion_control(name: &'static str) -> libc::c_int {
+    // SAFETY: the name's pointer and length belong together.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if socket < 0
+            || libc::setsockopt(
+                socket,
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                name.as_ptr().cast(),
+                name.len() as libc::socklen_t,
+            ) != 0
+        {
             return errno();
         }
         0
@@ -300,6 +326,26 @@ pub(super) fn capabilities() -> Vec<Capability> {
         netem,
         &netem_hint,
     ));
+    // Tried where the trials run: outside, an ordinary user may set only the controls of
+    // `tcp_allowed_congestion_control`, in a namespace of its own every one that there is.
+    for (name, control, setting) in [
+        ("congestion_control.cubic", "cubic", "CONFIG_TCP_CONG_CUBIC"),
+        ("congestion_control.bbr", "bbr", "CONFIG_TCP_CONG_BBR"),
+        ("congestion_control.hybla", "hybla", "CONFIG_TCP_CONG_HYBLA"),
+    ] {
+        let result = attempt(flags, Attempt::CongestionControl(control));
+        let hint = if without_network {
+            user_namespace_hint().to_owned()
+        } else {
+            module_hint(&format!("tcp_{control}"), setting)
+        };
+        all.push(capability(
+            name,
+            &format!("set `{control}` on a TCP socket in a namespace"),
+            result,
+            &hint,
+        ));
+    }
     all
 }
 

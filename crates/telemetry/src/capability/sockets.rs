@@ -61,41 +61,14 @@ pub(super) fn capabilities() -> Vec<Capability> {
             "mptcp",
             "MPTCP socket",
             open(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP).map(drop),
-            "sysctl -w net.mptcp.enabled=1",
+            if crate::facts::sysctl("net.mptcp.enabled").is_some() {
+                "sysctl -w net.mptcp.enabled=1"
+            } else {
+                // It cannot be a module.
+                "boot a kernel built with CONFIG_MPTCP=y"
+            },
         ),
     ];
-    for (name, control, setting) in [
-        ("congestion_control.cubic", "cubic", "CONFIG_TCP_CONG_CUBIC"),
-        ("congestion_control.bbr", "bbr", "CONFIG_TCP_CONG_BBR"),
-        ("congestion_control.hybla", "hybla", "CONFIG_TCP_CONG_HYBLA"),
-    ] {
-        let result = open(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            set(
-                &socket,
-                libc::IPPROTO_TCP,
-                libc::TCP_CONGESTION,
-                control.as_bytes(),
-            )
-        });
-        // A control that is there but not allowed to ordinary users says so by another error.
-        let not_allowed = result
-            .as_ref()
-            .is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
-        let hint = if not_allowed {
-            format!(
-                "sysctl -w net.ipv4.tcp_allowed_congestion_control=\"$(sysctl -n \
-                 net.ipv4.tcp_allowed_congestion_control) {control}\""
-            )
-        } else {
-            module_hint(&format!("tcp_{control}"), setting)
-        };
-        all.push(from_attempt(
-            name,
-            &format!("TCP_CONGESTION `{control}`"),
-            result,
-            &hint,
-        ));
-    }
     all.push(from_attempt(
         "udp_gso",
         "UDP_SEGMENT",
