@@ -92,47 +92,34 @@ async fn admit<E: MessageEndpoint>(
     })
 }
 
-/// Admits flows until the transfer's comes; the idle probe is answered meanwhile.
-async fn admit_until_transfer<E: MessageEndpoint>(
+/// Admits flows until one comes that is not the idle probe's, which is answered meanwhile.
+async fn admit_after_idle<E: MessageEndpoint>(
     trial: &Trial,
     endpoint: &E,
     until: MonotonicTime,
     door: &mut Door,
-) -> Result<(Option<Admitted<E::Flow>>, Admitted<E::Flow>), TransportError> {
-    let mut load: Option<Admitted<E::Flow>> = None;
-    let mut idle: Option<Admitted<E::Flow>> = None;
-    loop {
-        // A probe's flow may have to be answered again that it is open, so whichever there is,
-        // is served while the next is awaited.
-        let served = idle.as_mut().or(load.as_mut());
-        let next = match served {
-            None => admit(trial, endpoint, until, door).await,
-            Some(served) => {
-                let (door, done) = (&mut *door, Stop::new());
-                let (done_here, done_there) = (&done, &done);
-                let Admitted { purpose, flow, .. } = served;
-                let purpose = *purpose;
-                let (next, ()) = endpoint
-                    .join(
-                        move || async move {
-                            let next = admit(trial, endpoint, until, door).await;
-                            done_here.stop();
-                            next
-                        },
-                        move || async move {
-                            echo(trial, flow, purpose, done_there, Duration::ZERO).await;
-                        },
-                    )
-                    .await;
-                next
-            }
-        }?;
-        match next.purpose {
-            Purpose::IdleProbe => idle = Some(next),
-            Purpose::LoadProbe => (idle, load) = (None, Some(next)),
-            Purpose::Transfer => return Ok((load, next)),
-        }
+) -> Result<Admitted<E::Flow>, TransportError> {
+    let mut next = admit(trial, endpoint, until, door).await?;
+    while next.purpose == Purpose::IdleProbe {
+        let mut idle = next;
+        let (door, flow, stop) = (&mut *door, &mut idle.flow, idle.stop.clone());
+        let (admitted, ()) = endpoint
+            .join(
+                move || async move {
+                    let admitted = admit(trial, endpoint, until, door).await;
+                    // Wakes the echo at once: the flow that has come must not wait for it.
+                    stop.stop();
+                    admitted
+                },
+                move || async move {
+                    let over = Stop::new();
+                    echo(trial, flow, Purpose::IdleProbe, &over, Duration::ZERO).await;
+                },
+            )
+            .await;
+        next = admitted?;
     }
+    Ok(next)
 }
 
 /// What came of the transfer.
@@ -303,34 +290,25 @@ pub(super) async fn run<E: MessageEndpoint>(
 ) -> Result<SideReport, TransportError> {
     let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
     trial.context.live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
     let mut door = Door::default();
-    let flows = admit_until_transfer(trial, endpoint, watch.limit(), &mut door).await;
-    let (mut load, mut transfer) = match flows {
-        Ok(flows) => flows,
-        Err(error) => {
-            return match watch.end() {
-                Some(ReceiverEnd::Deadline { at, .. }) => {
-                    findings.span(at, at);
-                    findings.delivery(Delivered::default(), 0, None, None);
-                    trial.context.live.set_phase(Phase::Done);
-                    Ok(findings.0)
-                }
-                Some(ReceiverEnd::TimedOut) => Err(timed_out(trial)),
-                _ => Err(trial.explain(error)),
-            };
-        }
+    let first = match admit_after_idle(trial, endpoint, watch.limit(), &mut door).await {
+        Ok(first) => first,
+        Err(error) => return without_transfer(trial, &watch, error),
     };
-
-    trial.context.live.set_phase(Phase::Transfer);
-    let (flow, load_ref, watch_ref, over) = (&mut transfer.flow, &mut load, &watch, Stop::new());
-    let (over_here, over_there) = (&over, &over);
-    let (taken, ()) = endpoint
+    let (mut load, transfer) = if first.purpose == Purpose::LoadProbe {
+        (Some(first), None)
+    } else {
+        (None, Some(first))
+    };
+    let over = Stop::new();
+    let (over_ref, load_ref, watch_ref, door_ref) = (&over, &mut load, &watch, &mut door);
+    let (transferred, ()) = endpoint
         .join(
             move || async move {
-                let taken = take(trial, watch_ref, flow).await;
-                over_here.stop();
-                taken
+                let transferred = transfer_flow(trial, endpoint, watch_ref, door_ref, transfer);
+                let transferred = transferred.await;
+                over_ref.stop();
+                transferred
             },
             move || async move {
                 if let Some(load) = load_ref {
@@ -338,19 +316,65 @@ pub(super) async fn run<E: MessageEndpoint>(
                     // sender says when it has enough.
                     let linger = trial.probe.longest_round_trip;
                     let flow = &mut load.flow;
-                    echo(trial, flow, Purpose::LoadProbe, over_there, linger).await;
+                    echo(trial, flow, Purpose::LoadProbe, over_ref, linger).await;
                 }
             },
         )
         .await;
+    match transferred {
+        Ok((transfer, taken)) => report(trial, &watch, &transfer, taken, &door),
+        Err(error) => without_transfer(trial, &watch, error),
+    }
+}
+
+/// Takes the transfer, whose flow is here or is to come.
+async fn transfer_flow<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    watch: &ReceiverWatch,
+    door: &mut Door,
+    transfer: Option<Admitted<E::Flow>>,
+) -> Result<(Admitted<E::Flow>, Taken), TransportError> {
+    let mut transfer = match transfer {
+        Some(transfer) => transfer,
+        None => admit(trial, endpoint, watch.limit(), door).await?,
+    };
+    if transfer.purpose != Purpose::Transfer {
+        return Err(TransportError::Protocol {
+            what: format!(
+                "the sender opened the {} where the transfer was due",
+                transfer.purpose.name()
+            ),
+        });
+    }
+    trial.context.live.set_phase(Phase::Transfer);
+    let taken = take(trial, watch, &mut transfer.flow).await;
     transfer.stop.stop();
-    report(trial, &watch, findings, &transfer, taken, &door)
+    Ok((transfer, taken))
+}
+
+/// The report of a receiver that the transfer never reached.
+fn without_transfer(
+    trial: &Trial,
+    watch: &ReceiverWatch,
+    error: TransportError,
+) -> Result<SideReport, TransportError> {
+    match watch.end() {
+        Some(ReceiverEnd::Deadline { at, .. }) => {
+            let mut findings = Findings::default();
+            findings.span(at, at);
+            findings.delivery(Delivered::default(), 0, None, None);
+            trial.context.live.set_phase(Phase::Done);
+            Ok(findings.0)
+        }
+        Some(ReceiverEnd::TimedOut) => Err(timed_out(trial)),
+        _ => Err(trial.explain(error)),
+    }
 }
 
 fn report<F: MessageFlow>(
     trial: &Trial,
     watch: &ReceiverWatch,
-    mut findings: Findings,
     transfer: &Admitted<F>,
     taken: Taken,
     door: &Door,
@@ -366,6 +390,7 @@ fn report<F: MessageFlow>(
         }
     };
     let check = &taken.check;
+    let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(transfer.flow.facts());
     findings.delivery(delivered, check.corrupted, taken.first, taken.last);

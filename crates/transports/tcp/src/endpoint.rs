@@ -118,7 +118,7 @@ impl<L: Layer> Endpoint<L> {
         };
         let bdp = rate as f64 / 8.0 * order.path.round_trip_delay.as_secs_f64();
         // The kernel keeps about half of a buffer for its own bookkeeping.
-        let needed = (4.0 * bdp) as usize;
+        let needed = (4.0 * bdp) as usize & !1;
         let sysctl = match self.role {
             Role::Sender => "tcp_wmem",
             Role::Receiver => "tcp_rmem",

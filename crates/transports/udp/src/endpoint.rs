@@ -28,6 +28,9 @@ use crate::{
 /// How often a listening end looks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long a send call may block on a full buffer.
+const SEND_TIME: Duration = Duration::from_millis(100);
+
 /// One end of a trial over UDP.
 pub(crate) struct Endpoint {
     role: Role,
@@ -115,6 +118,10 @@ impl Endpoint {
             .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
         let (receive, send) = set_buffers(&socket, &self.settings)
             .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        // A blocked sender looks now and then whether it is stopped.
+        socket
+            .set_write_timeout(Some(SEND_TIME))
+            .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
         let mut tuning = Tuning {
             role: self.role,
             segment_limit: None,

@@ -146,7 +146,9 @@ impl MessageFlow for Flow {
                 Err(error) => error,
             };
             match error.raw_os_error() {
-                Some(libc::EINTR) => {}
+                _ if self.connected.is_aborted() => return Err(TransportError::Cancelled),
+                // The send buffer was full for as long as the socket's send timeout.
+                Some(libc::EINTR | libc::EAGAIN) => {}
                 // The queue of the interface is full, and the kernel has dropped the first chunk.
                 Some(libc::ENOBUFS) => rest = &rest[rest.len().min(chunk)..],
                 Some(libc::EIO | libc::EINVAL) if segment.is_some() => self.stop_segmenting(),
