@@ -47,7 +47,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "agent",
             "control",
+            "emulation",
             "model",
             "transport",
             "transport-tcp",
