@@ -6,7 +6,8 @@
 //!   the first byte to the last
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
-//! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays that came back, in nanoseconds
+//! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
+//!   back, in nanoseconds
 //!
 //! `check` makes a bed, measures its path and sends through it, and prints a line for each or the
 //! error's causes and hint. `hold` makes a bed with two agents, prints their process identifiers
@@ -16,15 +17,19 @@ mod controller;
 
 use std::{
     ffi::OsString,
-    io::{self, BufRead, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    io::{self, BufRead, IoSliceMut, Read, Write},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
+    os::fd::AsRawFd,
     process::ExitCode,
     str::FromStr,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::sys::{
+    socket::{ControlMessageOwned, MsgFlags, SockaddrIn, getsockopt, recvmsg, setsockopt, sockopt},
+    time::TimeSpec,
+};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -106,7 +111,47 @@ fn datagrams() -> io::Result<UdpSocket> {
     if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
     }
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)
+}
+
+/// The wall clock, in nanoseconds: the clock of the kernel's receive time stamps.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The next datagram: its length, its sender, and when it reached this host.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, u64)> {
+    let mut control = nix::cmsg_space!(TimeSpec);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<SockaddrIn>(
+        socket.as_raw_fd(),
+        &mut slices,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )?;
+    let from = message.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let stamp = message.cmsgs()?.find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+        _ => None,
+    });
+    let stamp = stamp.ok_or_else(|| io::Error::other("no time stamp"))?;
+    let from = SocketAddrV4::from(from).into();
+    Ok((message.bytes, from, stamp.as_nanos() as u64))
+}
+
+/// A field of a datagram: departure at the pinging host, its arrival here, its departure here.
+fn field(datagram: &[u8], index: usize) -> u64 {
+    let bytes = datagram.get(8 * index..).and_then(<[u8]>::first_chunk);
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn set_field(datagram: &mut [u8], index: usize, value: u64) {
+    if let Some(bytes) = datagram.get_mut(8 * index..8 * index + 8) {
+        bytes.copy_from_slice(&value.to_le_bytes());
+    }
 }
 
 fn echo() -> io::Result<String> {
@@ -114,40 +159,43 @@ fn echo() -> io::Result<String> {
     say(&format!("listening {}", socket.local_addr()?.port()));
     let mut buffer = [0; 65536];
     loop {
-        let (length, from) = socket.recv_from(&mut buffer)?;
+        let (length, from, arrived) = receive(&socket, &mut buffer)?;
+        set_field(&mut buffer[..length], 1, arrived);
+        set_field(&mut buffer[..length], 2, now());
         socket.send_to(&buffer[..length], from)?;
     }
 }
 
-/// Sends datagrams at fixed times and takes the answers on a second thread, so that neither waits
-/// for the other.
+/// Sends datagrams and takes the answers on a second thread, so that neither waits for the other.
+/// The delays are the path's: from a call to send to the kernel's receive time stamp, both ways.
 fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<String> {
     let peer: SocketAddr = number(peer)?;
     let count: u32 = number(count)?;
-    let bytes: usize = number::<usize>(bytes)?.max(8);
+    let bytes: usize = number::<usize>(bytes)?.max(24);
     let interval = Duration::from_nanos(number(interval)?);
     let socket = datagrams()?;
     socket.connect(peer)?;
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     let receiving = socket.try_clone()?;
-    let started = Instant::now();
     let receiver = thread::spawn(move || {
         let mut delays = Vec::new();
         let mut buffer = [0; 65536];
-        while let Ok(length) = receiving.recv(&mut buffer) {
-            let now = started.elapsed().as_nanos() as u64;
-            if let Some(sent) = buffer[..length].first_chunk::<8>() {
-                delays.push(now.saturating_sub(u64::from_le_bytes(*sent)));
-            }
+        while let Ok((length, _, arrived)) = receive(&receiving, &mut buffer) {
+            let [departed, there, back] = [0, 1, 2].map(|index| field(&buffer[..length], index));
+            delays.push(there.saturating_sub(departed) + arrived.saturating_sub(back));
         }
         delays
     });
     // SAFETY: takes numbers only. The default slack of 50 µs is half of a packet's interval here.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
     let mut datagram = vec![0; bytes];
-    for index in 0..count {
-        thread::sleep((interval * index).saturating_sub(started.elapsed()));
-        datagram[..8].copy_from_slice(&(started.elapsed().as_nanos() as u64).to_le_bytes());
+    let mut next = Instant::now();
+    for _ in 0..count {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        // After a pause of this process nothing is caught up: a burst would wait in the path's
+        // queue, as it should, and that is no error of its delay.
+        next = Instant::now() + interval;
+        set_field(&mut datagram, 0, now());
         socket.send(&datagram)?;
     }
     let delays = receiver

@@ -43,12 +43,14 @@ fn delay_is_exact_under_load() {
         let n = delays.len() as f64;
         let mean = delays.iter().sum::<f64>() / n;
         let near = delays.iter().filter(|delay| (**delay - asked).abs() <= 2e6);
-        let result = (mean - asked, near.count() as f64 / n);
+        // A packet that did not come back is not within anything.
+        let near = near.count() as f64 / count as f64;
+        let counters = bed.counters();
         println!(
-            "mean off by {:.0} ns, {:.4} within 2 ms",
-            result.0, result.1
+            "{n} back, mean off by {:.0} ns, {near:.4} within 2 ms; {counters:?}",
+            mean - asked
         );
-        result
+        (mean - asked, near)
     });
     let off = median(runs.map(|run| run.0));
     let near = median(runs.map(|run| run.1));
@@ -85,14 +87,12 @@ fn tcp_fills_a_gigabit_over_30_ms() {
         let counters = bed.counters().expect("counters");
         let goodput_bps = bytes * 8e9 / elapsed_ns;
         println!("{:.1} Mbit/s; {:?}", goodput_bps / 1e6, counters.forward);
-        assert_eq!(
-            counters.forward.refused_drops, 0,
-            "the emulator did not keep up"
-        );
-        goodput_bps
+        (goodput_bps, counters.forward.refused_drops as f64)
     });
-    let goodput_bps = median(runs);
+    let goodput_bps = median(runs.map(|run| run.0));
     assert!(goodput_bps >= 850e6, "only {goodput_bps:.0} bit/s");
+    let refused = median(runs.map(|run| run.1));
+    assert_eq!(refused, 0.0, "the emulator did not keep up");
 }
 
 /// The draws of the bed's seed are fixed, so this either always holds or never: the interval is the

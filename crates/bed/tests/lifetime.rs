@@ -11,23 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Agent, bed, condition, executable};
+use common::{Agent, bed, children, condition, executable};
 use regatta_bed::{BedError, Host};
-
-/// Processes whose parent is `parent`.
-fn children(parent: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc");
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
-                status.lines().any(|line| {
-                    line.strip_prefix("PPid:").map(str::trim) == Some(&parent.to_string())
-                })
-            })
-        })
-        .collect()
-}
 
 /// Whether a process runs; one that only waits to be reaped does not.
 fn runs(pid: u32) -> bool {
