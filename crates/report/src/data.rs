@@ -29,7 +29,7 @@ pub struct RunData {
 pub fn load(dir: &Path) -> Result<RunData, ReportError> {
     read(dir).map_err(|source| ReportError::Results {
         dir: dir.to_owned(),
-        source,
+        source: Box::new(source),
     })
 }
 

@@ -11,7 +11,7 @@ pub enum ReportError {
         /// The result directory.
         dir: PathBuf,
         /// What the results file said.
-        source: regatta_results::ResultsError,
+        source: Box<regatta_results::ResultsError>,
     },
     /// A file of the report could not be written.
     #[error("cannot write `{path}`")]
@@ -35,4 +35,19 @@ pub enum ReportError {
     /// The summary could not be written as JSON.
     #[error("cannot write the summary as JSON")]
     Json(#[from] serde_json::Error),
+}
+
+impl ReportError {
+    /// What to type next, where something can be done.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Results { source, .. } => source.hint(),
+            Self::Write { path, .. } => Some(format!(
+                "make sure that `{}` can be written and that its disk is not full",
+                path.parent().unwrap_or(path).display()
+            )),
+            Self::Figure { .. } | Self::Page(_) | Self::Json(_) => None,
+        }
+    }
 }

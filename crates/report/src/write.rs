@@ -34,7 +34,7 @@ pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let summary = summarise(&data);
     let results = |source| ReportError::Results {
         dir: dir.to_owned(),
-        source,
+        source: Box::new(source),
     };
     let reader = Reader::open(dir).map_err(results)?;
     regatta_results::exports::write_exports(&reader, dir).map_err(results)?;

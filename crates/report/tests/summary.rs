@@ -256,3 +256,20 @@ fn values_that_are_no_numbers_do_no_harm() {
             .contains("NaN")
     );
 }
+
+#[test]
+fn a_long_run_lists_every_path_check_that_is_outside() {
+    let mut data = common::one_round();
+    let mut outside = data.path_checks[1].clone();
+    outside.within = false;
+    outside.quantities[0].achieved *= 3.0;
+    outside.quantities[0].within = false;
+    let usual = data.path_checks.clone();
+    for _ in 0..20 {
+        data.path_checks.extend(usual.iter().cloned());
+    }
+    data.path_checks.insert(25, outside);
+    let page = html::render(&data, &summarise(&data)).expect("the page is made");
+    assert!(page.contains("40 further checks"));
+    assert_eq!(page.matches("✗ outside").count(), 1);
+}

@@ -206,14 +206,13 @@ impl<'a> Field<'a> {
                 if let (Some((ratio, _)), Some((next_ratio, _))) = (
                     self.compare(first, last).ratio,
                     self.compare(first, next).ratio,
-                ) {
-                    if ratio > 1.2 * next_ratio {
-                        margin.push_str(&format!(
-                            ", and {} as `{}`, the last",
-                            times(ratio),
-                            last.transport
-                        ));
-                    }
+                ) && ratio > 1.2 * next_ratio
+                {
+                    margin.push_str(&format!(
+                        ", and {} as `{}`, the last",
+                        times(ratio),
+                        last.transport
+                    ));
                 }
             }
             parts.push(format!("{lead}, {margin}"));
@@ -232,14 +231,14 @@ impl<'a> Field<'a> {
         parts.push(format!("{lead}: {}", list(&named)));
         if let (Some(next), Some(last)) = (rest.first(), rest.last()) {
             let mut margin = format!("`{}` was {}", first.transport, self.margin(first, next));
-            if rest.len() > 1 {
-                if let Some((ratio, _)) = self.compare(first, last).ratio {
-                    margin.push_str(&format!(
-                        ", the next, and {} as `{}`, the last",
-                        times(ratio),
-                        last.transport
-                    ));
-                }
+            if rest.len() > 1
+                && let Some((ratio, _)) = self.compare(first, last).ratio
+            {
+                margin.push_str(&format!(
+                    ", the next, and {} as `{}`, the last",
+                    times(ratio),
+                    last.transport
+                ));
             }
             parts.push(margin);
         }

@@ -73,10 +73,7 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
         drawn.push(
             Panel {
                 id: &format!("trial-{}-{number}", anchor(name)),
-                title: &format!(
-                    "{} of every trial under {heading}",
-                    capital(definition.title)
-                ),
+                title: &format!("{}: every trial under {heading}", capital(definition.title)),
                 description: &format!("One mark for each measured trial, over {}.", x_title),
                 width: WIDTH,
                 height: HEIGHT,
@@ -97,7 +94,7 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     Ok(Some(Figure {
         id: format!("figure-trial-{}", anchor(name)),
         title: format!(
-            "{} of every trial, in the order in which they ran",
+            "{}: every trial, in the order in which they ran",
             capital(definition.title)
         ),
         caption: format!(

@@ -116,7 +116,7 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     Ok(Some(Figure {
         id: format!("figure-box-{}", anchor(name)),
         title: format!(
-            "How steady: {} of every trial beside its box",
+            "How steady: every trial beside its box, {}",
             definition.title
         ),
         caption: format!(

@@ -45,9 +45,9 @@ impl Frame<'_> {
     pub const BOTTOM: i32 = 40;
 
     /// Draws axes and grid; the chart maps values to drawing units.
-    pub fn draw<'a, 'b, Y>(
+    pub fn draw<'a, Y>(
         &self,
-        area: &'b Area<'a>,
+        area: &Area<'a>,
         x: Range<f64>,
         y: impl Into<Y> + plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
         y_text: impl Fn(&f64) -> String,

@@ -98,7 +98,7 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
     Ok(Some(Figure {
         id: format!("figure-mean-{}", anchor(name)),
         title: format!(
-            "{} of each transport under each condition",
+            "{}: each transport under each condition",
             capital(definition.title)
         ),
         caption: format!(
@@ -252,7 +252,7 @@ fn panel(
                     let ((low, _), (high, _)) = (at(low, middle), at(high, middle));
                     line(area, vec![(low, y), (high, y)], ink, 2.0)?;
                     for x in [low, high] {
-                        line(area, vec![(x, y - 4 * PX), (x, y + 4 * PX)], ink, 2.0)?;
+                        line(area, vec![(x, y - 8 * PX), (x, y + 8 * PX)], ink, 2.0)?;
                     }
                 }
                 mark(area, series, at(value, middle), 5.0, false)?;

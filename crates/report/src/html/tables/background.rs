@@ -1,0 +1,307 @@
+//! Tables of what stood around the measurement: outcomes, path, transports, hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::{
+    Condition, Link, Outcome, PathCheck, Ratio, metric::Unit, units::format_duration,
+};
+
+use super::{Row, Table, figure, series, words};
+use crate::{RunData, Summary, format::Scale};
+
+/// How the trials of each cell ended.
+pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
+    let mut head = vec!["transport".to_owned(), "condition".to_owned()];
+    head.extend(Outcome::ALL.map(|outcome| outcome.name().replace('_', " ")));
+    head.push("at the deadline".to_owned());
+    head.push("why not measured".to_owned());
+    Table {
+        caption: "How the trials of each cell ended".to_owned(),
+        head,
+        rows: summary
+            .cells
+            .iter()
+            .map(|cell| {
+                let place = if data.header.study.workloads.len() > 1 {
+                    format!("{}, {}", cell.condition, cell.workload)
+                } else {
+                    cell.condition.clone()
+                };
+                let mut entries = vec![words(place)];
+                entries
+                    .extend(Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string())));
+                entries.push(figure(cell.deadline_reached.to_string()));
+                let why: Vec<String> = cell
+                    .reasons
+                    .iter()
+                    .map(|reason| {
+                        let hint = if reason.hint.is_empty() {
+                            String::new()
+                        } else {
+                            format!(" (hint: {})", reason.hint)
+                        };
+                        format!(
+                            "{}: {}{hint}",
+                            reason.outcome.replace('_', " "),
+                            reason.reasons.join(": ")
+                        )
+                    })
+                    .collect();
+                entries.push(words(why.join("; ")));
+                Row {
+                    series: series(data, &cell.transport),
+                    heading: cell.transport.clone(),
+                    cells: entries,
+                }
+            })
+            .collect(),
+        folded: false,
+    }
+}
+
+/// The unit of a quantity of the path, by its name's end.
+fn path_unit(name: &str) -> Unit {
+    match name {
+        name if name.ends_with("_ns") => Unit::Nanoseconds,
+        name if name.ends_with("_bps") => Unit::BitsPerSecond,
+        name if name.ends_with("_bytes") => Unit::Bytes,
+        name if name.ends_with("_ratio") => Unit::Ratio,
+        _ => Unit::Count,
+    }
+}
+
+/// A long run checks its path many times; more checks than this are not all listed.
+const MOST_CHECKS: usize = 12;
+
+/// Which checks the table lists: all, or the first of each condition and those outside.
+fn listed(summary: &Summary) -> Vec<&PathCheck> {
+    let checks = &summary.path_checks;
+    let first = |position: usize| {
+        !checks[..position]
+            .iter()
+            .any(|check| check.condition == checks[position].condition)
+    };
+    checks
+        .iter()
+        .enumerate()
+        .filter(|(position, check)| {
+            checks.len() <= MOST_CHECKS || !check.within || first(*position)
+        })
+        .map(|(_, check)| check)
+        .collect()
+}
+
+/// How many checks the table does not list; all of these are within tolerance.
+pub fn path_left_out(summary: &Summary) -> usize {
+    summary.path_checks.len() - listed(summary).len()
+}
+
+/// What was asked of the path, and what it did.
+pub fn path(summary: &Summary) -> Table {
+    let rows = listed(summary)
+        .into_iter()
+        .flat_map(|check| {
+            check.quantities.iter().map(|quantity| {
+                let unit = path_unit(&quantity.name);
+                let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
+                let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
+                let name = quantity
+                    .name
+                    .trim_end_matches("_ns")
+                    .trim_end_matches("_bps");
+                Row {
+                    series: -1,
+                    heading: name.trim_end_matches("_ratio").replace('_', " "),
+                    cells: vec![
+                        words(check.condition.clone()),
+                        show(quantity.asked),
+                        show(quantity.achieved),
+                        figure(format!(
+                            "{} to {} {}",
+                            scale.text(quantity.lowest),
+                            scale.text(quantity.highest),
+                            scale.unit
+                        )),
+                        figure(quantity.n.to_string()),
+                        words(if quantity.within {
+                            "✓ within"
+                        } else {
+                            "✗ outside"
+                        }),
+                    ],
+                }
+            })
+        })
+        .collect();
+    Table {
+        caption: "The emulated path: asked for and achieved".to_owned(),
+        head: [
+            "quantity",
+            "condition",
+            "asked",
+            "achieved",
+            "tolerance",
+            "n",
+            "verdict",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows,
+        folded: false,
+    }
+}
+
+/// What the study asks of each condition's path.
+pub fn conditions(data: &RunData) -> Table {
+    let row = |condition: &Condition, direction: &str, link: &Link| Row {
+        series: -1,
+        heading: condition.name.clone(),
+        cells: vec![
+            words(direction),
+            figure(format_duration(link.delay)),
+            figure(if link.jitter.is_zero() {
+                "none".to_owned()
+            } else {
+                format!("± {}", format_duration(link.jitter))
+            }),
+            figure(if link.loss == Ratio(0.0) {
+                "none".to_owned()
+            } else {
+                link.loss.to_string()
+            }),
+            figure(
+                link.rate
+                    .map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string()),
+            ),
+            figure(condition.queue_limit(link).to_string()),
+            figure(format!("{} B", condition.mtu_bytes)),
+        ],
+    };
+    Table {
+        caption: "The conditions, as the study asks for them".to_owned(),
+        head: [
+            "condition",
+            "direction",
+            "delay",
+            "jitter",
+            "loss",
+            "link rate",
+            "queue limit",
+            "largest packet",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: data
+            .header
+            .study
+            .conditions
+            .iter()
+            .flat_map(|c| {
+                [
+                    row(c, "sender to receiver", &c.forward),
+                    row(c, "receiver to sender", &c.reverse),
+                ]
+            })
+            .collect(),
+        folded: false,
+    }
+}
+
+/// The transports: driver, options, and what was read back in their trials.
+pub fn transports(data: &RunData) -> Table {
+    let rows = data
+        .header
+        .study
+        .transports
+        .iter()
+        .map(|transport| {
+            let options: Vec<String> = transport
+                .options
+                .iter()
+                .map(|(name, value)| {
+                    let value = serde_json::to_string(value).unwrap_or_default();
+                    format!("{name} = {value}")
+                })
+                .collect();
+            let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for trial in data
+                .trials
+                .iter()
+                .filter(|t| t.transport == transport.label)
+            {
+                for (name, value) in &trial.facts {
+                    facts.entry(name).or_default().insert(value);
+                }
+            }
+            let facts: Vec<String> = facts
+                .into_iter()
+                .map(|(name, values)| {
+                    let shown: Vec<&str> = values.iter().take(3).copied().collect();
+                    let more = if values.len() > 3 { ", …" } else { "" };
+                    format!("{name}: {}{more}", shown.join(", "))
+                })
+                .collect();
+            Row {
+                series: series(data, &transport.label),
+                heading: transport.label.clone(),
+                cells: vec![
+                    words(transport.driver.clone()),
+                    words(if options.is_empty() {
+                        "defaults".to_owned()
+                    } else {
+                        options.join(", ")
+                    }),
+                    words(facts.join("; ")),
+                ],
+            }
+        })
+        .collect();
+    Table {
+        caption: "The transports: what was asked for and what was read back".to_owned(),
+        head: ["transport", "driver", "options", "read back in its trials"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+        folded: false,
+    }
+}
+
+/// Facts about the hosts; where all hosts say the same, once.
+pub fn hosts(data: &RunData) -> Table {
+    let hosts = &data.header.hosts;
+    let names: BTreeSet<&str> = hosts
+        .values()
+        .flat_map(|facts| facts.0.keys().map(String::as_str))
+        .collect();
+    let mut head = vec!["fact".to_owned()];
+    let same = |name: &str| {
+        let mut values = hosts.values().map(|facts| facts.0.get(name));
+        let first = values.next().flatten();
+        values.all(|value| value == first)
+    };
+    let all_same = names.iter().all(|name| same(name));
+    if all_same && hosts.len() > 1 {
+        let hosts: Vec<&str> = hosts.keys().map(String::as_str).collect();
+        head.push(hosts.join(" and "));
+    } else {
+        head.extend(hosts.keys().cloned());
+    }
+    let columns = head.len() - 1;
+    Table {
+        caption: "Facts about the hosts".to_owned(),
+        head,
+        rows: names
+            .into_iter()
+            .map(|name| Row {
+                series: -1,
+                heading: name.to_owned(),
+                cells: hosts
+                    .values()
+                    .take(columns)
+                    .map(|facts| words(facts.0.get(name).map_or("–", String::as_str)))
+                    .collect(),
+            })
+            .collect(),
+        folded: true,
+    }
+}
