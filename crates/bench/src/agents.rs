@@ -43,8 +43,20 @@ pub struct Race {
     pub bytes: u64,
     /// Size of a message.
     pub message: u64,
-    /// Largest packet of the path that the driver is told.
-    pub mtu_bytes: u32,
+    /// What the driver is told of the path.
+    pub path: PathHints,
+}
+
+/// A path that is this host's loopback, or delays nothing.
+pub fn loopback(mtu_bytes: u32) -> PathHints {
+    PathHints {
+        round_trip_delay: Duration::ZERO,
+        longest_one_way: Duration::ZERO,
+        link_rate_bps: None,
+        mtu_bytes,
+        shared_clock: true,
+        keeps_order: true,
+    }
 }
 
 /// Both reports of a trial, and the CPU time of both processes.
@@ -207,14 +219,7 @@ pub fn run(
                 sample_interval: Duration::from_millis(100),
                 local,
                 peer,
-                path: PathHints {
-                    round_trip_delay: Duration::ZERO,
-                    longest_one_way: Duration::ZERO,
-                    link_rate_bps: None,
-                    mtu_bytes: race.mtu_bytes,
-                    shared_clock: true,
-                    keeps_order: true,
-                },
+                path: race.path,
                 tls: TlsMaterial {
                     certificate_der_base64: certificate.clone(),
                     key_der_base64: receives.then(|| key.clone()),

@@ -22,9 +22,10 @@ impl Packet for Sized {
 pub struct Emulation {
     /// What was emulated.
     pub link: String,
-    /// Packets through one line for each second of one core.
+    /// Packets for each second: of one core for the state machine alone, of the clock for a whole
+    /// path, both directions.
     pub packets_per_second: Spread,
-    /// Time for one packet, in nanoseconds: offered, held, delivered or dropped.
+    /// CPU time for one packet, in nanoseconds: offered, held, delivered or dropped.
     pub packet_ns: Spread,
 }
 

@@ -32,6 +32,9 @@ pub enum BenchError {
         /// The causes, outermost first.
         reasons: String,
     },
+    /// The path between the namespaces cannot be had.
+    #[error("the bed failed")]
+    Bed(#[from] regatta_bed::BedError),
     /// A program printed what it should not.
     #[error("unreadable output")]
     Output(#[from] serde_json::Error),

@@ -8,6 +8,7 @@
 mod agents;
 mod emulator;
 mod error;
+mod forwarder;
 mod iperf3;
 mod process;
 mod reference;
@@ -81,9 +82,6 @@ enum Part {
 /// Parts that this program plays for itself.
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// One end of a trial.
-    #[command(hide = true)]
-    Agent,
     /// The listening end of the quinn reference.
     #[command(hide = true)]
     ReferenceReceive { bytes: u64 },
@@ -101,6 +99,7 @@ struct Amounts {
     udp_bytes: u64,
     udp_seconds: u32,
     packets: u64,
+    path_bytes: u64,
 }
 
 impl Amounts {
@@ -113,6 +112,7 @@ impl Amounts {
                 udp_bytes: 1 << 30,
                 udp_seconds: 1,
                 packets: 1_000_000,
+                path_bytes: 100_000_000,
             }
         } else {
             Self {
@@ -122,15 +122,22 @@ impl Amounts {
                 udp_bytes: 6 << 30,
                 udp_seconds: 3,
                 packets: 5_000_000,
+                path_bytes: 400_000_000,
             }
         }
     }
 }
 
 fn main() -> ExitCode {
+    // Both enter namespaces or serve those who did, which a process can do only before it has a
+    // second thread, so they are told apart before anything else happens.
+    match std::env::args_os().nth(1) {
+        Some(role) if role == "agent" => return regatta_agent::main(),
+        Some(role) if role == "path-keeper" => return regatta_bed::keeper::main(),
+        _ => {}
+    }
     let arguments = Arguments::parse();
     let done = match arguments.role {
-        Some(Role::Agent) => return regatta_agent::main(),
         Some(Role::ReferenceReceive { bytes }) => reference::receive(bytes).map(|()| true),
         Some(Role::ReferenceSend { bytes, message }) => {
             reference::send(bytes, message).map(|()| true)
@@ -182,7 +189,13 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
         udp(&executable, amounts, &mut report)?;
     }
     if asked(Part::Emulator) {
-        report.emulation(emulator::measure(amounts.rounds, amounts.packets)?);
+        let mut figures = emulator::measure(amounts.rounds, amounts.packets)?;
+        figures.extend(forwarder::measure(
+            &executable,
+            amounts.rounds,
+            amounts.path_bytes,
+        )?);
+        report.emulation(figures);
     }
     let mut out = std::io::stdout().lock();
     let printed = if arguments.json {
@@ -241,7 +254,7 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         options: cubic(),
         bytes: amounts.tcp_bytes,
         message: MESSAGE_BYTES,
-        mtu_bytes: LOOPBACK_MTU_BYTES,
+        path: agents::loopback(LOOPBACK_MTU_BYTES),
     };
     let pairs = alternate(
         "tcp / iperf3",
@@ -298,7 +311,7 @@ fn quic(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), 
         options: cubic(),
         bytes: amounts.quic_bytes,
         message: MESSAGE_BYTES,
-        mtu_bytes: ETHERNET_MTU_BYTES,
+        path: agents::loopback(ETHERNET_MTU_BYTES),
     };
     let pairs = alternate(
         "quic-quinn / least quinn",
@@ -329,7 +342,7 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         options: BTreeMap::new(),
         bytes: amounts.udp_bytes,
         message: DATAGRAM_BYTES,
-        mtu_bytes: LOOPBACK_MTU_BYTES,
+        path: agents::loopback(LOOPBACK_MTU_BYTES),
     };
     let pairs = alternate(
         "udp / iperf3",

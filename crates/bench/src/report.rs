@@ -134,7 +134,7 @@ impl Report {
             writeln!(
                 out,
                 "\n{:<44} {:>22} {:>28}",
-                "emulator, one direction, one core", "packets per second", "for each packet"
+                "emulator", "packets per second", "CPU for each packet"
             )?;
         }
         for emulation in &self.emulation {
@@ -212,7 +212,7 @@ mod tests {
         ));
         assert!(!report.passed());
         let text = report.text();
-        assert!(text.contains("8.00 Gbit/s  16.00 Gbit/s"), "{text}");
+        assert!(text.contains("8.00 Gbit/s 16.00 Gbit/s"), "{text}");
         assert!(
             text.contains("0.500 [0.500 to 0.500]   at least 1.00: MISSED"),
             "{text}"

@@ -50,7 +50,8 @@ impl Sizes {
     ///
     /// The stream's window is twice what the path holds when its queue is full, so that the stream
     /// goes on while a lost packet is sent again; at least 4 MiB, which no loopback limits. It is
-    /// not larger than that, because a stack that holds too many gaps aborts.
+    /// at most 16384 packets, because a stack that holds too many gaps aborts, or 1.25 times what
+    /// the path holds if that is more.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
@@ -77,6 +78,11 @@ impl Sizes {
         let rate_bps = path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS);
         let held = rate_bps as f64 / 8.0 * round_trip_with_queue.as_secs_f64();
         let most = MOST_WINDOW_PACKETS * u64::from(payload_bytes);
+        // A window below what a known path holds would be the limit itself.
+        let most = match path.link_rate_bps {
+            Some(_) => most.max((1.25 * held) as u64),
+            None => most,
+        };
         let stream_window_bytes = ((2.0 * held) as u64).clamp(LEAST_WINDOW_BYTES, most);
         Ok(Self::with_stream_window(payload_bytes, stream_window_bytes))
     }
@@ -151,5 +157,6 @@ mod tests {
         assert_eq!(window(Some(1_000_000_000)), Ok(15_000_000));
         assert_eq!(window(Some(1_000_000)), Ok(LEAST_WINDOW_BYTES));
         assert_eq!(window(None), Ok(16_384 * 1472));
+        assert_eq!(window(Some(10_000_000_000)), Ok(93_750_000));
     }
 }

@@ -19,6 +19,7 @@ use quinn::{
     udp::{RecvMeta, Transmit},
 };
 use regatta_control::{Role, TrialOrder};
+use regatta_model::Warning;
 use regatta_transport::{
     MonotonicTime, Purpose, StreamEndpoint, TransportError,
     stop::{Abort, Stop},
@@ -60,7 +61,14 @@ pub struct QuinnEndpoint {
     options: Options,
     sizes: Sizes,
     counters: Arc<Counters>,
+    receive_buffer: AskedGranted,
     facts: BTreeMap<String, String>,
+}
+
+/// Size of a buffer, in bytes.
+struct AskedGranted {
+    asked: usize,
+    granted: usize,
 }
 
 impl fmt::Debug for QuinnEndpoint {
@@ -153,11 +161,12 @@ impl QuinnEndpoint {
             }
         }
 
+        let asked = options
+            .receive_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(
             order.local,
-            options
-                .receive_buffer_bytes
-                .unwrap_or(sizes.socket_buffer_bytes),
+            asked,
             options
                 .send_buffer_bytes
                 .unwrap_or(sizes.socket_buffer_bytes),
@@ -217,6 +226,10 @@ impl QuinnEndpoint {
             options,
             sizes,
             counters,
+            receive_buffer: AskedGranted {
+                asked,
+                granted: buffers.receive_bytes,
+            },
             facts,
         })
     }
@@ -436,5 +449,26 @@ impl StreamEndpoint for QuinnEndpoint {
 
     fn facts(&self) -> BTreeMap<String, String> {
         self.facts.clone()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        // The kernel doubles what it is asked for, for its own accounting.
+        if self.receive_buffer.granted >= 2 * self.receive_buffer.asked {
+            return Vec::new();
+        }
+        vec![Warning {
+            code: "receive_buffer_small".to_owned(),
+            message: format!(
+                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
+                 may be dropped there, not on the path",
+                self.role.name(),
+                self.receive_buffer.granted,
+                2 * self.receive_buffer.asked
+            ),
+            hint: format!(
+                "run `sysctl -w net.core.rmem_max={}` on that host",
+                self.receive_buffer.asked
+            ),
+        }]
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use quinn::{Connection, ConnectionStats};
@@ -18,6 +19,28 @@ pub(super) struct Statistics {
     watch: Arc<Watch>,
     side: &'static str,
     counters: Arc<Counters>,
+    limited: Mutex<Limited>,
+}
+
+/// For how long flow control held the sender back.
+///
+/// quinn says how often it told the other end that it was blocked, once for each limit, and not
+/// for how long. The time between two samples counts if it said so in between.
+struct Limited {
+    sampled: Instant,
+    blocked_frames: u64,
+    total: Duration,
+}
+
+impl Limited {
+    fn add(&mut self, now: Instant, blocked_frames: u64) -> Duration {
+        if blocked_frames > self.blocked_frames {
+            self.total += now.saturating_duration_since(self.sampled);
+        }
+        self.sampled = now;
+        self.blocked_frames = blocked_frames;
+        self.total
+    }
 }
 
 enum State {
@@ -38,6 +61,11 @@ impl Statistics {
             watch,
             side,
             counters,
+            limited: Mutex::new(Limited {
+                sampled: Instant::now(),
+                blocked_frames: 0,
+                total: Duration::ZERO,
+            }),
         })
     }
 
@@ -124,6 +152,11 @@ impl StatisticsSource for Statistics {
             return None;
         };
         let stats = connection.stats();
+        let limited = self
+            .limited
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(Instant::now(), blocked_frames(&stats));
         Some(ProtocolSample {
             smoothed_rtt: Some(stats.path.rtt),
             min_rtt: Some(stats.path.min_rtt),
@@ -133,8 +166,7 @@ impl StatisticsSource for Statistics {
             packets_sent: Some(stats.path.sent_packets),
             retransmitted_packets: Some(stats.path.lost_packets),
             congestion_events: Some(stats.path.congestion_events),
-            // quinn counts how often a window held it back, not for how long; see the facts.
-            window_limited: None,
+            window_limited: Some(limited),
         })
     }
 
@@ -143,5 +175,25 @@ impl StatisticsSource for Statistics {
             State::Open(connection) => self.facts_of(connection),
             State::Closed(facts) => facts.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_time_in_which_it_was_blocked_counts() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let mut limited = Limited {
+            sampled: begun,
+            blocked_frames: 0,
+            total: Duration::ZERO,
+        };
+        assert_eq!(limited.add(at(100), 0), Duration::ZERO);
+        assert_eq!(limited.add(at(200), 3), Duration::from_millis(100));
+        assert_eq!(limited.add(at(300), 3), Duration::from_millis(100));
+        assert_eq!(limited.add(at(350), 4), Duration::from_millis(150));
     }
 }
