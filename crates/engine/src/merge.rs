@@ -1,6 +1,6 @@
 //! One trial from two reports and the path's counters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_bed::PathCounters;
 use regatta_control::{Role, SideReport};
@@ -40,7 +40,8 @@ pub(crate) struct Merged {
     pub warnings: Vec<Warning>,
 }
 
-/// Merges the reports of both ends.
+/// Merges the reports of both ends with what the path counted since its condition was set, and how
+/// long that was.
 ///
 /// `same_host` says whether both ends run on one host with one clock, as in network namespaces.
 pub(crate) fn merge(
@@ -48,7 +49,7 @@ pub(crate) fn merge(
     trial: &PlannedTrial,
     sender: SideReport,
     receiver: SideReport,
-    path: Option<&PathCounters>,
+    path: Option<(&PathCounters, Duration)>,
     same_host: bool,
 ) -> Merged {
     let mut merged = Merged::default();
@@ -61,6 +62,7 @@ pub(crate) fn merge(
             receiver.started_monotonic_ns
         },
     ];
+    let receiver_ns = (receiver.ended_monotonic_ns - receiver.started_monotonic_ns).max(0) as f64;
     let sides = [(Role::Sender, sender), (Role::Receiver, receiver)];
 
     for (role, side) in &sides {
@@ -78,9 +80,10 @@ pub(crate) fn merge(
             }
         }
     }
-    if let Some(path) = path {
-        add_path(&mut merged.metrics, path, elapsed_ns);
+    if let Some((path, since)) = path {
+        add_path(&mut merged.metrics, path, since);
     }
+    charge_receiver(&mut merged.metrics, receiver_ns, elapsed_ns);
     derive(&mut merged.metrics, elapsed_ns);
 
     merged.facts = facts(&sides);
@@ -98,7 +101,7 @@ pub(crate) fn merge(
         }
         merged.warnings.extend(side.warnings);
     }
-    crate::plausible::check(plan, trial, path, &mut merged);
+    crate::plausible::check(plan, trial, path.map(|(path, _)| path), &mut merged);
     merged.warnings.sort();
     merged.warnings.dedup();
     merged
@@ -124,7 +127,26 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     facts
 }
 
-fn add_path(metrics: &mut BTreeMap<String, f64>, path: &PathCounters, elapsed_ns: f64) {
+/// Puts the receiver's CPU over the transfer time, which is the sender's.
+///
+/// The receiver measured it over its own window, from the arrival of the flow to its last delivery:
+/// shorter by about one round trip, in which it does nothing.
+fn charge_receiver(metrics: &mut BTreeMap<String, f64>, receiver_ns: f64, elapsed_ns: f64) {
+    if receiver_ns <= 0.0 || elapsed_ns <= 0.0 {
+        return;
+    }
+    for name in [
+        "cpu_receiver_ratio",
+        "cpu_receiver_user_ratio",
+        "cpu_receiver_system_ratio",
+    ] {
+        if let Some(ratio) = metrics.get_mut(name) {
+            *ratio *= receiver_ns / elapsed_ns;
+        }
+    }
+}
+
+fn add_path(metrics: &mut BTreeMap<String, f64>, path: &PathCounters, since: Duration) {
     let (forward, reverse) = (&path.forward, &path.reverse);
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
@@ -146,8 +168,9 @@ fn add_path(metrics: &mut BTreeMap<String, f64>, path: &PathCounters, elapsed_ns
     put("path_reverse_loss_drops", reverse.loss_drops as f64);
     put("path_reverse_queue_drops", reverse.queue_drops as f64);
     put("path_queue_max_bytes", forward.queue_max_bytes as f64);
-    if elapsed_ns > 0.0 {
-        put("cpu_path_ratio", path.cpu_ns as f64 / elapsed_ns);
+    let since_ns = since.as_nanos() as f64;
+    if since_ns > 0.0 {
+        put("cpu_path_ratio", path.cpu_ns as f64 / since_ns);
     }
 }
 
@@ -197,5 +220,22 @@ fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
 pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
     match kind {
         WorkloadKind::Bulk { size, .. } => size.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receivers_cpu_is_put_over_the_transfer_time() {
+        let mut metrics = BTreeMap::from([
+            ("cpu_sender_ratio".to_owned(), 0.5),
+            ("cpu_receiver_ratio".to_owned(), 0.4),
+        ]);
+        // 0.4 of 75 ms are 30 ms of CPU time, and 0.3 of 100 ms.
+        charge_receiver(&mut metrics, 75e6, 100e6);
+        assert_eq!(metrics["cpu_sender_ratio"], 0.5);
+        assert!((metrics["cpu_receiver_ratio"] - 0.3).abs() < 1e-12);
     }
 }

@@ -102,19 +102,18 @@ impl Crew<'_> {
         }
         self.bed
             .set_condition(self.plan.condition(trial.cell), trial.seed)?;
-        let cpu_before_ns = self.bed.counters()?.cpu_ns;
+        let path_begun = Instant::now();
 
         let mut engaged = BTreeSet::new();
         let record = match self.converse(trial, &mut engaged) {
             Ok((sender, receiver)) => {
-                let mut path = self.bed.counters()?;
-                path.cpu_ns = path.cpu_ns.saturating_sub(cpu_before_ns);
+                let path = self.bed.counters()?;
                 let merged = merge(
                     self.plan,
                     trial,
                     sender,
                     receiver,
-                    Some(&path),
+                    Some((&path, path_begun.elapsed())),
                     self.bed.shares_clock(),
                 );
                 self.record(

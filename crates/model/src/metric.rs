@@ -315,7 +315,7 @@ pub const METRICS: &[MetricDefinition] = &[
         unit: Unit::CoreRatio,
         title: "CPU, emulator",
         better: Better::Neither,
-        definition: "CPU time of the process that forwards the packets; 100 % is one core. Charged to no transport.",
+        definition: "CPU time of the process that forwards the packets over the whole trial, idle probe and set-up included; 100 % is one core. The receiving host's network stack runs in part on it. Charged to no transport.",
     },
     MetricDefinition {
         name: "goodput_per_core_percent_bps",
