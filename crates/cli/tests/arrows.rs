@@ -44,19 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport",
         ],
     ),
-    (
-        "bench",
-        &[
-            "agent",
-            "control",
-            "emulation",
-            "model",
-            "transport",
-            "transport-tcp",
-            "transport-udp",
-            "transport-quic",
-        ],
-    ),
+    ("bench", &["agent", "bed", "control", "emulation", "model"]),
 ];
 
 #[test]
