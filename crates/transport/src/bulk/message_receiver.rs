@@ -6,7 +6,7 @@ use hdrhistogram::Histogram as Hdr;
 use regatta_control::{Note, SideReport};
 
 use super::{
-    Trial,
+    MARGIN, Trial,
     findings::Findings,
     message_check::MessageCheck,
     message_control::{self, Control},
@@ -205,7 +205,16 @@ async fn take_all<F: MessageFlow>(
         ..
     } = taken;
     let mut ending = Ending::default();
+    // A sender that is gone says nothing; one that is there is stopped by its deadline.
+    let patience = trial.order.deadline + MARGIN;
+    let give_up = MonotonicTime::now() + patience;
     while !check.is_complete() {
+        if give_up.has_passed() {
+            return Err(TransportError::TimedOut {
+                what: "end of the transfer".to_owned(),
+                seconds: patience.as_secs_f64(),
+            });
+        }
         let end_at = ending.moment(trial, watch);
         if end_at.has_passed() {
             break;
