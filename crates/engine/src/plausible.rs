@@ -14,7 +14,13 @@ use crate::{
 const LEAST_BDPS: u64 = 10;
 
 /// Share of the packets that may leave the path more than 2 ms late.
-pub(crate) const MOST_LATE: f64 = 0.01;
+const MOST_LATE: f64 = 0.01;
+
+/// Share of late packets above which a trial is invalid.
+const TOO_LATE: f64 = 0.1;
+
+/// Share of the packets that may be lost because the emulator did not keep up.
+const MOST_REFUSED: f64 = 1e-4;
 
 /// Share of the host's CPU above which the emulator and the ends take time from one another.
 const SATURATED: f64 = 0.95;
@@ -65,16 +71,27 @@ pub(crate) fn check(
         ));
     }
     if let Some(path) = path {
-        let late = path.forward.late_packets + path.reverse.late_packets;
-        let delivered = path.forward.delivered + path.reverse.delivered;
-        if is_late(path) {
+        let late = late_ratio(path);
+        if late > MOST_LATE {
             found.push(warning(
                 "path_out_of_tolerance",
                 format!(
                     "{:.1} % of the packets left the emulated path more than 2 ms late",
-                    late as f64 / delivered as f64 * 100.0
+                    late * 100.0
                 ),
                 "leave the machine alone during the run, or ask for a lower `--rate`",
+            ));
+        }
+        let refused = path.forward.refused_drops + path.reverse.refused_drops;
+        let offered = path.forward.offered + path.reverse.offered;
+        if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
+            found.push(warning(
+                "path_overrun",
+                format!(
+                    "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
+                    refused as f64 / (offered + refused) as f64 * 100.0
+                ),
+                "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
             ));
         }
     }
@@ -90,20 +107,49 @@ pub(crate) fn check(
     if let Some(busy) = get("cpu_host_ratio")
         && busy > SATURATED
     {
-        found.push(warning(
-            "cpu_saturated",
-            "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another".to_owned(),
-            "ask for a lower `--rate`, or use a machine with more cores",
-        ));
+        let ours: f64 = ["cpu_sender_ratio", "cpu_receiver_ratio", "cpu_path_ratio"]
+            .into_iter()
+            .filter_map(get)
+            .sum();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        // Both ends, emulator and host are one machine in every bed that reports the host's CPU.
+        found.push(if ours < busy * cores / 2.0 {
+            warning(
+                "cpu_saturated",
+                "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run".to_owned(),
+                "leave the machine alone during the run",
+            )
+        } else {
+            warning(
+                "cpu_saturated",
+                "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another".to_owned(),
+                "ask for a lower `--rate`, or use a machine with more cores",
+            )
+        });
     }
     merged.warnings.extend(found);
 }
 
-/// Whether a trial's own packets say that the path was outside its tolerance.
-pub(crate) fn is_late(path: &PathCounters) -> bool {
+/// Share of the packets that left the path more than 2 ms after they were due.
+fn late_ratio(path: &PathCounters) -> f64 {
     let late = path.forward.late_packets + path.reverse.late_packets;
     let delivered = path.forward.delivered + path.reverse.delivered;
-    delivered > 0 && late as f64 > MOST_LATE * delivered as f64
+    if delivered == 0 {
+        return 0.0;
+    }
+    late as f64 / delivered as f64
+}
+
+/// Why a trial's figures must not be used: its path was another than the one asked for. Up to
+/// [`MOST_LATE`] a path is within its tolerance, between the two the trial is marked.
+pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
+    let late = late_ratio(path);
+    (late > TOO_LATE).then(|| {
+        format!(
+            "the path was far outside its tolerance: {:.1} % of the packets left it more than 2 ms late",
+            late * 100.0
+        )
+    })
 }
 
 /// Says what a path check found wrong, in one warning; `None` if nothing is.
@@ -176,6 +222,23 @@ mod tests {
         assert_eq!(number(30_512_345.6), "30512346");
         assert_eq!(number(0.048_123_4), "0.04812");
         assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn late_packets_mark_a_trial_and_many_make_it_unusable() {
+        let path = |late_packets| PathCounters {
+            forward: regatta_bed::LinkCounters {
+                delivered: 1000,
+                late_packets,
+                ..regatta_bed::LinkCounters::default()
+            },
+            ..PathCounters::default()
+        };
+        assert!(late_ratio(&path(10)) <= MOST_LATE);
+        assert!(late_ratio(&path(11)) > MOST_LATE);
+        assert_eq!(unusable(&path(100)), None);
+        assert!(unusable(&path(101)).is_some_and(|why| why.contains("10.1 %")));
+        assert_eq!(unusable(&PathCounters::default()), None);
     }
 
     #[test]

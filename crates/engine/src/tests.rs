@@ -325,3 +325,16 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
     assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
     assert_eq!(heard.trials()[0].warnings[0].code, "path_out_of_tolerance");
 }
+
+#[test]
+fn a_trial_whose_path_was_far_off_is_invalid() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let mut bed = FakeBed::well();
+    bed.counters.forward.late_packets = 500;
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Invalid]);
+    let trial = heard.trials()[0].clone();
+    assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
+    assert!(!trial.metrics.is_empty(), "what was seen is kept");
+}

@@ -18,6 +18,7 @@ use crate::{
     limits,
     merge::{Merged, merge},
     plan::PlannedTrial,
+    plausible,
     run::{Crew, slot, unix_ns},
 };
 
@@ -116,14 +117,16 @@ impl Crew<'_> {
                     Some((&path, path_begun.elapsed())),
                     self.bed.shares_clock(),
                 );
-                self.record(
-                    trial,
-                    started_unix_ns,
-                    Outcome::Measured,
-                    Vec::new(),
-                    String::new(),
-                    merged,
-                )
+                let (outcome, reasons, hint) = match plausible::unusable(&path) {
+                    None => (Outcome::Measured, Vec::new(), String::new()),
+                    Some(why) => (
+                        Outcome::Invalid,
+                        vec![why],
+                        "leave the machine alone during the run, or ask for a lower `--rate`"
+                            .to_owned(),
+                    ),
+                };
+                self.record(trial, started_unix_ns, outcome, reasons, hint, merged)
             }
             Err(broken) => {
                 let deaths = self.settle(trial.index, &broken, engaged);
