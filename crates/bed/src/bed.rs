@@ -4,7 +4,7 @@ use std::{
     fs::File,
     net::IpAddr,
     path::{Path, PathBuf},
-    process::Child,
+    process::{Child, Stdio},
     time::Duration,
 };
 
@@ -95,8 +95,8 @@ impl Bed {
         "netns, user-space emulator".to_owned()
     }
 
-    /// Starts `executable agent` on a host, its standard input and output piped, its standard
-    /// error shared with this process. May be called again after an agent ended.
+    /// Starts `executable agent` on a host, its standard input, output and error piped. May be
+    /// called again after an agent ended.
     ///
     /// # Errors
     /// [`BedError::Spawn`].
@@ -109,7 +109,7 @@ impl Bed {
             &self.network_namespaces[host as usize],
             CloneFlags::CLONE_NEWNET,
         ));
-        process::spawn(&self.executable, "agent", &namespaces)
+        process::spawn(&self.executable, "agent", Stdio::piped(), &namespaces)
     }
 
     /// Process identifier of the path keeper, to watch its CPU time.

@@ -26,10 +26,12 @@ use crate::{
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
-/// calling thread ends.
+/// calling thread ends. It has a process group of its own: Ctrl-C on a terminal goes to the
+/// controller alone, which then ends everything in good order.
 pub(crate) fn spawn(
     executable: &Path,
     command: &str,
+    errors: Stdio,
     namespaces: &[(&File, CloneFlags)],
 ) -> Result<Child, BedError> {
     let entries: Vec<_> = namespaces
@@ -40,8 +42,10 @@ pub(crate) fn spawn(
     let mut process = Command::new(executable);
     process
         .arg(command)
+        .process_group(0)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(errors);
     let prepare = move || {
         for (fd, kind) in &entries {
             // SAFETY: the files are borrowed by the caller until the process has been started.
@@ -82,7 +86,7 @@ pub(crate) struct KeeperProcess {
 
 impl KeeperProcess {
     pub(crate) fn start(executable: &Path) -> Result<Self, BedError> {
-        let mut child = spawn(executable, "path-keeper", &[])?;
+        let mut child = spawn(executable, "path-keeper", Stdio::inherit(), &[])?;
         Ok(Self {
             requests: child.stdin.take(),
             answers: child.stdout.take().map(BufReader::new),

@@ -122,7 +122,7 @@ impl Train {
             .clamp(SMALL_PACKET_BYTES.min(mtu), mtu);
         let packets = (budget / packet_bytes).clamp(TRAIN_PACKETS_MIN, TRAIN_PACKETS_MAX);
         let head_start = (bytes_in(HEAD_START) / packet_bytes)
-            .max(2)
+            .max(4)
             .min(queue / 2 / packet_bytes)
             .clamp(1, HEAD_START_PACKETS);
         let interval = transmission(link, packet_bytes);
