@@ -26,8 +26,7 @@ use crate::{
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
-/// calling thread ends. It has a process group of its own: Ctrl-C on a terminal goes to the
-/// controller alone, which then ends everything in good order.
+/// calling thread ends.
 pub(crate) fn spawn(
     executable: &Path,
     command: &str,
@@ -42,7 +41,6 @@ pub(crate) fn spawn(
     let mut process = Command::new(executable);
     process
         .arg(command)
-        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors);

@@ -122,10 +122,12 @@ impl Listener for Progress {
         match event {
             Event::RunStarted { trials, done, .. } => {
                 (self.trials, self.done) = (*trials, *done);
-                self.line("checking the path");
                 if let How::Bar(bar) = &self.how {
                     bar.set_length(u64::from(*trials));
                     bar.set_position(u64::from(*done));
+                    bar.set_message("checking the path");
+                } else {
+                    self.line("checking the path");
                 }
             }
             Event::PathChecked { check } => {
