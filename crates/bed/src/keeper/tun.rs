@@ -52,6 +52,8 @@ impl Tun {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")
             .map_err(KeeperError::OpenTun)?;
+        // Not IFF_NAPI: with one packet for each write nothing is there to be merged, and measured
+        // side by side it cost 4 to 17 % more CPU time per packet.
         let mut request = request(NAME);
         request.ifr_ifru.ifru_flags =
             (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
