@@ -1,5 +1,6 @@
 //! Writes the reports of the fixed results of the tests, to be looked at:
-//! `cargo run -p regatta-report --example fixture -- DIR`.
+//! `cargo run -p regatta-report --example fixture -- DIR`; for a result directory, makes its reports
+//! again.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -10,6 +11,16 @@ use regatta_report::{html, summarise, terminal};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = PathBuf::from(std::env::args().nth(1).ok_or("a directory is needed")?);
+    if dir.join(regatta_results::FILE_NAME).exists() {
+        // A result directory: its own reports are made again.
+        let written = regatta_report::write_all(&dir)?;
+        let options = terminal::TerminalOptions::default();
+        print!(
+            "{}",
+            terminal::render(&written.summary, &written.data, &options)
+        );
+        return Ok(());
+    }
     for (name, data) in [
         ("full", common::full()),
         ("one-round", common::one_round()),

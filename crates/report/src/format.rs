@@ -45,7 +45,8 @@ impl Scale {
                 (1e6, 1e6, "MB"),
                 (1e9, 1e9, "GB"),
             ],
-            Unit::PerSecond => &[(0.0, 1.0, "per s"), (1e5, 1e3, "thousand per s")],
+            // The titles of these say "per second" themselves.
+            Unit::PerSecond => &[(0.0, 1.0, ""), (1e5, 1e3, "thousands")],
             Unit::Count => &[(0.0, 1.0, "")],
             Unit::Ratio => &[(0.0, 0.01, "%")],
             Unit::CoreRatio => &[(0.0, 0.01, "% of a core")],
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(quantity(Unit::Ratio, 0.0487), "4.87 %");
         assert_eq!(quantity(Unit::CoreRatio, 1.25), "125.0 % of a core");
         assert_eq!(quantity(Unit::Count, 12.0), "12");
-        assert_eq!(quantity(Unit::PerSecond, 250_000.0), "250.0 thousand per s");
+        assert_eq!(quantity(Unit::PerSecond, 250_000.0), "250.0 thousands");
     }
 
     #[test]

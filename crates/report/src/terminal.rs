@@ -110,17 +110,18 @@ fn paint(text: &str, code: &str, options: &TerminalOptions) -> String {
     }
 }
 
-/// Breaks a text at spaces; later lines are indented.
+/// Breaks a text at spaces so that no line is wider than `width`. The first line begins at column
+/// `indent`, after what the caller has written there; the others are indented as far.
 fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
+    let mut column = indent;
+    for (position, word) in text.split(' ').enumerate() {
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
+        if position > 0 && column + 1 + length > width {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             column = indent;
-        } else if column > 0 {
+        } else if position > 0 {
             out.push(' ');
             column += 1;
         }
@@ -142,7 +143,7 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
             out,
             "{}  {}",
             paint(word, code, options),
-            wrap(&line, width.saturating_sub(6), 6)
+            wrap(&line, width, 6)
         );
     }
 }
@@ -267,7 +268,7 @@ fn table(
             column.scale.heading(column.narrow)
         })
     }));
-    head.push(right("trials".to_owned()));
+    head.push(right(if wide { "trials" } else { "n" }.to_owned()));
     table.set_header(head);
     for cell in cells {
         let label = shorten(&cell.transport, if wide { 24 } else { 14 });
@@ -340,7 +341,8 @@ fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, widt
         let trials = match warning.trials {
             0 => String::new(),
             1 => " (1 trial)".to_owned(),
-            n => format!(" ({n} trials)"),
+            // The sentence carries the figures of one trial.
+            n => format!(" (first of {n} trials)"),
         };
         format!("{}{trials}\n{}", warning.message, warning.hint)
     });
@@ -355,14 +357,14 @@ fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, widt
             out,
             "{} {}",
             paint("warning:", "1;33", options),
-            wrap(&plain(message), width.saturating_sub(9), 9)
+            wrap(&plain(message), width, 9)
         );
         if !hint.is_empty() {
             let _ = writeln!(
                 out,
                 "   {} {}",
                 paint("hint:", "36", options),
-                wrap(&plain(hint), width.saturating_sub(9), 9)
+                wrap(&plain(hint), width, 9)
             );
         }
     }

@@ -1,6 +1,6 @@
 //! `report.html`: one self-contained page that opens from disk with no network.
 //!
-//! The template says what stands where, [`tables`] what stands in the tables, [`figures`] what is
+//! The template says what stands where, `tables` what stands in the tables, [`figures`] what is
 //! drawn. Everything that comes from a user (labels, reasons, study text) is escaped by the
 //! template engine or, inside figures, by the drawing library.
 
@@ -45,6 +45,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         differences: tables::differences(data, summary),
         comparisons: tables::comparisons(data, summary),
         published: tables::published(data, summary),
+        published_notes: tables::published_notes(summary),
         every_metric: tables::every_metric(data, summary),
         outcomes: tables::outcomes(data, summary),
         path: tables::path(summary),
@@ -83,6 +84,7 @@ struct Page<'a> {
     differences: Vec<tables::Table>,
     comparisons: Vec<tables::Table>,
     published: Vec<tables::Table>,
+    published_notes: Vec<String>,
     every_metric: Vec<tables::Table>,
     outcomes: tables::Table,
     path: tables::Table,

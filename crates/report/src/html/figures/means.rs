@@ -249,9 +249,15 @@ fn panel(
         match (mean(row, name), row.series, row.cell) {
             (Some((value, interval)), Some(series), _) => {
                 if let Some([low, high]) = interval {
-                    let ((low, _), (high, _)) = (at(low, middle), at(high, middle));
-                    line(area, vec![(low, y), (high, y)], ink, 2.0)?;
-                    for x in [low, high] {
+                    let ends = [low, high].map(|value| at(value, middle).0);
+                    line(area, ends.map(|x| (x, y)).to_vec(), ink, 2.0)?;
+                    // An interval that runs out of the panel has no cap there.
+                    let inside = |value: f64| (0.0..=end).contains(&scale.apply(value));
+                    for (x, _) in ends
+                        .into_iter()
+                        .zip([low, high])
+                        .filter(|(_, v)| inside(*v))
+                    {
                         line(area, vec![(x, y - 8 * PX), (x, y + 8 * PX)], ink, 2.0)?;
                     }
                 }

@@ -112,8 +112,8 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
         })
         .collect();
     let longest = ends.iter().copied().fold(0.0, f64::max);
-    // One axis for all, unless that would squeeze a panel into its left third.
-    let own_axes = ends.iter().any(|end| *end > 0.0 && *end < longest / 3.0);
+    // One axis for all, unless that would squeeze a panel into its left half.
+    let own_axes = ends.iter().any(|end| *end > 0.0 && *end < longest / 2.0);
     let labels = data
         .header
         .study

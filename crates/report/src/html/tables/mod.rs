@@ -12,7 +12,9 @@ use crate::{
     format::Scale,
 };
 pub use background::{conditions, hosts, outcomes, path, path_left_out, transports};
-pub use results::{comparisons, descriptions, differences, every_metric, loss, means, published};
+pub use results::{
+    comparisons, descriptions, differences, every_metric, loss, means, published, published_notes,
+};
 
 /// A table under a caption.
 #[derive(Debug, Serialize)]

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     RunData, Summary,
     analysis::{Cell, HEADLINE_METRICS},
-    format::{Scale, number, p_value, quantity, signed_percent},
+    format::{Scale, list, number, p_value, quantity, signed_percent},
 };
 
 /// The columns of the table of means.
@@ -437,6 +437,39 @@ fn capital(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(characters).collect()
     })
+}
+
+/// The notes on published figures, each once with the figures that it is about.
+pub fn published_notes(summary: &Summary) -> Vec<String> {
+    let mut notes: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for figure in &summary.published {
+        let Some(note) = figure.note.as_deref() else {
+            continue;
+        };
+        let about = format!("`{}` under `{}`", figure.metric, figure.condition);
+        let known = notes
+            .iter_mut()
+            .find(|(transport, known, _)| *transport == figure.transport && *known == note);
+        match known {
+            Some((_, _, figures)) => figures.push(about),
+            None => notes.push((&figure.transport, note, vec![about])),
+        }
+    }
+    notes
+        .into_iter()
+        .map(|(transport, note, figures)| {
+            let all = summary
+                .published
+                .iter()
+                .filter(|p| p.transport == transport)
+                .count();
+            if figures.len() == all {
+                format!("`{transport}`: {note}")
+            } else {
+                format!("`{transport}`, {}: {note}", list(&figures))
+            }
+        })
+        .collect()
 }
 
 /// Published figures beside the measured ones, one table for each condition.
