@@ -357,6 +357,7 @@ async fn transfer_flow<E: MessageEndpoint>(
         });
     }
     trial.context.live.set_phase(Phase::Transfer);
+    watch.transfer(&transfer.stop);
     let taken = take(trial, watch, &mut transfer.flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))

@@ -85,6 +85,11 @@ async fn idle_messages<S: ByteStream>(
     Ok(())
 }
 
+/// How long after the transfer the last answers are waited for.
+pub(super) fn last_answers_within(plan: &ProbePlan) -> Duration {
+    plan.longest_round_trip + RETRANSMISSION
+}
+
 /// Sends messages by schedule until `over` is raised, then waits a little for the last answers.
 pub(super) async fn under_load<S: ByteStream>(
     stream: &mut S,
@@ -131,7 +136,7 @@ async fn scheduled_messages<S: ByteStream>(
             }
         }
     }
-    let until = MonotonicTime::now() + plan.longest_round_trip + RETRANSMISSION;
+    let until = MonotonicTime::now() + last_answers_within(plan);
     while delays.unanswered() > 0 {
         let received = stream
             .receive(&mut scratch, until, &mut |piece: &[u8]| {

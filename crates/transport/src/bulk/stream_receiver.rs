@@ -9,7 +9,7 @@ use super::{
     Trial,
     findings::Findings,
     stream_check::StreamCheck,
-    stream_probe::echo,
+    stream_probe::{echo, last_answers_within},
     streams::{Acknowledgement, SCRATCH_BYTES},
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
@@ -183,6 +183,15 @@ async fn take_all<S: ByteStream>(
     Ok(())
 }
 
+/// Gives the probe under load the time that its sender waits for its last answers.
+async fn last_answers<E: StreamEndpoint>(trial: &Trial, endpoint: &E, echoed: &Stop) {
+    const LOOK: Duration = Duration::from_millis(5);
+    let until = MonotonicTime::now() + last_answers_within(&trial.probe);
+    while !echoed.is_stopped() && !trial.stop.is_stopped() && !until.has_passed() {
+        endpoint.sleep_until(MonotonicTime::now() + LOOK).await;
+    }
+}
+
 /// Accepts the load probe's stream on the transfer's connection and sends its messages back.
 async fn echo_on<C: StreamConnection>(trial: &Trial, connection: &C, until: MonotonicTime) {
     let Ok(mut stream) = connection.accept_stream(until).await else {
@@ -220,11 +229,17 @@ pub(super) async fn run<E: StreamEndpoint>(
     let connection = &transfer.connection;
     let (stream, rest, stop) = (&mut transfer.stream, &transfer.rest, &transfer.stop);
     let (load, watch_ref) = (&mut load, &watch);
+    watch.transfer(stop);
+    let echoed = Stop::new();
+    let (echoed_here, echoed_there) = (&echoed, &echoed);
     let (taken, ()) = endpoint
         .join(
             move || async move {
                 let taken = take(trial, watch_ref, stream, rest).await;
-                // Wakes the echo, which waits for what will not come any more.
+                if matches!(watch_ref.end(), Some(ReceiverEnd::Deadline { .. })) {
+                    last_answers(trial, endpoint, echoed_here).await;
+                }
+                // Wakes the echo, if it waits for what will not come any more.
                 trial.stop.stop();
                 taken
             },
@@ -236,6 +251,7 @@ pub(super) async fn run<E: StreamEndpoint>(
                     }
                     None => {}
                 }
+                echoed_there.stop();
             },
         )
         .await;

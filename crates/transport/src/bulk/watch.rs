@@ -277,6 +277,8 @@ struct ReceiverState {
     sent: Option<(MonotonicTime, u64)>,
     /// The thread has ended: nothing will be heard any more.
     deaf: bool,
+    /// Stops the transfer's flow, once it is there.
+    transfer: Option<Stop>,
 }
 
 struct ReceiverShared {
@@ -323,20 +325,21 @@ impl ReceiverShared {
             bytes: live.bytes_delivered.load(Ordering::Acquire),
             messages: live.messages_delivered.load(Ordering::Acquire),
         };
-        let (delivered, first) = {
+        let (delivered, first, transfer) = {
             let mut state = self.lock();
+            let transfer = state.transfer.clone();
             match state.end {
                 Some(
                     ReceiverEnd::Complete { delivered, .. }
                     | ReceiverEnd::Deadline { delivered, .. },
-                ) => (delivered, false),
+                ) => (delivered, false, transfer),
                 Some(ReceiverEnd::TimedOut) => return,
                 None => {
                     state.end = Some(ReceiverEnd::Deadline {
                         at: now,
                         delivered: here,
                     });
-                    (here, true)
+                    (here, true, transfer)
                 }
             }
         };
@@ -348,7 +351,8 @@ impl ReceiverShared {
             messages: delivered.messages,
             bytes: delivered.bytes,
         });
-        self.session.stop();
+        // The probe's last messages are answered still, if there is a transfer to stop alone.
+        transfer.as_ref().unwrap_or(&self.session).stop();
     }
 }
 
@@ -359,8 +363,8 @@ pub(crate) struct ReceiverWatch {
 }
 
 impl ReceiverWatch {
-    /// Starts the thread. `session` is stopped at the sender's deadline, and when nothing is
-    /// heard until `limit`.
+    /// Starts the thread. `session` is stopped when nothing is heard until `limit`, and at the
+    /// sender's deadline if that comes before the transfer's flow.
     pub(crate) fn new(
         context: &TrialContext,
         session: &Stop,
@@ -383,6 +387,17 @@ impl ReceiverWatch {
             shared,
             thread: Some(thread),
         })
+    }
+
+    /// From now on it is this that the sender's deadline stops, and not the whole session.
+    pub(crate) fn transfer(&self, stop: &Stop) {
+        let mut state = self.shared.lock();
+        state.transfer = Some(stop.clone());
+        let late = state.end.is_some();
+        drop(state);
+        if late {
+            stop.stop();
+        }
     }
 
     /// Until when this end waits for the other.

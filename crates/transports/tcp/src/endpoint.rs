@@ -239,18 +239,20 @@ impl<L: Layer> Endpoint<L> {
             format!("congestion_control.{}", self.role.name()),
             self.read_back(&socket.0)?,
         );
-        let buffer = match self.role {
-            Role::Sender => ("send_buffer.sender", socket.0.send_buffer_size()),
-            Role::Receiver => ("receive_buffer.receiver", socket.0.recv_buffer_size()),
+        let (end, which, size) = match self.role {
+            Role::Sender => ("sender", "send_buffer", socket.0.send_buffer_size()),
+            Role::Receiver => ("receiver", "receive_buffer", socket.0.recv_buffer_size()),
         };
-        if let (name, Ok(size)) = buffer {
-            let tuned = if self.buffer.is_some() {
-                "fixed"
-            } else {
-                "tuned by the kernel"
-            };
-            facts.insert(name.to_owned(), format!("{size} B at first, {tuned}"));
+        if let Ok(size) = size {
+            // Of a buffer that the kernel tunes this is where it begins.
+            facts.insert(format!("{which}_bytes.{end}"), size.to_string());
         }
+        let tuning = if self.buffer.is_some() {
+            "fixed"
+        } else {
+            "by the kernel"
+        };
+        facts.insert(format!("{which}_tuning.{end}"), tuning.to_owned());
         Ok(Connection {
             statistics: Arc::new(Statistics {
                 socket: Arc::downgrade(socket),

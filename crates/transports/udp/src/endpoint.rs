@@ -137,14 +137,14 @@ impl Endpoint {
                 let gso = self.settings.gso
                     && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
                 fact("gso.sender", on(gso));
-                fact("send_buffer.sender", format!("{send} B"));
+                fact("send_buffer_bytes.sender", send.to_string());
                 tuning.segment_limit = gso.then(|| self.packet_payload());
             }
             Role::Receiver => {
                 let gro = self.settings.gso
                     && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
                 fact("gro.receiver", on(gro));
-                fact("receive_buffer.receiver", format!("{receive} B"));
+                fact("receive_buffer_bytes.receiver", receive.to_string());
             }
         }
         socket
