@@ -1,6 +1,10 @@
 //! What breaks while a run goes on: nothing is lost, nothing is left behind, all is said.
 
-use std::{collections::BTreeSet, os::unix::process::CommandExt};
+use std::{
+    collections::BTreeSet,
+    os::unix::process::CommandExt,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use regatta_model::Outcome;
@@ -109,6 +113,48 @@ fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
 
     bench.run(&["resume", "out", "--no-progress"]);
     assert_eq!(trials(&out).len(), 4);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_started"));
+    // Agents that cannot answer keep the first one from ending the run within three seconds.
+    for agent in bench.running("agent") {
+        signal(agent, Signal::SIGSTOP);
+    }
+    let begun = Instant::now();
+    signal(run.pid(), Signal::SIGINT);
+    // Two of one signal that are sent together are one; another one is not.
+    signal(run.pid(), Signal::SIGTERM);
+    let done = run.finish();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
+    done.assert_code(1);
+    bench.assert_nothing_left();
+    assert_eq!(trials(&bench.path("out")).len(), 0);
+}
+
+#[test]
+fn an_agent_that_hangs_is_replaced() {
+    let bench = Bench::new();
+    // The limit of a trial follows from its deadline; this one is as short as can be.
+    bench.write("study.toml", &SLOW.replace("\"10s\"", "\"1s\""));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_started"));
+    signal(bench.running("agent")[0], Signal::SIGSTOP);
+    let first = run.until(|event| is(event, "trial_ended"));
+    let outcome = &first["trial"]["outcome"];
+    assert!(outcome == "timed_out" || outcome == "failed", "{first:#}");
+    let done = run.finish();
+    done.assert_code(1);
+    let outcomes: Vec<Outcome> = trials(&bench.path("out"))
+        .iter()
+        .map(|trial| trial.outcome)
+        .collect();
+    assert_eq!(outcomes[1..], [Outcome::Measured; 3], "{done:#?}");
+    bench.assert_nothing_left();
 }
 
 #[test]
