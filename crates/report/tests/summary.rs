@@ -273,3 +273,32 @@ fn a_long_run_lists_every_path_check_that_is_outside() {
     assert!(page.contains("40 further checks"));
     assert_eq!(page.matches("✗ outside").count(), 1);
 }
+
+#[test]
+fn equal_to_the_first_is_not_equal_to_one_another() {
+    let mut data = common::run(common::study(), |_| None);
+    let values = |label: &str, round: u32| match label {
+        "tcp" => [90e6, 130e6, 95e6, 120e6, 100e6][round as usize],
+        "tcp-bbr" => 100e6 + f64::from(round),
+        _ => 99e6 - f64::from(round * round),
+    };
+    data.header.study.transports.truncate(4);
+    data.header
+        .study
+        .transports
+        .retain(|t| t.label != "tcp-hybla");
+    data.trials
+        .retain(|t| ["tcp", "tcp-bbr", "tcp-tls"].contains(&t.transport.as_str()));
+    for trial in &mut data.trials {
+        trial
+            .metrics
+            .insert("goodput_bps".into(), values(&trial.transport, trial.round));
+    }
+    let summary = summarise(&data);
+    let text = &summary.verdict.conditions[0].text;
+    assert_eq!(
+        text,
+        "Under `baseline`, `tcp` delivered the most with 107.0 Mbit/s; no difference from it was \
+         detected for `tcp-bbr` (100.0 Mbit/s) and `tcp-tls` (99.0 Mbit/s)."
+    );
+}

@@ -124,6 +124,16 @@ impl<'a> Field<'a> {
             .collect()
     }
 
+    /// Whether no two of some transports can be told apart. Two that cannot be told apart from a
+    /// third may well differ from one another.
+    fn all_equal(&self, cells: &[&Cell]) -> bool {
+        cells.iter().enumerate().all(|(position, a)| {
+            cells[position + 1..]
+                .iter()
+                .all(|b| self.compare(a, b).conclusion == Conclusion::NoDifferenceDetected)
+        })
+    }
+
     fn place(&self, several: bool) -> String {
         if several {
             format!("Under `{}` with `{}`", self.condition, self.workload)
@@ -219,16 +229,23 @@ impl<'a> Field<'a> {
             return parts;
         }
         let named: Vec<String> = leaders.iter().map(|cell| delivered(cell)).collect();
-        let lead = if rest.is_empty() {
-            if among.is_empty() {
-                "no difference was detected".to_owned()
-            } else {
+        let what = match (rest.is_empty(), among.is_empty()) {
+            (true, true) => "no difference was detected".to_owned(),
+            (true, false) => {
                 "no difference was detected between the reliable transports".to_owned()
             }
-        } else {
-            format!("no difference was detected between the fastest{among}")
+            (false, _) => format!("no difference was detected between the fastest{among}"),
         };
-        parts.push(format!("{lead}: {}", list(&named)));
+        parts.push(if self.all_equal(&leaders) {
+            format!("{what}: {}", list(&named))
+        } else {
+            format!(
+                "`{}` delivered the most{among} with {}; no difference from it was detected for {}",
+                first.transport,
+                rate(first),
+                list(&named[1..])
+            )
+        });
         if let (Some(next), Some(last)) = (rest.first(), rest.last()) {
             let mut margin = format!("`{}` was {}", first.transport, self.margin(first, next));
             if rest.len() > 1
@@ -423,6 +440,13 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
             format!("only `{}` {at} ({})", first.transport, rate(first))
         } else if leaders.len() == 1 {
             format!("`{}` {at} ({})", first.transport, rate(first))
+        } else if !field.all_equal(&leaders) {
+            format!(
+                "`{}` {at} ({}; no difference from it detected for {})",
+                first.transport,
+                rate(first),
+                list(&names[1..])
+            )
         } else if leaders.len() == field.whole.len() {
             format!("no difference detected {at}")
         } else {

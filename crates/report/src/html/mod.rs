@@ -52,6 +52,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         path_left_out: tables::path_left_out(summary),
         conditions: tables::conditions(data),
         transports: tables::transports(data),
+        facts: tables::facts(data),
         hosts: tables::hosts(data),
         terms: METRICS
             .iter()
@@ -91,6 +92,7 @@ struct Page<'a> {
     path_left_out: usize,
     conditions: tables::Table,
     transports: tables::Table,
+    facts: tables::Table,
     hosts: tables::Table,
     terms: Vec<&'static MetricDefinition>,
 }

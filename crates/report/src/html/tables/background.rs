@@ -1,6 +1,6 @@
 //! Tables of what stood around the measurement: outcomes, path, transports, hosts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, metric::Unit, units::format_duration,
@@ -207,12 +207,45 @@ pub fn conditions(data: &RunData) -> Table {
     }
 }
 
-/// The transports: driver, options, and what was read back in their trials.
+/// What the trials of a transport read back under a name; a few values stand for many.
+fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
+    let values: BTreeSet<&str> = data
+        .trials
+        .iter()
+        .filter(|trial| trial.transport == transport)
+        .filter_map(|trial| trial.facts.get(fact).map(String::as_str))
+        .collect();
+    let shown: Vec<&str> = values.iter().take(3).copied().collect();
+    let more = if values.len() > 3 { ", …" } else { "" };
+    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+}
+
+/// The facts that decide whether two transports can be compared at all.
+const KEY_FACTS: [(&str, &str); 4] = [
+    ("congestion_control.sender", "congestion control"),
+    ("tls.version", "TLS"),
+    ("gso.sender", "GSO"),
+    ("probe.placement", "probe messages on"),
+];
+
+/// The transports: driver, options, and the most important of what was read back.
 pub fn transports(data: &RunData) -> Table {
-    let rows = data
-        .header
-        .study
-        .transports
+    let transports = &data.header.study.transports;
+    let facts: Vec<(&str, &str)> = KEY_FACTS
+        .into_iter()
+        .filter(|(name, _)| {
+            transports
+                .iter()
+                .any(|t| read_back(data, &t.label, name).is_some())
+        })
+        .collect();
+    let mut head = vec![
+        "transport".to_owned(),
+        "driver".to_owned(),
+        "options".to_owned(),
+    ];
+    head.extend(facts.iter().map(|(_, title)| (*title).to_owned()));
+    let rows = transports
         .iter()
         .map(|transport| {
             let options: Vec<String> = transport
@@ -223,46 +256,60 @@ pub fn transports(data: &RunData) -> Table {
                     format!("{name} = {value}")
                 })
                 .collect();
-            let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for trial in data
-                .trials
-                .iter()
-                .filter(|t| t.transport == transport.label)
-            {
-                for (name, value) in &trial.facts {
-                    facts.entry(name).or_default().insert(value);
-                }
-            }
-            let facts: Vec<String> = facts
-                .into_iter()
-                .map(|(name, values)| {
-                    let shown: Vec<&str> = values.iter().take(3).copied().collect();
-                    let more = if values.len() > 3 { ", …" } else { "" };
-                    format!("{name}: {}{more}", shown.join(", "))
-                })
-                .collect();
+            let mut cells = vec![
+                words(transport.driver.clone()),
+                words(if options.is_empty() {
+                    "defaults".to_owned()
+                } else {
+                    options.join(", ")
+                }),
+            ];
+            cells.extend(facts.iter().map(|(name, _)| {
+                words(read_back(data, &transport.label, name).unwrap_or_else(|| "–".to_owned()))
+            }));
             Row {
                 series: series(data, &transport.label),
                 heading: transport.label.clone(),
-                cells: vec![
-                    words(transport.driver.clone()),
-                    words(if options.is_empty() {
-                        "defaults".to_owned()
-                    } else {
-                        options.join(", ")
-                    }),
-                    words(facts.join("; ")),
-                ],
+                cells,
             }
         })
         .collect();
     Table {
-        caption: "The transports: what was asked for and what was read back".to_owned(),
-        head: ["transport", "driver", "options", "read back in its trials"]
-            .map(str::to_owned)
-            .to_vec(),
+        caption: "The transports: what was asked for, and what was read back in their trials"
+            .to_owned(),
+        head,
         rows,
         folded: false,
+    }
+}
+
+/// Everything that was read back: facts down, transports across.
+pub fn facts(data: &RunData) -> Table {
+    let transports = &data.header.study.transports;
+    let names: BTreeSet<&str> = data
+        .trials
+        .iter()
+        .flat_map(|trial| trial.facts.keys().map(String::as_str))
+        .collect();
+    let mut head = vec!["fact".to_owned()];
+    head.extend(transports.iter().map(|transport| transport.label.clone()));
+    Table {
+        caption: "All that was read back in the trials".to_owned(),
+        head,
+        rows: names
+            .into_iter()
+            .map(|name| Row {
+                series: -1,
+                heading: name.to_owned(),
+                cells: transports
+                    .iter()
+                    .map(|t| {
+                        words(read_back(data, &t.label, name).unwrap_or_else(|| "–".to_owned()))
+                    })
+                    .collect(),
+            })
+            .collect(),
+        folded: true,
     }
 }
 
