@@ -43,15 +43,14 @@ struct Visit {
 }
 
 fn browser() -> PathBuf {
-    [
-        "/usr/bin/chromium",
-        "/usr/bin/chromium-browser",
-        "/usr/bin/google-chrome",
-    ]
-    .iter()
-    .map(PathBuf::from)
-    .find(|path| path.exists())
-    .expect("Chromium is needed for this test: run `apt-get install chromium`")
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain([PathBuf::from("/usr/bin")])
+        .flat_map(|dir| {
+            ["chromium", "chromium-browser", "google-chrome"].map(|name| dir.join(name))
+        })
+        .find(|program| program.exists())
+        .expect("Chromium is needed for this test: run `apt-get install chromium`")
 }
 
 /// Opens a page from disk with an empty profile and the network log on.
