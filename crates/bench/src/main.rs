@@ -176,6 +176,12 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     if cfg!(debug_assertions) {
         report.warn("this is a debug build: its figures say nothing; run `make bench`");
     }
+    if let Some(load) = busy() {
+        report.warn(format!(
+            "the machine was busy before the first round (load average {load:.1}): ratios of rates \
+             swing widely, those of CPU less; run it again on an idle machine"
+        ));
+    }
     if asked(Part::Tcp) || asked(Part::Udp) {
         report.reference(iperf3::version()?);
     }
@@ -211,6 +217,13 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
         printed => printed?,
     }
     Ok(report.passed())
+}
+
+/// Load average of the last minute, if it is more than half of a core.
+fn busy() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (load > 0.5).then_some(load)
 }
 
 /// Runs ours and theirs in every round, each first in every other round.
