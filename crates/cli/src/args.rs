@@ -88,17 +88,17 @@ pub struct RunArgs {
     pub study: Option<String>,
 
     /// Transports to race: names of drivers (`regatta list transports`), with options as in
-    /// `tcp:cc=bbr`; with a STUDY, labels of the study too
+    /// `tcp:cc=bbr`; with a STUDY, labels of the study too [default without a STUDY: every driver]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub transport: Vec<String>,
 
-    /// Round-trip delay of the path, half of it each way
+    /// Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
     pub rtt: Option<Duration>,
-    /// Random loss of packets, each way
+    /// Random loss of packets, each way [default without a STUDY: none]
     #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, help_heading = "Path")]
     pub loss: Option<Ratio>,
-    /// Rate of the bottleneck, each way; `unlimited` for none
+    /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Path")]
     pub rate: Option<Limit>,
     /// Amplitude of the random delay, each way
@@ -107,20 +107,21 @@ pub struct RunArgs {
     /// Limit of the bottleneck's queue, each way [default: one bandwidth-delay product]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
     pub queue: Option<Bytes>,
-    /// Largest IP packet
+    /// Largest IP packet [default without a STUDY: 1500B]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
     pub mtu: Option<Bytes>,
 
-    /// Bytes of one transfer
+    /// Bytes of one transfer [default without a STUDY: 10MB]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
     pub size: Option<Bytes>,
-    /// Bytes of one message
+    /// Bytes of one message [default without a STUDY: 10kB]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
     pub message_size: Option<Bytes>,
-    /// Longest time of one transfer; it is then measured on what was delivered
+    /// Longest time of one transfer; it is then measured on what was delivered [default without a
+    /// STUDY: 30s]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
     pub deadline: Option<Duration>,
-    /// How often every cell is run
+    /// How often every cell is run [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Seed of the order of trials, of the paths' losses and of random data

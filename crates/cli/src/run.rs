@@ -171,8 +171,8 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
     let _ = regatta_report::write_all(dir);
     Failure::failed(error)
         .context(format!(
-            "the run stopped after {} trials, which are kept in `{shown}`",
-            keeper.tally().trials
+            "the run stopped after {}; what was measured is kept in `{shown}`",
+            trials(keeper.tally().trials)
         ))
         .hint(format!(
             "mend the cause, then run `regatta resume {shown}` to go on"
@@ -215,8 +215,8 @@ fn finish(
     }
     if let Some(Ending::Interrupted { reason }) = ending {
         return Err(Failure::failed(anyhow::Error::msg(format!(
-            "the run is partial: {reason} after {} trials",
-            tally.trials
+            "the run is partial: {reason} after {}",
+            trials(tally.trials)
         )))
         .hint(format!("run `regatta resume {shown}` to go on")));
     }
@@ -231,6 +231,13 @@ fn verdict(tally: Tally, gates_missed: bool) -> Code {
         Code::Failed
     } else {
         Code::Measured
+    }
+}
+
+fn trials(n: usize) -> String {
+    match n {
+        1 => "1 trial".to_owned(),
+        n => format!("{n} trials"),
     }
 }
 
