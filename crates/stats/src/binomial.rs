@@ -1,4 +1,4 @@
-//! Intervals of proportions.
+//! Intervals of proportions, and counts that a proportion can explain.
 
 use crate::{
     distribution::{bisect, incomplete_beta},
@@ -34,4 +34,66 @@ pub fn binomial_interval(successes: u64, trials: u64, confidence: f64) -> [f64; 
         })
     };
     [low, high]
+}
+
+/// Smallest and largest number of successes out of `n` at a probability of `p`, such that fewer or
+/// more together come up with a probability of at most `false_alarms`.
+///
+/// Half of it on each side, exact sums, no normal approximation.
+#[must_use]
+pub fn plausible_counts(n: u64, p: f64, false_alarms: f64) -> (u64, u64) {
+    if p <= 0.0 {
+        return (0, 0);
+    }
+    if p >= 1.0 {
+        return (n, n);
+    }
+    let lowest = tail(n, p, false_alarms / 2.0);
+    let highest = n - tail(n, 1.0 - p, false_alarms / 2.0);
+    (lowest.min(highest), highest.max(lowest))
+}
+
+/// The largest k with P(X < k) ≤ `limit`, for X binomial.
+fn tail(n: u64, p: f64, limit: f64) -> u64 {
+    // In logarithms, since (1 − p)^n underflows.
+    let mut log_mass = n as f64 * (-p).ln_1p();
+    let odds = p.ln() - (-p).ln_1p();
+    let mut below = 0.0;
+    for k in 0..=n {
+        below += log_mass.exp();
+        if below > limit {
+            return k;
+        }
+        log_mass += ((n - k) as f64).ln() - ((k + 1) as f64).ln() + odds;
+    }
+    n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Binomial(20, 0.5): P(X ≤ 5) = 0.020695, P(X ≤ 6) = 0.057659 (tables of the distribution).
+    #[test]
+    fn agrees_with_tabulated_values() {
+        assert_eq!(plausible_counts(20, 0.5, 0.05), (6, 14));
+        assert_eq!(plausible_counts(20, 0.5, 0.12), (7, 13));
+    }
+
+    #[test]
+    fn certainty_leaves_no_room() {
+        assert_eq!(plausible_counts(100, 0.0, 1e-4), (0, 0));
+        assert_eq!(plausible_counts(100, 1.0, 1e-4), (100, 100));
+        assert_eq!(plausible_counts(0, 0.3, 1e-4), (0, 0));
+    }
+
+    #[test]
+    fn is_symmetric_and_holds_the_mean() {
+        for (n, p) in [(1, 0.5), (10, 0.01), (2500, 0.05), (40_000, 0.3)] {
+            let (low, high) = plausible_counts(n, p, 1e-4);
+            let mean = n as f64 * p;
+            assert!(low as f64 <= mean && mean <= high as f64 + 1.0, "{n} {p}");
+            assert_eq!(plausible_counts(n, 1.0 - p, 1e-4), (n - high, n - low));
+        }
+    }
 }

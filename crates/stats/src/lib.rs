@@ -14,7 +14,7 @@ mod distribution;
 pub mod paired;
 mod relative;
 
-pub use binomial::binomial_interval;
+pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{bonferroni_confidence, holm};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use paired::{PairedComparison, RatioEstimate, compare_paired};

@@ -5,7 +5,6 @@
 //! Departures are read from the clock right before the call that sends, arrivals are the kernel's
 //! time stamps, so that the time this process takes to wake up is not charged to the path.
 
-mod binomial;
 mod plan;
 mod socket;
 
@@ -296,7 +295,7 @@ fn judge_loss(
 ) {
     let n = train.packets;
     let lost = n - arrivals.len() as u64;
-    let (lowest, highest) = binomial::plausible(n, link.loss.0, FALSE_ALARMS);
+    let (lowest, highest) = regatta_stats::plausible_counts(n, link.loss.0, FALSE_ALARMS);
     let ratio = |count: u64| count as f64 / n as f64;
     quantities.push(quantity(
         &format!("{direction}_loss_ratio"),
