@@ -27,6 +27,9 @@ use crate::{
 /// How often a receiver without arrivals looks at what control says.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How much longer than the path can take a receiver waits for a marker that control announces.
+const NOTE_SLACK: Duration = Duration::from_millis(50);
+
 /// A flow that has shown this trial's token.
 struct Admitted<F> {
     purpose: Purpose,
@@ -158,7 +161,12 @@ impl Ending {
     }
 
     /// When nothing that counts can come any more, as far as is known.
-    fn moment(&self, trial: &Trial, watch: &ReceiverWatch) -> MonotonicTime {
+    fn moment(
+        &self,
+        trial: &Trial,
+        watch: &ReceiverWatch,
+        last: Option<MonotonicTime>,
+    ) -> MonotonicTime {
         let path = &trial.order.path;
         let by_marker = self.marker.map(|at| {
             if path.keeps_order {
@@ -167,8 +175,12 @@ impl Ending {
                 at + path.longest_one_way
             }
         });
-        // Control does not take the path: what was sent before it may be under way still.
-        let by_note = watch.sent().map(|(at, _)| at + path.longest_one_way);
+        // Control does not take the path: what was sent before it may be under way still, or wait
+        // in the sender's own queues, so as long as something comes more may come. This is only
+        // for the case that all markers are lost.
+        let by_note = watch.sent().map(|(at, _)| {
+            last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK
+        });
         [by_marker, by_note]
             .into_iter()
             .flatten()
@@ -215,7 +227,7 @@ async fn take_all<F: MessageFlow>(
                 seconds: patience.as_secs_f64(),
             });
         }
-        let end_at = ending.moment(trial, watch);
+        let end_at = ending.moment(trial, watch, *last);
         if end_at.has_passed() {
             break;
         }
