@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_model::{BitRate, Outcome, TrialRecord, units::format_duration};
+use regatta_model::{BitRate, Outcome, TrialRecord};
 
 use crate::output;
 
@@ -71,13 +71,19 @@ impl Progress {
 
     fn estimate(&self) -> String {
         match self.left() {
-            // Whole seconds: more would claim more than is known.
-            Some(left) => format!(
-                ", about {} left",
-                format_duration(Duration::from_secs(left.as_secs_f64().ceil() as u64))
-            ),
+            Some(left) => format!(", about {} left", rough(left)),
             None => String::new(),
         }
+    }
+}
+
+/// A time in at most two units: more would claim more than is known.
+fn rough(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
@@ -200,5 +206,17 @@ impl Drop for Progress {
         if let How::Bar(bar) = &self.how {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_left_are_rough() {
+        assert_eq!(rough(Duration::from_millis(1_200)), "2 s");
+        assert_eq!(rough(Duration::from_secs(124)), "2 min 4 s");
+        assert_eq!(rough(Duration::from_secs(86_460)), "24 h 1 min");
     }
 }
