@@ -140,7 +140,16 @@ pub struct ProtocolSample {
     /// How often the congestion control was told of congestion, since it began.
     pub congestion_events: Option<u64>,
     /// Time during which the peer's receive window limited the sender, since it began.
-    pub window_limited: Option<Duration>,
+    pub window_limited: Option<WindowLimited>,
+}
+
+/// How long the peer's receive window kept a sender waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowLimited {
+    /// How long, since the connection began.
+    pub time: Duration,
+    /// What to type for a larger window.
+    pub hint: &'static str,
 }
 
 /// A connection whose statistics can be read from another thread at any time.

@@ -30,7 +30,7 @@ pub use bulk::{messages::MessageSession, streams::StreamSession};
 pub use clock::MonotonicTime;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge,
+    WindowEdge, WindowLimited,
 };
 pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, OptionKind};
 pub use driver::{Driver, Session, TransportError, Unsupported};

@@ -98,16 +98,16 @@ impl Findings {
         // Without a bottleneck on the path the receiver's pace is the limit, as it must be.
         if let Some(limited) = last.window_limited
             && trial.order.path.link_rate_bps.is_some()
-            && limited > transfer / 5
+            && limited.time > transfer / 5
         {
             self.warn(
                 "window_limited",
                 format!(
                     "the receiver's window, not the path, limited the sender for {} of {}",
-                    format_duration(limited),
+                    format_duration(limited.time),
                     format_duration(transfer)
                 ),
-                "raise `net.ipv4.tcp_rmem` and `net.core.rmem_max` on the receiver",
+                limited.hint,
             );
         }
     }

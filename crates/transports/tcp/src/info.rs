@@ -2,7 +2,7 @@
 
 use std::{mem, os::fd::RawFd, time::Duration};
 
-use regatta_transport::ProtocolSample;
+use regatta_transport::{ProtocolSample, WindowLimited};
 
 /// The beginning of the kernel's `struct tcp_info` (`linux/tcp.h`), as far as it is used. An older
 /// kernel fills less of it and says how much.
@@ -85,6 +85,9 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
         packets_sent: known(sent_end).then_some(info.data_segs_out.into()),
         retransmitted_packets: Some(info.total_retrans.into()),
         congestion_events: None,
-        window_limited: known(mem::size_of::<TcpInfo>()).then(|| microseconds(info.rwnd_limited)),
+        window_limited: known(mem::size_of::<TcpInfo>()).then(|| WindowLimited {
+            time: microseconds(info.rwnd_limited),
+            hint: "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`",
+        }),
     })
 }

@@ -138,7 +138,9 @@ impl Tls {
             facts.insert("tls.cipher_suite".to_owned(), name(&suite.suite()));
         }
         if let Some(version) = common.protocol_version() {
-            facts.insert("tls.version".to_owned(), name(&version));
+            // As QUIC's facts have it, which knows one version only.
+            let version = name(&version).replace("TLSv", "").replace('_', ".");
+            facts.insert("tls.version".to_owned(), version);
         }
         if let Some(group) = common.negotiated_key_exchange_group() {
             facts.insert("tls.key_exchange".to_owned(), name(&group.name()));

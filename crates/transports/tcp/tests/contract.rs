@@ -66,7 +66,7 @@ fn tls_says_what_was_negotiated() {
     let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |_| {})
         .expect("both ends can be prepared");
     let facts = pair.sender.expect("a report").facts;
-    assert_eq!(facts["tls.version"], "TLSv1_3");
+    assert_eq!(facts["tls.version"], "1.3");
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
 }
 

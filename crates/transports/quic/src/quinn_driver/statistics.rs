@@ -7,7 +7,7 @@ use std::{
 };
 
 use quinn::{Connection, ConnectionStats};
-use regatta_transport::{ProtocolSample, StatisticsSource};
+use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
 
 use super::{controller::Watch, options::CongestionControl};
 use crate::{pinned, socket::Counters};
@@ -166,7 +166,10 @@ impl StatisticsSource for Statistics {
             packets_sent: Some(stats.path.sent_packets),
             retransmitted_packets: Some(stats.path.lost_packets),
             congestion_events: Some(stats.path.congestion_events),
-            window_limited: Some(limited),
+            window_limited: Some(WindowLimited {
+                time: limited,
+                hint: "set the transport's option `stream_window` to a larger size",
+            }),
         })
     }
 
