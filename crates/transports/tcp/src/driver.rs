@@ -14,6 +14,9 @@ use crate::{endpoint::Endpoint, plain::Plain, tls::Tls};
 
 const DEFAULT_CC: &str = "cubic";
 
+/// As `Cargo.lock` has it; a test holds the two together.
+const RUSTLS_VERSION: &str = "0.23.46";
+
 const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
     name: "cc",
     kind: OptionKind::Name,
@@ -53,7 +56,7 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     congestion_control_choosable: true,
     capabilities: &[],
     stack: "Linux kernel, rustls on aws-lc-rs",
-    stack_version: "0.23",
+    stack_version: RUSTLS_VERSION,
     options: OPTIONS,
 };
 
@@ -142,5 +145,18 @@ impl Driver for TcpTls {
         let cc = congestion_control(&order.transport.options);
         let endpoint = Endpoint::new(order, cc, Tls::new(order)?)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../Cargo.lock");
+        assert!(lock.contains(&format!(
+            "name = \"rustls\"\nversion = \"{RUSTLS_VERSION}\""
+        )));
     }
 }
