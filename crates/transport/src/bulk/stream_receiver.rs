@@ -8,6 +8,7 @@ use regatta_control::SideReport;
 use super::{
     Trial,
     findings::Findings,
+    plan::ALIGNMENT,
     stream_check::StreamCheck,
     stream_probe::{echo, last_answers_within},
     streams::{Acknowledgement, SCRATCH_BYTES},
@@ -139,7 +140,9 @@ async fn take_all<S: ByteStream>(
     taken: &mut Taken,
 ) -> Result<(), TransportError> {
     let live = &trial.context.live;
-    let mut scratch = vec![0; SCRATCH_BYTES];
+    let mut scratch = vec![0; SCRATCH_BYTES + ALIGNMENT];
+    let start = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    let scratch = &mut scratch[start..start + SCRATCH_BYTES];
     let check = &mut taken.check;
     let mut came = check.consume(rest);
     loop {
@@ -156,7 +159,7 @@ async fn take_all<S: ByteStream>(
         }
         came = 0;
         let received = stream
-            .receive(&mut scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
+            .receive(scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
                 came += check.consume(piece);
             })
             .await?;
@@ -177,7 +180,7 @@ async fn take_all<S: ByteStream>(
     }
     // The sender closes when it has the acknowledgement, and may be gone when that is seen here.
     while let Ok(Received::Bytes(_)) = stream
-        .receive(&mut scratch, watch.limit(), &mut |_: &[u8]| {})
+        .receive(scratch, watch.limit(), &mut |_: &[u8]| {})
         .await
     {}
     Ok(())

@@ -25,7 +25,7 @@ use crate::{
 
 /// Memory to receive into. Large enough that a system call is cheap beside its copy, small enough
 /// to stay in a core's cache between copy and check.
-pub(super) const SCRATCH_BYTES: usize = 256 << 10;
+pub(super) const SCRATCH_BYTES: usize = 128 << 10;
 
 /// How long closing may take when all is agreed.
 const CLOSING: Duration = Duration::from_secs(2);
