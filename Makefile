@@ -62,7 +62,7 @@ tools-build:
 	@scripts/need cargo cc
 
 tools-test:
-	@scripts/need chromium
+	@scripts/need chromium python3
 
 tools-bench:
 	@scripts/need iperf3
