@@ -238,7 +238,7 @@ pub const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "messages corrupted",
         better: Better::Lower,
-        definition: "Messages whose check failed at the receiver.",
+        definition: "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.",
     },
     MetricDefinition {
         name: "interarrival_jitter_ns",
