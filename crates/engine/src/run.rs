@@ -25,6 +25,10 @@ use crate::{
     trial::Verdict,
 };
 
+/// How often the path of a condition is checked at most before its trials: a machine that was busy
+/// for a second, with the end of a build for instance, does not spoil a run.
+const PATH_CHECKS: u32 = 3;
+
 /// What a run needs to know beside its plan.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
@@ -269,7 +273,8 @@ impl Crew<'_> {
         }
     }
 
-    /// Measures the path under every condition that has a trial left. Returns what speaks against
+    /// Measures the path under every condition that has a trial left; again if something else kept
+    /// the machine busy, each check being told. Returns what speaks against
     /// a condition, by its position, or `None` if the run was stopped.
     fn check_paths(
         &mut self,
@@ -282,10 +287,18 @@ impl Crew<'_> {
             if self.stopped() {
                 return Ok(None);
             }
-            let check = self
-                .bed
-                .check_path(&self.plan.study().conditions[position])?;
-            if let Some(warning) = plausible::path_warning(&check) {
+            let condition = &self.plan.study().conditions[position];
+            let mut attempts = PATH_CHECKS;
+            let warning = loop {
+                attempts -= 1;
+                let check = self.bed.check_path(condition)?;
+                let warning = plausible::path_warning(&check);
+                tell(listener, &Event::PathChecked { check })?;
+                if warning.is_none() || attempts == 0 || self.stopped() {
+                    break warning;
+                }
+            };
+            if let Some(warning) = warning {
                 tell(
                     listener,
                     &Event::Warning {
@@ -294,7 +307,6 @@ impl Crew<'_> {
                 )?;
                 doubted.insert(position, warning);
             }
-            tell(listener, &Event::PathChecked { check })?;
         }
         Ok(Some(doubted))
     }

@@ -323,6 +323,8 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
     bed.check_within = false;
     let (_, heard) = run(&mut bed, &plan, &[]);
     assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
+    let checks = (heard.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
+    assert_eq!(checks.count(), 3, "a busy moment is given time to pass");
     assert_eq!(heard.trials()[0].warnings[0].code, "path_out_of_tolerance");
 }
 

@@ -185,6 +185,29 @@ fn gates_say_what_was_missed() {
 }
 
 #[test]
+fn a_path_check_that_was_made_again_before_any_trial_decides_nothing() {
+    let passed = |data: &regatta_report::RunData| {
+        let gates = summarise(data).gates;
+        let gate = gates
+            .iter()
+            .find(|gate| gate.name == "path_within_tolerance")
+            .expect("the gate is there");
+        gate.passed
+    };
+    let mut data = common::one_round();
+    let first_trial_ns = data.trials[0].started_unix_ns;
+    let mut busy = data.path_checks[0].clone();
+    busy.within = false;
+    busy.checked_unix_ns = first_trial_ns - 2;
+    data.path_checks[0].checked_unix_ns = first_trial_ns - 1;
+    data.path_checks.insert(0, busy);
+    assert!(passed(&data));
+    // With trials under the doubted path in between, a sound path later does not make up for it.
+    data.path_checks[1].checked_unix_ns = i64::MAX;
+    assert!(!passed(&data));
+}
+
+#[test]
 fn nothing_that_a_user_wrote_becomes_markup_or_an_escape_sequence() {
     let data = common::hostile();
     let summary = summarise(&data);

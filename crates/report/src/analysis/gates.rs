@@ -1,6 +1,6 @@
 //! What must hold for a run to count as passed.
 
-use regatta_model::Outcome;
+use regatta_model::{Outcome, PathCheck};
 
 use super::summary::{Gate, Summary, out_of_tolerance};
 use crate::RunData;
@@ -59,7 +59,15 @@ fn measured(data: &RunData) -> Gate {
 }
 
 fn path(data: &RunData, summary: &Summary) -> Gate {
-    let checks = &summary.path_checks;
+    // A check that was made again before any trial decides nothing; it stays in the table.
+    let checks: Vec<&PathCheck> = summary
+        .path_checks
+        .iter()
+        .enumerate()
+        .filter(|(at, check)| !repeated(data, check, &summary.path_checks[at + 1..]))
+        .map(|(_, check)| check)
+        .collect();
+    let again = summary.path_checks.len() - checks.len();
     let outside: Vec<String> = checks
         .iter()
         .filter(|check| !check.within)
@@ -84,6 +92,9 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     if !outside.is_empty() {
         detail.push(format!("outside: {}", outside.join(", ")));
     }
+    if again > 0 {
+        detail.push(format!("{again} more before them were made again"));
+    }
     if !unchecked.is_empty() {
         detail.push(format!("not checked: {}", unchecked.join(", ")));
     }
@@ -92,6 +103,19 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         outside.is_empty() && unchecked.is_empty(),
         detail.join("; "),
     )
+}
+
+/// Whether the path was checked again under the same condition before any of its trials.
+fn repeated(data: &RunData, check: &PathCheck, later: &[PathCheck]) -> bool {
+    later
+        .iter()
+        .find(|next| next.condition == check.condition)
+        .is_some_and(|next| {
+            let between = check.checked_unix_ns..next.checked_unix_ns;
+            !data.trials.iter().any(|trial| {
+                trial.condition == check.condition && between.contains(&trial.started_unix_ns)
+            })
+        })
 }
 
 fn intact(data: &RunData) -> Gate {
