@@ -54,9 +54,13 @@ deny: $(CARGO_DENY)
 readme: build
 	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
 
-# Last, so that the output ends with the tests' own summary lines.
+# Last, so that the output ends with the sum of the tests' own summary lines.
 tests: tools-build tools-test
-	cargo test --locked --workspace --no-fail-fast
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; ended=0; \
+	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || ended=1; \
+	awk '/^test result:/ { passed += $$4; failed += $$6 } \
+	     END { printf "%d passed, %d failed\n", passed, failed }' "$$log"; \
+	exit $$ended
 
 tools-build:
 	@scripts/need cargo cc
