@@ -16,7 +16,9 @@ pub struct Link {
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
     /// Amplitude of the random delay: each packet is delayed by `delay` ± a uniform draw of at
-    /// most this. Order is kept unless `jitter_reorders`.
+    /// most this. Order is kept unless `jitter_reorders`: a packet whose draw would let it overtake
+    /// waits for the one before it, so that in a dense flow the mean delay rises towards
+    /// `delay` + `jitter`.
     #[serde(rename = "jitter_ns", with = "nanos")]
     pub jitter: Duration,
     /// Whether a packet may overtake another through jitter, as with netem without a rate.

@@ -315,21 +315,21 @@ pub const METRICS: &[MetricDefinition] = &[
         unit: Unit::CoreRatio,
         title: "CPU, emulator",
         better: Better::Neither,
-        definition: "CPU time of the process that forwards the packets over the whole trial, idle probe and set-up included; 100 % is one core. The receiving host's network stack runs in part on it. Charged to no transport.",
+        definition: "CPU time of the process that forwards the packets over the whole trial, idle probe and set-up included; 100 % is one core. Part of both hosts' network stacks runs on it: what an arriving packet causes, and with TCP the sending that an acknowledgement allows. Charged to no transport.",
     },
     MetricDefinition {
         name: "goodput_per_core_percent_bps",
         unit: Unit::BitsPerSecond,
         title: "goodput per 1 % of a core",
         better: Better::Higher,
-        definition: "Goodput over the CPU of both ends in per cent of one core.",
+        definition: "Goodput over the CPU of both ends' processes in per cent of one core. What the kernel does for them elsewhere, in softirq or on the emulator's time, is not in it, and TCP has more of that than a transport in user space: see the host's and the emulator's CPU.",
     },
     MetricDefinition {
         name: "cpu_per_byte_ns",
         unit: Unit::NanosecondsPerByte,
         title: "CPU per byte",
         better: Better::Lower,
-        definition: "CPU time of both ends over delivered bytes.",
+        definition: "CPU time of both ends' processes over delivered bytes; what the kernel does for them elsewhere is not in it.",
     },
     MetricDefinition {
         name: "peak_memory_sender_bytes",
@@ -483,7 +483,7 @@ pub const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "path drops: other",
         better: Better::Neither,
-        definition: "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface), sender to receiver.",
+        definition: "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver.",
     },
     MetricDefinition {
         name: "path_loss_ratio",
