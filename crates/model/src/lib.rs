@@ -7,6 +7,7 @@ pub mod condition;
 pub mod metric;
 pub mod outcome;
 pub mod record;
+pub mod shell;
 pub mod study;
 pub mod units;
 pub mod workload;
