@@ -298,6 +298,29 @@ fn a_long_run_lists_every_path_check_that_is_outside() {
 }
 
 #[test]
+fn who_delivered_nothing_is_not_the_fastest() {
+    let mut data = common::one_round();
+    data.trials
+        .retain(|trial| trial.transport == "quic-quinn" && trial.condition == "loss-5");
+    for trial in &mut data.trials {
+        trial.metrics.insert("goodput_bps".into(), 0.0);
+    }
+    let verdict = summarise(&data).verdict;
+    let text = &verdict
+        .conditions
+        .iter()
+        .find(|v| v.condition == "loss-5")
+        .expect("the condition is judged")
+        .text;
+    assert_eq!(text, "Under `loss-5`, `quic-quinn` delivered nothing.");
+    assert!(
+        !verdict.overall.contains("quic-quinn"),
+        "{}",
+        verdict.overall
+    );
+}
+
+#[test]
 fn equal_to_the_first_is_not_equal_to_one_another() {
     let mut data = common::run(common::study(), |_| None);
     let values = |label: &str, round: u32| match label {

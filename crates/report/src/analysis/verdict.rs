@@ -42,6 +42,8 @@ struct Field<'a> {
     comparisons: Vec<&'a Comparison>,
     /// Measured, fastest first: those that send again what was lost.
     whole: Vec<&'a Cell>,
+    /// Those of them that delivered nothing.
+    idle: Vec<&'a Cell>,
     /// Measured, fastest first: those that do not.
     lossy: Vec<&'a Cell>,
 }
@@ -65,7 +67,10 @@ impl<'a> Field<'a> {
             .filter(|cell| cell.mean(GOODPUT).is_some())
             .collect();
         ranked.sort_by(|a, b| goodput(b).total_cmp(&goodput(a)));
-        let (lossy, whole) = ranked.into_iter().partition(|cell| !cell.retransmits);
+        let (lossy, whole): (Vec<_>, Vec<_>) =
+            ranked.into_iter().partition(|cell| !cell.retransmits);
+        // Who delivered nothing in any trial is not the fastest, be it alone.
+        let (whole, idle) = whole.into_iter().partition(|cell| goodput(cell) > 0.0);
         Self {
             condition,
             workload,
@@ -78,6 +83,7 @@ impl<'a> Field<'a> {
                 })
                 .collect(),
             whole,
+            idle,
             lossy,
         }
     }
@@ -144,18 +150,23 @@ impl<'a> Field<'a> {
 
     fn sentence(&self, several: bool) -> String {
         let place = self.place(several);
-        let Some(first) = self.whole.first() else {
-            return match self.lossy.as_slice() {
-                [] => format!("{place}, nothing was measured."),
-                lossy => format!("{place}, {}.", list(&lossy_phrases(lossy))),
-            };
-        };
         let mut parts = Vec::new();
         if !self.lossy.is_empty() {
             parts.push(list(&lossy_phrases(&self.lossy)));
         }
-        parts.extend(self.about_leaders(first));
-        parts.extend(self.also_equal(first));
+        if let Some(first) = self.whole.first() {
+            parts.extend(self.about_leaders(first));
+            parts.extend(self.also_equal(first));
+        }
+        if !self.idle.is_empty() {
+            let names: Vec<String> = (self.idle.iter())
+                .map(|cell| format!("`{}`", cell.transport))
+                .collect();
+            parts.push(format!("{} delivered nothing", list(&names)));
+        }
+        if parts.is_empty() {
+            parts.push("nothing was measured".to_owned());
+        }
         format!("{place}, {}.", parts.join("; "))
     }
 
@@ -296,7 +307,8 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// `3.1 times as fast as `b` (95 % CI 2.9–3.3, 5 rounds)`.
+    /// `3.1 times as fast as `b` (95 % CI 2.9–3.3, 5 rounds)`; where several pairs share the 5 %,
+    /// it is said that the interval is a simultaneous one.
     fn margin(&self, a: &Cell, b: &Cell) -> String {
         let rounds = self
             .comparisons
@@ -307,13 +319,19 @@ impl<'a> Field<'a> {
             })
             .map_or(0, |c| c.n);
         match self.compare(a, b).ratio {
-            Some((ratio, [low, high])) => format!(
-                "{} as `{}` (95 % CI {}–{}, {rounds} rounds)",
-                times(ratio),
-                b.transport,
-                ratio_number(low),
-                ratio_number(high),
-            ),
+            Some((ratio, [low, high])) => {
+                let several = if self.comparisons.len() > 1 {
+                    "simultaneous "
+                } else {
+                    ""
+                };
+                let (low, high) = interval_numbers(low, high);
+                format!(
+                    "{} as `{}` ({several}95 % CI {low}–{high}, {rounds} rounds)",
+                    times(ratio),
+                    b.transport,
+                )
+            }
             None => format!("faster than `{}` with {}", b.transport, rate(b)),
         }
     }
@@ -404,6 +422,18 @@ fn ratio_number(ratio: f64) -> String {
         r if r >= 0.1 => format!("{r:.2}"),
         r => number(r),
     }
+}
+
+/// The ends of an interval, with as many decimals as it takes to tell them apart, up to four.
+fn interval_numbers(low: f64, high: f64) -> (String, String) {
+    let (mut low_text, mut high_text) = (ratio_number(low), ratio_number(high));
+    for decimals in 2..=4 {
+        if low_text != high_text {
+            break;
+        }
+        (low_text, high_text) = (format!("{low:.decimals$}"), format!("{high:.decimals$}"));
+    }
+    (low_text, high_text)
 }
 
 fn times(ratio: f64) -> String {
