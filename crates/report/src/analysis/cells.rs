@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, Transport, TrialRecord};
+use regatta_model::{Outcome, Transport, TrialRecord, Unit};
 
 use super::summary::{Cell, CountedReason, MetricSummary};
 use crate::{RunData, data::reached_deadline};
@@ -106,7 +106,9 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
                 mean: description.mean,
                 sd: description.sd,
                 cv: description.cv,
-                ci95: description.ci95,
+                ci95: description
+                    .ci95
+                    .map(|interval| possible(metric.unit, interval)),
                 median: description.median,
                 q1: description.q1,
                 q3: description.q3,
@@ -116,4 +118,26 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
             Some((metric.name.to_owned(), summary))
         })
         .collect()
+}
+
+/// An interval cut at what the metric can be: no metric is negative, and a part of a whole is at
+/// most one. Student's t knows of neither.
+fn possible(unit: Unit, [low, high]: [f64; 2]) -> [f64; 2] {
+    let most = match unit {
+        Unit::Ratio => 1.0,
+        _ => f64::INFINITY,
+    };
+    [low.max(0.0), high.min(most)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_end_where_the_metric_does() {
+        assert_eq!(possible(Unit::Ratio, [-0.2, 1.3]), [0.0, 1.0]);
+        assert_eq!(possible(Unit::CoreRatio, [-0.2, 1.3]), [0.0, 1.3]);
+        assert_eq!(possible(Unit::BitsPerSecond, [1.0, 2.0]), [1.0, 2.0]);
+    }
 }

@@ -84,7 +84,7 @@ fn state(data: &RunData) -> State {
 
 fn method() -> Vec<String> {
     [
-        "Mean, sample standard deviation, coefficient of variation, and a 95 % confidence interval of the mean by Student's t over the measured trials of a cell",
+        "Mean, sample standard deviation, coefficient of variation, and a 95 % confidence interval of the mean by Student's t over the measured trials of a cell, cut at zero and, for parts of a whole, at 100 %",
         "Median and quartiles by linear interpolation (Hyndman and Fan, type 7)",
         "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means comes with an interval from a paired t-test on logarithms",
         "The intervals of all pairs under one condition, for one workload and one metric, hold together at 95 % (Bonferroni); their p-values are adjusted by Holm's method",

@@ -156,7 +156,8 @@ pub struct MetricSummary {
     pub sd: Option<f64>,
     /// Coefficient of variation, `sd / mean`; absent for one trial or a mean of zero.
     pub cv: Option<f64>,
-    /// 95 % confidence interval of the mean, Student's t; absent for one trial.
+    /// 95 % confidence interval of the mean, Student's t, cut at what the metric can be; absent for
+    /// one trial.
     pub ci95: Option<[f64; 2]>,
     /// Median.
     pub median: f64,
