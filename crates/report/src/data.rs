@@ -87,8 +87,14 @@ impl RunData {
 /// Whether a trial was stopped by its deadline and is measured on what was delivered by then.
 #[must_use]
 pub fn reached_deadline(trial: &TrialRecord) -> bool {
-    trial
-        .warnings
-        .iter()
-        .any(|warning| warning.code == "deadline_reached")
+    is_warned(trial, "deadline_reached")
+}
+
+/// Whether a trial's path was not what was asked for.
+pub fn path_doubted(trial: &TrialRecord) -> bool {
+    is_warned(trial, "path_overrun") || is_warned(trial, "path_out_of_tolerance")
+}
+
+fn is_warned(trial: &TrialRecord, code: &str) -> bool {
+    trial.warnings.iter().any(|warning| warning.code == code)
 }

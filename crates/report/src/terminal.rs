@@ -182,7 +182,7 @@ fn tables(
 ) {
     let columns = columns(summary);
     let study = &data.header.study;
-    let mut deadlines = false;
+    let (mut deadlines, mut doubted) = (false, false);
     for workload in &study.workloads {
         for condition in &study.conditions {
             let title = if study.workloads.len() > 1 {
@@ -196,6 +196,7 @@ fn tables(
                 .filter(|cell| cell.condition == condition.name && cell.workload == workload.name)
                 .collect();
             deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
+            doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
             // An interval stands behind its mean where there is room, and below it where not.
             let plain_options = TerminalOptions {
                 color: false,
@@ -225,6 +226,9 @@ fn tables(
     let mut legend = "mean [95 % confidence interval]".to_owned();
     if deadlines {
         legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
+    }
+    if doubted {
+        legend.push_str("; ! trials over a path that was not what was asked for, see the warnings");
     }
     let legend = wrap(&legend, usize::from(width), 0);
     let _ = writeln!(out, "\n{}", paint(&legend, "2", options));
@@ -281,7 +285,8 @@ fn table(
             }));
         }
         let star = if cell.deadline_reached > 0 { "*" } else { "" };
-        let mut trials = right(format!("{}/{}{star}", cell.n, summary.rounds));
+        let doubt = if cell.path_doubted > 0 { "!" } else { "" };
+        let mut trials = right(format!("{}/{}{star}{doubt}", cell.n, summary.rounds));
         if options.color && cell.n < u64::from(summary.rounds) {
             trials = trials.fg(Color::Yellow).add_attribute(Attribute::Bold);
         }

@@ -298,6 +298,29 @@ fn a_long_run_lists_every_path_check_that_is_outside() {
 }
 
 #[test]
+fn a_doubtful_path_is_said_beside_the_verdict() {
+    let mut data = common::one_round();
+    let trial = data
+        .trials
+        .iter_mut()
+        .find(|trial| trial.transport == "udp" && trial.condition == "baseline")
+        .expect("the trial is there");
+    trial.warnings.push(regatta_model::Warning {
+        code: "path_overrun".into(),
+        message: "some packets were lost".into(),
+        hint: String::new(),
+    });
+    let summary = summarise(&data);
+    let notes = &summary.verdict.conditions[0].notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.ends_with("`udp` in 1 of 1 trials")),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn who_delivered_nothing_is_not_the_fastest() {
     let mut data = common::one_round();
     data.trials

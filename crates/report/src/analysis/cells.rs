@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use regatta_model::{Outcome, Transport, TrialRecord, Unit};
 
 use super::summary::{Cell, CountedReason, MetricSummary};
-use crate::{RunData, data::reached_deadline};
+use crate::{
+    RunData,
+    data::{path_doubted, reached_deadline},
+};
 
 /// Every cell of the study, in its order, those without any trial included.
 pub fn all(data: &RunData) -> Vec<Cell> {
@@ -66,6 +69,7 @@ fn cell(data: &RunData, asked: &Transport, condition: &str, workload: &str) -> C
         n: measured.len() as u64,
         outcomes,
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
+        path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
         reasons: reasons(&trials),
         metrics: descriptions(&measured),
     }

@@ -124,6 +124,9 @@ pub struct Cell {
     pub outcomes: BTreeMap<String, u64>,
     /// Of the measured trials, those that the deadline stopped.
     pub deadline_reached: u64,
+    /// Of the measured trials, those over a path that was not what was asked for: the emulator did
+    /// not keep up, or a check found it outside its tolerance.
+    pub path_doubted: u64,
     /// Why trials were not measured: outcome, first reason and hint, with their number.
     pub reasons: Vec<CountedReason>,
     /// Descriptions by name of the metric.

@@ -338,17 +338,23 @@ impl<'a> Field<'a> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let stopped: Vec<String> = self
-            .cells
-            .iter()
-            .filter(|cell| cell.deadline_reached > 0)
-            .map(|cell| {
-                format!(
-                    "`{}` in {} of {} trials",
-                    cell.transport, cell.deadline_reached, cell.n
-                )
-            })
-            .collect();
+        let counted = |count: fn(&Cell) -> u64| -> Vec<String> {
+            (self.cells.iter())
+                .filter(|cell| count(cell) > 0)
+                .map(|cell| {
+                    let count = count(cell);
+                    format!("`{}` in {count} of {} trials", cell.transport, cell.n)
+                })
+                .collect()
+        };
+        let doubted = counted(|cell| cell.path_doubted);
+        if !doubted.is_empty() {
+            notes.push(format!(
+                "Measured over a path that was not what was asked for, see the warnings: {}",
+                list(&doubted)
+            ));
+        }
+        let stopped = counted(|cell| cell.deadline_reached);
         if !stopped.is_empty() {
             notes.push(format!(
                 "Reached the deadline and measured on what had been delivered by then: {}",

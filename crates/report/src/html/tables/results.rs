@@ -69,11 +69,15 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                             .collect();
                         entries.push(Entry {
                             text: format!("{} of {}", cell.n, summary.rounds),
-                            sub: if cell.deadline_reached > 0 {
-                                format!("{} at the deadline", cell.deadline_reached)
-                            } else {
-                                String::new()
-                            },
+                            sub: [
+                                (cell.deadline_reached, "at the deadline"),
+                                (cell.path_doubted, "over a doubtful path"),
+                            ]
+                            .into_iter()
+                            .filter(|(count, _)| *count > 0)
+                            .map(|(count, what)| format!("{count} {what}"))
+                            .collect::<Vec<_>>()
+                            .join(", "),
                             words: false,
                         });
                         Row {
