@@ -98,7 +98,7 @@ pub const METRICS: &[MetricDefinition] = &[
         unit: Unit::BitsPerSecond,
         title: "goodput at the receiver",
         better: Better::Higher,
-        definition: "Delivered application bits over the time from the first to the last delivery at the receiver.",
+        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out. Absent if there was one delivery only.",
     },
     MetricDefinition {
         name: "transfer_time_ns",

@@ -14,6 +14,35 @@ use crate::{
     probe::{Delays, Probed},
 };
 
+/// When the receiver's application got something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deliveries {
+    pub first: MonotonicTime,
+    /// Bytes of the first delivery.
+    pub first_bytes: u64,
+    pub last: MonotonicTime,
+}
+
+impl Deliveries {
+    /// Notes a delivery, after which so many bytes are here.
+    pub(crate) fn note(deliveries: &mut Option<Self>, now: MonotonicTime, bytes: u64) {
+        let deliveries = deliveries.get_or_insert(Self {
+            first: now,
+            first_bytes: bytes,
+            last: now,
+        });
+        deliveries.last = now;
+    }
+
+    /// Bits per second over the time from the first delivery to the last. The bytes of the first
+    /// came before that time began; of a single delivery nothing is known.
+    fn goodput(&self, bytes: u64) -> Option<f64> {
+        let nanoseconds = self.last - self.first;
+        (nanoseconds > 0)
+            .then(|| bytes.saturating_sub(self.first_bytes) as f64 * 8e9 / nanoseconds as f64)
+    }
+}
+
 /// A report that is being filled.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(pub SideReport);
@@ -169,20 +198,15 @@ impl Findings {
         &mut self,
         delivered: Delivered,
         corrupted: u64,
-        first: Option<MonotonicTime>,
-        last: Option<MonotonicTime>,
+        deliveries: Option<Deliveries>,
     ) {
         self.count("bytes_delivered", delivered.bytes);
         self.count("messages_delivered", delivered.messages);
         self.count("messages_corrupted", corrupted);
-        if let (Some(first), Some(last)) = (first, last)
-            && last > first
-        {
-            self.metric(
-                "receiver_goodput_bps",
-                delivered.bytes as f64 * 8e9 / (last - first) as f64,
-            );
-        }
+        self.metric(
+            "receiver_goodput_bps",
+            deliveries.and_then(|deliveries| deliveries.goodput(delivered.bytes)),
+        );
         if corrupted > 0 {
             self.warn(
                 "messages_corrupted",
@@ -201,5 +225,32 @@ impl Findings {
                 "",
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paced_receiver_goodput_is_the_rate_and_not_above_it() {
+        // Eleven deliveries of 1000 bytes, one each millisecond: 8 Mbit/s.
+        let mut deliveries = None;
+        for number in 1..=11 {
+            Deliveries::note(
+                &mut deliveries,
+                MonotonicTime(number * 1_000_000),
+                number as u64 * 1000,
+            );
+        }
+        let goodput = deliveries.and_then(|deliveries| deliveries.goodput(11_000));
+        assert_eq!(goodput, Some(8e6));
+    }
+
+    #[test]
+    fn a_single_delivery_has_no_goodput() {
+        let mut deliveries = None;
+        Deliveries::note(&mut deliveries, MonotonicTime(5), 1000);
+        assert_eq!(deliveries.and_then(|one| one.goodput(1000)), None);
     }
 }

@@ -7,7 +7,7 @@ use regatta_control::{Note, SideReport};
 
 use super::{
     MARGIN, Trial,
-    findings::Findings,
+    findings::{Deliveries, Findings},
     message_check::MessageCheck,
     message_control::{self, Control},
     message_probe::echo,
@@ -128,8 +128,7 @@ async fn admit_after_idle<E: MessageEndpoint>(
 /// What came of the transfer.
 struct Taken {
     check: MessageCheck,
-    first: Option<MonotonicTime>,
-    last: Option<MonotonicTime>,
+    deliveries: Option<Deliveries>,
     one_way: Hdr<u64>,
     result: Result<(), TransportError>,
 }
@@ -192,8 +191,7 @@ impl Ending {
 async fn take<F: MessageFlow>(trial: &Trial, watch: &ReceiverWatch, flow: &mut F) -> Taken {
     let mut taken = Taken {
         check: MessageCheck::new(&trial.plan),
-        first: None,
-        last: None,
+        deliveries: None,
         one_way: probe::new_histogram(),
         result: Ok(()),
     };
@@ -211,8 +209,7 @@ async fn take_all<F: MessageFlow>(
     let shared_clock = trial.order.path.shared_clock;
     let Taken {
         check,
-        first,
-        last,
+        deliveries,
         one_way,
         ..
     } = taken;
@@ -227,7 +224,7 @@ async fn take_all<F: MessageFlow>(
                 seconds: patience.as_secs_f64(),
             });
         }
-        let end_at = ending.moment(trial, watch, *last);
+        let end_at = ending.moment(trial, watch, deliveries.map(|deliveries| deliveries.last));
         if end_at.has_passed() {
             break;
         }
@@ -247,8 +244,7 @@ async fn take_all<F: MessageFlow>(
         })
         .await?;
         if let Some(now) = now {
-            first.get_or_insert(now);
-            *last = Some(now);
+            Deliveries::note(deliveries, now, check.bytes);
             live.messages_delivered
                 .store(check.messages, Ordering::Relaxed);
             live.bytes_delivered.store(check.bytes, Ordering::Release);
@@ -385,7 +381,7 @@ fn without_transfer(
         Some(ReceiverEnd::Deadline { at, .. }) => {
             let mut findings = Findings::default();
             findings.span(at, at);
-            findings.delivery(Delivered::default(), 0, None, None);
+            findings.delivery(Delivered::default(), 0, None);
             trial.context.live.set_phase(Phase::Done);
             Ok(findings.0)
         }
@@ -415,7 +411,7 @@ fn report<F: MessageFlow>(
     let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(transfer.flow.facts());
-    findings.delivery(delivered, check.corrupted, taken.first, taken.last);
+    findings.delivery(delivered, check.corrupted, taken.deliveries);
     findings.refused(door.refused);
     if check.has_headers() {
         findings.fact("message_check", "sequence");

@@ -7,7 +7,7 @@ use regatta_control::SideReport;
 
 use super::{
     Trial,
-    findings::Findings,
+    findings::{Deliveries, Findings},
     plan::ALIGNMENT,
     stream_check::StreamCheck,
     stream_probe::{echo, last_answers_within},
@@ -111,8 +111,7 @@ async fn admit<E: StreamEndpoint>(
 /// What came of the transfer.
 struct Taken {
     check: StreamCheck,
-    first: Option<MonotonicTime>,
-    last: Option<MonotonicTime>,
+    deliveries: Option<Deliveries>,
     result: Result<(), TransportError>,
 }
 
@@ -124,8 +123,7 @@ async fn take<S: ByteStream>(
 ) -> Taken {
     let mut taken = Taken {
         check: StreamCheck::new(&trial.plan),
-        first: None,
-        last: None,
+        deliveries: None,
         result: Ok(()),
     };
     taken.result = take_all(trial, watch, stream, rest, &mut taken).await;
@@ -148,8 +146,7 @@ async fn take_all<S: ByteStream>(
     loop {
         if came > 0 {
             let now = MonotonicTime::now();
-            taken.first.get_or_insert(now);
-            taken.last = Some(now);
+            Deliveries::note(&mut taken.deliveries, now, check.bytes);
             live.messages_delivered
                 .store(check.messages, Ordering::Relaxed);
             live.bytes_delivered.store(check.bytes, Ordering::Release);
@@ -276,7 +273,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(statistics.facts());
-    findings.delivery(delivered, taken.check.corrupted, taken.first, taken.last);
+    findings.delivery(delivered, taken.check.corrupted, taken.deliveries);
     findings.refused(refused);
     trial.context.live.set_phase(Phase::Done);
     Ok(findings.0)
@@ -330,7 +327,7 @@ fn without_transfer(
     match watch.end() {
         Some(ReceiverEnd::Deadline { at, .. }) => {
             findings.span(at, at);
-            findings.delivery(Delivered::default(), 0, None, None);
+            findings.delivery(Delivered::default(), 0, None);
             trial.context.live.set_phase(Phase::Done);
             Ok(findings.0)
         }

@@ -25,7 +25,9 @@ pub(super) struct Statistics {
 /// For how long flow control held the sender back.
 ///
 /// quinn says how often it told the other end that it was blocked, once for each limit, and not
-/// for how long. The time between two samples counts if it said so in between.
+/// for how long. The time between two samples counts if it said so in between and the congestion
+/// window has room at its end: with a full congestion window the path is the limit, whatever
+/// flow control says.
 struct Limited {
     sampled: Instant,
     blocked_frames: u64,
@@ -33,8 +35,8 @@ struct Limited {
 }
 
 impl Limited {
-    fn add(&mut self, now: Instant, blocked_frames: u64) -> Duration {
-        if blocked_frames > self.blocked_frames {
+    fn add(&mut self, now: Instant, blocked_frames: u64, has_room: bool) -> Duration {
+        if blocked_frames > self.blocked_frames && has_room {
             self.total += now.saturating_duration_since(self.sampled);
         }
         self.sampled = now;
@@ -141,6 +143,11 @@ impl Statistics {
     }
 }
 
+/// Whether the congestion window has room for a tenth of it or more.
+fn has_room(in_flight_bytes: u64, window_bytes: u64) -> bool {
+    (in_flight_bytes as f64) < 0.9 * window_bytes as f64
+}
+
 /// How often this end told the other one that a flow-control window held it back.
 fn blocked_frames(stats: &ConnectionStats) -> u64 {
     stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked
@@ -152,17 +159,23 @@ impl StatisticsSource for Statistics {
             return None;
         };
         let stats = connection.stats();
+        let in_flight = self.watch.in_flight_bytes();
+        // A connection that is closing has no window any more.
+        let window = (!self.watch.is_closing()).then_some(stats.path.cwnd);
         let limited = self
             .limited
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .add(Instant::now(), blocked_frames(&stats));
+            .add(
+                Instant::now(),
+                blocked_frames(&stats),
+                window.is_some_and(|window| has_room(in_flight, window)),
+            );
         Some(ProtocolSample {
             smoothed_rtt: Some(stats.path.rtt),
             min_rtt: Some(stats.path.min_rtt),
-            // A connection that is closing has no window any more.
-            congestion_window_bytes: (!self.watch.is_closing()).then_some(stats.path.cwnd),
-            bytes_in_flight: Some(self.watch.in_flight_bytes()),
+            congestion_window_bytes: window,
+            bytes_in_flight: Some(in_flight),
             packets_sent: Some(stats.path.sent_packets),
             retransmitted_packets: Some(stats.path.lost_packets),
             congestion_events: Some(stats.path.congestion_events),
@@ -194,9 +207,22 @@ mod tests {
             blocked_frames: 0,
             total: Duration::ZERO,
         };
-        assert_eq!(limited.add(at(100), 0), Duration::ZERO);
-        assert_eq!(limited.add(at(200), 3), Duration::from_millis(100));
-        assert_eq!(limited.add(at(300), 3), Duration::from_millis(100));
-        assert_eq!(limited.add(at(350), 4), Duration::from_millis(150));
+        assert_eq!(limited.add(at(100), 0, true), Duration::ZERO);
+        assert_eq!(limited.add(at(200), 3, true), Duration::from_millis(100));
+        assert_eq!(limited.add(at(300), 3, true), Duration::from_millis(100));
+        assert_eq!(limited.add(at(350), 4, true), Duration::from_millis(150));
+        // Blocked with a full congestion window: the path is the limit.
+        assert_eq!(limited.add(at(450), 9, false), Duration::from_millis(150));
+        // What it said then counts no later either.
+        assert_eq!(limited.add(at(550), 9, true), Duration::from_millis(150));
+    }
+
+    #[test]
+    fn a_window_that_is_nearly_full_has_no_room() {
+        assert!(has_room(0, 14_720));
+        assert!(has_room(89_999, 100_000));
+        assert!(!has_room(90_000, 100_000));
+        assert!(!has_room(100_000, 100_000));
+        assert!(!has_room(0, 0));
     }
 }
