@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning};
-use regatta_results::{Reader, RunState};
+use regatta_results::{Reader, RunState, fold_ended};
 
 use crate::ReportError;
 
@@ -22,7 +22,8 @@ pub struct RunData {
     pub state: RunState,
 }
 
-/// Reads a run from its result directory.
+/// Reads a run from its result directory. Where a run ended while something else was reading it, its
+/// log is folded into its results file first, if that can be done; nothing is changed otherwise.
 ///
 /// # Errors
 /// [`ReportError::Results`] if there is no results file, or it is damaged or newer.
@@ -34,7 +35,12 @@ pub fn load(dir: &Path) -> Result<RunData, ReportError> {
 }
 
 fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
-    let reader = Reader::open(dir)?;
+    let mut reader = Reader::open(dir)?;
+    if !reader.is_plain()? && reader.state()? != RunState::Running {
+        drop(reader);
+        fold_ended(dir);
+        reader = Reader::open(dir)?;
+    }
     Ok(RunData {
         header: reader.header()?,
         trials: reader.trials()?,

@@ -5,16 +5,16 @@ use std::{io, path::PathBuf};
 /// A report that could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The results file could not be read, or its exports could not be written.
-    #[error("cannot read the results of `{dir}`")]
+    /// The results file could not be read.
+    #[error("cannot read the results of `{}`", dir.display())]
     Results {
         /// The result directory.
         dir: PathBuf,
         /// What the results file said.
         source: Box<regatta_results::ResultsError>,
     },
-    /// A file of the report could not be written.
-    #[error("cannot write `{path}`")]
+    /// A file of the report could not be written; what was measured is untouched.
+    #[error("cannot write `{}`", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -43,10 +43,7 @@ impl ReportError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Results { source, .. } => source.hint(),
-            Self::Write { path, .. } => Some(format!(
-                "make sure that `{}` can be written and that its disk is not full",
-                path.parent().unwrap_or(path).display()
-            )),
+            Self::Write { path, source } => Some(regatta_results::export_hint(path, source)),
             Self::Figure { .. } | Self::Page(_) | Self::Json(_) => None,
         }
     }

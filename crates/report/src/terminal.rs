@@ -7,7 +7,8 @@ use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, LineStyle, Table,
     TableStyle,
 };
-use regatta_model::{Outcome, metric};
+use regatta_model::{Outcome, metric, shell::quoted};
+use regatta_results::{FILE_NAME, has_log};
 
 use crate::{
     RunData, Summary,
@@ -77,22 +78,20 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
 /// Where the results are, and the command that opens them: the last lines of a run.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
-    let page = dir.join("report.html");
-    format!(
-        "Results: {}\nOpen the report: xdg-open {}\n",
-        dir.display(),
-        quoted(&page.display().to_string())
-    )
-}
-
-/// As a shell reads it back.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
+    let mut out = format!("Results: {}\n", plain(&dir.display().to_string()));
+    if has_log(&dir.join(FILE_NAME)) {
+        let _ = writeln!(
+            out,
+            "Part of them is in `{FILE_NAME}-wal`, because the run has not ended or another program \
+             is reading it: copy both files together."
+        );
     }
+    let _ = writeln!(
+        out,
+        "Open the report: xdg-open {}",
+        quoted(&dir.join("report.html"))
+    );
+    out
 }
 
 /// Terminals obey control characters, so none of what a user or a peer wrote gets through.

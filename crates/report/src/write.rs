@@ -1,12 +1,11 @@
 //! The files that a run leaves beside its results file.
 
-use std::{
-    fs,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use regatta_results::Reader;
+use regatta_results::{
+    Reader, ResultsError,
+    exports::{self, ReplaceError},
+};
 
 use crate::{ReportError, RunData, Summary, html, load, summarise};
 
@@ -32,15 +31,18 @@ pub struct Written {
 pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let data = load(dir)?;
     let summary = summarise(&data);
-    let results = |source| ReportError::Results {
-        dir: dir.to_owned(),
-        source: Box::new(source),
-    };
-    let reader = Reader::open(dir).map_err(results)?;
-    regatta_results::exports::write_exports(&reader, dir).map_err(results)?;
+    Reader::open(dir)
+        .and_then(|reader| exports::write_exports(&reader, dir))
+        .map_err(|error| match error {
+            ResultsError::Export { path, source } => ReportError::Write { path, source },
+            source => ReportError::Results {
+                dir: dir.to_owned(),
+                source: Box::new(source),
+            },
+        })?;
     let files = vec![
-        dir.join("trials.csv"),
-        dir.join("series.csv"),
+        dir.join(exports::TRIALS_FILE_NAME),
+        dir.join(exports::SERIES_FILE_NAME),
         write_summary(&summary, dir)?,
         write_html(&data, &summary, dir)?,
     ];
@@ -70,25 +72,12 @@ pub fn write_html(data: &RunData, summary: &Summary, dir: &Path) -> Result<PathB
 }
 
 fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
-    let attempt = || -> io::Result<()> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let beside = path.with_file_name(name);
-        let written = fs::File::create(&beside)
-            .and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&beside, path));
-        if written.is_err() {
-            // The first error is the one to tell; a leftover is no second one.
-            let _ = fs::remove_file(&beside);
+    exports::replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+        let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
+        ReportError::Write {
+            path: path.to_owned(),
+            source,
         }
-        written
-    };
-    attempt().map_err(|source| ReportError::Write {
-        path: path.to_owned(),
-        source,
     })?;
     Ok(path.to_owned())
 }

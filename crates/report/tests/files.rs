@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::fs;
+use std::{fs, path::Path};
 
-use regatta_report::{Summary, load, write_all};
-use regatta_results::Store;
+use regatta_report::{Summary, load, terminal, write_all};
+use regatta_results::{Reader, Store};
 
 #[test]
 fn everything_is_made_again_from_the_results_file() {
@@ -55,6 +55,69 @@ fn everything_is_made_again_from_the_results_file() {
             "summary.json",
             "trials.csv"
         ]
+    );
+}
+
+/// Makes a result directory of the fixture.
+fn make(dir: &Path) {
+    let data = common::one_trial();
+    let mut store = Store::create(dir, &data.header).expect("a new directory");
+    for trial in &data.trials {
+        store.add_trial(trial).expect("a new trial");
+    }
+    store.set_state(&data.state).expect("a state");
+}
+
+#[test]
+fn what_cannot_be_written_is_not_called_unreadable() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("a run");
+    make(&dir);
+    for name in ["trials.csv", "series.csv", "summary.json", "report.html"] {
+        // A directory with something in it cannot be replaced by a file.
+        let _ = fs::remove_file(dir.join(name));
+        fs::create_dir(dir.join(name)).expect("a writable directory");
+        fs::write(dir.join(name).join("x"), "x").expect("a writable directory");
+        let error = write_all(&dir).expect_err("it cannot be replaced");
+        let expected = format!("cannot write `{}`", dir.join(name).display());
+        assert_eq!(error.to_string(), expected);
+        let hint = error.hint().expect("there is something to do");
+        let command = format!("`regatta report '{}'`", dir.display());
+        assert!(hint.contains(&command), "{hint}");
+        fs::remove_dir_all(dir.join(name)).expect("a writable directory");
+    }
+    let temporary = fs::read_dir(&dir)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .any(|name| name.to_string_lossy().ends_with(".tmp"));
+    assert!(!temporary, "no half of a file is left");
+}
+
+#[test]
+fn a_run_that_ended_under_a_reader_is_said_to_be_in_two_files_until_it_is_folded() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("-run");
+    let data = common::one_trial();
+    let mut store = Store::create(&dir, &data.header).expect("a new directory");
+    let reader = Reader::open(&dir).expect("a run that goes on");
+    for trial in &data.trials {
+        store.add_trial(trial).expect("a new trial");
+    }
+    store.set_state(&data.state).expect("a state");
+    assert!(!store.close(), "the reader is at it");
+    let said = terminal::whereabouts(&dir);
+    assert!(said.contains("`results.sqlite-wal`"), "{said}");
+    // Nothing is lost meanwhile.
+    assert_eq!(load(&dir).expect("both files").trials, data.trials);
+    drop(reader);
+    assert_eq!(load(&dir).expect("both files").trials, data.trials);
+    assert!(!dir.join("results.sqlite-wal").exists());
+    assert!(!terminal::whereabouts(&dir).contains("wal"));
+
+    let said = terminal::whereabouts(Path::new("-run"));
+    assert!(
+        said.ends_with("Open the report: xdg-open ./-run/report.html\n"),
+        "{said}"
     );
 }
 

@@ -1,14 +1,33 @@
 //! What can go wrong with a results file.
 
-use std::{io, path::PathBuf};
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+};
 
-use crate::schema;
+use regatta_model::shell::quoted;
+
+use crate::{FILE_NAME, schema};
+
+/// What SQLite said, once: its library tells the same again, with a number, as the source of its
+/// own error.
+#[derive(Debug)]
+pub struct SqliteError(pub(crate) rusqlite::Error);
+
+impl fmt::Display for SqliteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for SqliteError {}
 
 /// What can go wrong with a results file. [`ResultsError::hint`] says what to type next.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The directory for a new run already holds something of one.
-    #[error("`{}` already holds a run (`{found}`)", dir.display())]
+    #[error("`{}` already holds {} (`{found}`)", dir.display(), if found == FILE_NAME { "a run" } else { "something of a run" })]
     AlreadyExists {
         /// The result directory.
         dir: PathBuf,
@@ -74,15 +93,35 @@ pub enum ResultsError {
         what: String,
     },
     /// No space left where the run is stored.
-    #[error("no space is left on the device that holds `{}`; {kept} trials are safe in it", path.display())]
+    #[error("no space is left on the device that holds `{}`; {}", path.display(), safe(*begun, *kept))]
     DiskFull {
         /// The file that could not grow.
         path: PathBuf,
+        /// Whether the run's header was stored before; there is no file otherwise.
+        begun: bool,
         /// Number of trials that were stored before.
         kept: usize,
         /// What the system said.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The run cannot go on where it is.
+    #[error("`{}` cannot be written", path.display())]
+    NotWritable {
+        /// The results file.
+        path: PathBuf,
+        /// What SQLite said.
+        #[source]
+        source: SqliteError,
+    },
+    /// A file that is made from the results could not be written.
+    #[error("cannot write `{}`", path.display())]
+    Export {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
     },
     /// SQLite reports something else.
     #[error("cannot {doing} `{}`", path.display())]
@@ -93,7 +132,7 @@ pub enum ResultsError {
         path: PathBuf,
         /// What SQLite said.
         #[source]
-        source: rusqlite::Error,
+        source: SqliteError,
     },
     /// The system reports something else.
     #[error("cannot {doing} `{}`", path.display())]
@@ -112,14 +151,30 @@ pub enum ResultsError {
 }
 
 impl ResultsError {
+    /// The same about a run that is stored with so many trials.
+    pub(crate) fn keeping(self, trials: usize) -> Self {
+        match self {
+            Self::DiskFull { path, source, .. } => Self::DiskFull {
+                path,
+                begun: true,
+                kept: trials,
+                source,
+            },
+            error => error,
+        }
+    }
+
     /// What to type next; `None` if there is nothing to advise.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::AlreadyExists { dir, .. } => Some(format!(
+            Self::AlreadyExists { dir, found } if found == FILE_NAME => Some(format!(
                 "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
-                dir.display()
+                quoted(dir)
             )),
+            Self::AlreadyExists { .. } => {
+                Some("choose another directory with `--out`, or move that file away".to_owned())
+            }
             Self::Missing { .. } => {
                 Some("give the directory that `regatta run` named at its end".to_owned())
             }
@@ -130,24 +185,73 @@ impl ResultsError {
             Self::Newer { .. } => Some("use that version, or a later one, to read it".to_owned()),
             Self::Damaged { path, .. } => Some(format!(
                 "nothing was changed; copy the file and try `sqlite3 {} .recover`",
-                path.display()
+                quoted(path)
             )),
             Self::InUse { dir } => Some(format!(
                 "wait for it; `regatta report {}` works meanwhile",
-                dir.display()
+                quoted(dir)
             )),
-            Self::DiskFull { path, .. } => {
-                let dir = path.parent().unwrap_or(path);
+            Self::DiskFull { begun: false, .. } => Some(
+                "free some space and run the study again, or choose another directory with `--out`"
+                    .to_owned(),
+            ),
+            Self::DiskFull { path, .. } => Some(format!(
+                "free some space, then run `regatta resume {}`",
+                quoted(parent(path))
+            )),
+            Self::NotWritable { path, .. } => {
+                let dir = quoted(parent(path));
                 Some(format!(
-                    "free some space, then run `regatta resume {}`",
-                    dir.display()
+                    "get the right to write to {dir} and the files in it, or resume a copy: \
+                     `cp -r {dir} COPY && regatta resume COPY`"
                 ))
             }
+            Self::Export { path, source } => Some(export_hint(path, source)),
+            // Only a copy of the file takes room for reading it.
+            Self::Io { source, .. } if is_full(source) => Some(
+                "free some space in the directory for temporary files, or set `TMPDIR` to another"
+                    .to_owned(),
+            ),
             Self::DuplicateTrial { .. }
             | Self::UnusableTrial { .. }
             | Self::Sqlite { .. }
             | Self::Io { .. }
             | Self::Csv(_) => None,
         }
+    }
+}
+
+/// What to do about a file made from the results that could not be written.
+#[must_use]
+pub fn export_hint(path: &Path, source: &io::Error) -> String {
+    let dir = quoted(parent(path));
+    if is_full(source) {
+        format!("free some space, then run `regatta report {dir}`")
+    } else {
+        format!("make sure that {dir} can be written, then run `regatta report {dir}`")
+    }
+}
+
+/// Whether the system says that there is no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// The directory of a file.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+fn safe(begun: bool, kept: usize) -> String {
+    match kept {
+        _ if !begun => "nothing was saved".to_owned(),
+        1 => "1 trial is safe in it".to_owned(),
+        kept => format!("{kept} trials are safe in it"),
     }
 }

@@ -2,18 +2,16 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
+use nix::fcntl::OFlag;
 use regatta_model::{TrialRecord, metric};
 
-use crate::{
-    Reader, ResultsError,
-    open::{explain, explain_io},
-    query::read_series,
-};
+use crate::{Reader, ResultsError, open::explain, query::read_series};
 
 /// Name of the file with one row for each trial.
 pub const TRIALS_FILE_NAME: &str = "trials.csv";
@@ -116,7 +114,7 @@ fn identity(trial: &TrialRecord) -> [String; 11] {
 /// What reading and writing report.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let source = reader.source();
-    let read = |e| explain(e, "read", source.path, 0);
+    let read = |e| explain(e, "read", source.path);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
         "trial",
@@ -171,7 +169,7 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
 /// the one that was there before stays.
 ///
 /// # Errors
-/// What reading and writing report; [`ResultsError::DiskFull`] leaves the results file as it was.
+/// What reading reports; [`ResultsError::Export`] for a file that cannot be written.
 pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
     write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
     write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)
@@ -182,31 +180,92 @@ fn write_whole(
     path: &Path,
     export: fn(&Reader, &mut dyn Write) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
-    let kept = || reader.trial_indices().map_or(0, |indices| indices.len());
-    let fail = |e: io::Error| explain_io(e, "write", path, kept());
-    let dir = path.parent().unwrap_or(Path::new("."));
-    // Its name is unique and it is removed if anything fails before the renaming.
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".regatta-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // As any other file that a program writes; the umask still applies.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    let fail = |source| ResultsError::Export {
+        path: path.to_owned(),
+        source,
+    };
+    replace(path, |out| {
+        export(reader, out).map_err(|error| match error {
+            ResultsError::Csv(error) => match error.into_kind() {
+                csv::ErrorKind::Io(source) => fail(source),
+                kind => fail(io::Error::other(format!("{kind:?}"))),
+            },
+            error => error,
+        })
+    })
+    .map_err(|error| match error {
+        ReplaceError::Write(source) => fail(source),
+        ReplaceError::Content(error) => error,
+    })
+}
+
+/// Why a file was not replaced.
+#[derive(Debug)]
+pub enum ReplaceError<E> {
+    /// The system does not let it be written.
+    Write(io::Error),
+    /// What was to be written could not be made.
+    Content(E),
+}
+
+/// Writes a file beside its place, as `.NAME.tmp`, and moves it there: a reader sees the old one or
+/// the new one, whole. What a process that was ended by force left half-written is written over the
+/// next time.
+///
+/// # Errors
+/// What `write` or the system says; then the old file is still there, and no half of a new one.
+pub fn replace<E>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), ReplaceError<E>> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tmp");
+    let beside = path.with_file_name(name);
+    let file = claim(&beside).map_err(ReplaceError::Write)?;
+    let written = (|| {
+        let mut out = BufWriter::new(&file);
+        write(&mut out).map_err(ReplaceError::Content)?;
+        out.flush().map_err(ReplaceError::Write)?;
+        drop(out);
+        file.sync_all().map_err(ReplaceError::Write)?;
+        fs::rename(&beside, path).map_err(ReplaceError::Write)
+    })();
+    if written.is_err() {
+        // The first error is the one to tell; a leftover is no second one.
+        let _ = fs::remove_file(&beside);
     }
-    let temporary = builder.tempfile_in(dir).map_err(fail)?;
-    let mut out = BufWriter::new(temporary.as_file());
-    export(reader, &mut out).map_err(|error| match error {
-        ResultsError::Csv(error) => match error.into_kind() {
-            csv::ErrorKind::Io(source) => fail(source),
-            kind => fail(io::Error::other(format!("{kind:?}"))),
-        },
-        error => error,
-    })?;
-    out.flush().map_err(fail)?;
-    drop(out);
-    temporary.as_file().sync_all().map_err(fail)?;
-    let file: File = temporary.persist(path).map_err(|e| fail(e.error))?;
-    drop(file);
-    Ok(())
+    written
+}
+
+/// Opens a temporary file for this process alone, emptied.
+fn claim(path: &Path) -> io::Result<File> {
+    loop {
+        let open = || {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                // Never through a link to somewhere else.
+                .custom_flags(OFlag::O_NOFOLLOW.bits())
+                .open(path)
+        };
+        let file = open().or_else(|error| {
+            // A leftover of another user, or no file.
+            fs::remove_file(path).map_err(|_| error)?;
+            open()
+        })?;
+        // Another process may be writing the same; it moves its file away when it is done. Where a
+        // file system has no locks, the last one wins.
+        let _ = file.lock();
+        let ours = file.metadata()?;
+        match fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+                file.set_len(0)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
 }

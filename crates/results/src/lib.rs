@@ -7,7 +7,8 @@
 //! The file is kept in SQLite's write-ahead-log mode while a run goes on, with every commit
 //! flushed to the disk: a power cut loses at most the trial under way, and a reader never makes the
 //! run wait. When the run's [`Store`] is closed, the log is folded in and the file becomes a plain
-//! single one, which can be read on any medium.
+//! single one, which can be read on any medium; if a reader is at the file just then, [`fold_ended`]
+//! does it later.
 
 mod error;
 pub mod exports;
@@ -17,9 +18,10 @@ mod reader;
 pub mod schema;
 mod store;
 
-pub use error::ResultsError;
+pub use error::{ResultsError, SqliteError, export_hint};
+pub use open::has_log;
 pub use reader::Reader;
-pub use store::Store;
+pub use store::{Claim, Store, fold_ended, leftover};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

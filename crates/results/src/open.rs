@@ -1,39 +1,49 @@
 //! Opening a file and finding out what it is, before anything is believed or written.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{
+    error::Error,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::{ResultsError, schema};
+use crate::{
+    ResultsError, SqliteError,
+    error::{is_full, parent},
+    schema,
+};
 
 /// How long to wait for another program that holds a lock on the file for a moment.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Says what a failure of SQLite means for a reader of the message.
-pub(crate) fn explain(
-    source: rusqlite::Error,
-    doing: &'static str,
-    path: &Path,
-    kept: usize,
-) -> ResultsError {
-    let path_buf = path.to_owned();
+/// Says what a failure of SQLite means for a reader of the message. Where a run is stored already,
+/// the caller says so with [`ResultsError::keeping`].
+pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
+    let path = path.to_owned();
     match source.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => ResultsError::NotResults { path: path_buf },
+        Some(ErrorCode::NotADatabase) => ResultsError::NotResults { path },
         Some(ErrorCode::DatabaseCorrupt) => ResultsError::Damaged {
-            path: path_buf,
+            path,
             what: source.to_string(),
         },
-        Some(ErrorCode::DiskFull) => ResultsError::DiskFull {
-            path: path_buf,
-            kept,
-            source: Box::new(source),
-        },
+        Some(ErrorCode::DiskFull) => disk_full(path, SqliteError(source)),
         // A shared-memory index or a flush that finds no space is an I/O error to SQLite.
-        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if no_space(path) => {
-            ResultsError::DiskFull {
-                path: path_buf,
-                kept,
-                source: Box::new(source),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
+            if doing != "read" && no_space(&path) =>
+        {
+            disk_full(path, SqliteError(source))
+        }
+        Some(ErrorCode::ReadOnly) => ResultsError::NotWritable {
+            path,
+            source: SqliteError(source),
+        },
+        // The log and its index are made beside the file.
+        Some(ErrorCode::CannotOpen) if doing != "read" && !writable(&path) => {
+            ResultsError::NotWritable {
+                path,
+                source: SqliteError(source),
             }
         }
         _ => match source {
@@ -41,45 +51,47 @@ pub(crate) fn explain(
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => ResultsError::Damaged {
-                path: path_buf,
+                path,
                 what: source.to_string(),
             },
             source => ResultsError::Sqlite {
                 doing,
-                path: path_buf,
-                source,
+                path,
+                source: SqliteError(source),
             },
         },
     }
 }
 
-/// Says what a failure of the system means.
-pub(crate) fn explain_io(
-    source: io::Error,
-    doing: &'static str,
-    path: &Path,
-    kept: usize,
-) -> ResultsError {
-    if matches!(
-        source.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    ) {
-        return ResultsError::DiskFull {
-            path: path.to_owned(),
-            kept,
-            source: Box::new(source),
-        };
+/// Says what a failure of the system means; see [`explain`].
+pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) -> ResultsError {
+    let path = path.to_owned();
+    if is_full(&source) {
+        return disk_full(path, source);
     }
     ResultsError::Io {
         doing,
-        path: path.to_owned(),
+        path,
         source,
     }
 }
 
+fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> ResultsError {
+    ResultsError::DiskFull {
+        path,
+        begun: false,
+        kept: 0,
+        source: Box::new(source),
+    }
+}
+
+/// Whether files may be made in the directory of a file.
+fn writable(path: &Path) -> bool {
+    nix::unistd::access(parent(path), nix::unistd::AccessFlags::W_OK).is_ok()
+}
+
 fn no_space(path: &Path) -> bool {
-    let dir = path.parent().unwrap_or(path);
-    nix::sys::statvfs::statvfs(dir).is_ok_and(|fs| fs.blocks_available() == 0)
+    nix::sys::statvfs::statvfs(parent(path)).is_ok_and(|fs| fs.blocks_available() == 0)
 }
 
 /// Opens a file that must exist already; nothing is created.
@@ -90,7 +102,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
                 path: path.to_owned(),
             });
         }
-        Err(source) => return Err(explain_io(source, "open", path, 0)),
+        Err(source) => return Err(explain_io(source, "open", path)),
         Ok(metadata) if !metadata.is_file() => {
             return Err(ResultsError::NotResults {
                 path: path.to_owned(),
@@ -104,10 +116,10 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
         Ok(_) => {}
     }
     let connection =
-        Connection::open_with_flags(path, flags).map_err(|e| explain(e, "open", path, 0))?;
+        Connection::open_with_flags(path, flags).map_err(|e| explain(e, "open", path))?;
     connection
         .busy_timeout(BUSY_TIMEOUT)
-        .map_err(|e| explain(e, "open", path, 0))?;
+        .map_err(|e| explain(e, "open", path))?;
     Ok(connection)
 }
 
@@ -118,8 +130,9 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     name.into()
 }
 
-/// Whether a write-ahead log with something in it lies beside the file.
-pub(crate) fn has_log(path: &Path) -> bool {
+/// Whether a write-ahead log with something in it lies beside a results file: it belongs with it.
+#[must_use]
+pub fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
@@ -128,7 +141,7 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     let number = |pragma: &str| -> Result<i32, ResultsError> {
         connection
             .query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))
-            .map_err(|e| explain(e, "read", path, 0))
+            .map_err(|e| explain(e, "read", path))
     };
     let application = number("application_id")?;
     let version = number("user_version")?;
@@ -136,7 +149,7 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
         // Before its first commit a file of ours is an empty database.
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(|e| explain(e, "read", path, 0))?;
+            .map_err(|e| explain(e, "read", path))?;
         let path = path.to_owned();
         return Err(if application == 0 && tables == 0 {
             ResultsError::Empty { path }
@@ -160,7 +173,7 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     // SQLite takes the missing end of a last page for zeros. While a log lies beside the file its
     // last page may be under way; without one a file has whole pages only.
     let length = fs::metadata(path)
-        .map_err(|e| explain_io(e, "read", path, 0))?
+        .map_err(|e| explain_io(e, "read", path))?
         .len();
     let page = u64::try_from(number("page_size")?).unwrap_or_default();
     if !has_log(path) && page > 0 && length % page != 0 {
@@ -168,14 +181,14 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     }
     let found: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
-        .map_err(|e| explain(e, "check", path, 0))?;
+        .map_err(|e| explain(e, "check", path))?;
     if found != "ok" {
         // SQLite's report opens with a line about the tree; the reader wants one line.
         return Err(damaged(found.replace('\n', " ")));
     }
     let runs: i64 = connection
         .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
-        .map_err(|e| explain(e, "read", path, 0))?;
+        .map_err(|e| explain(e, "read", path))?;
     if runs == 1 {
         Ok(())
     } else {

@@ -36,7 +36,7 @@ impl Source<'_> {
             let mut statement = self.connection.prepare(sql)?;
             statement.query_map([], read)?.collect()
         };
-        all().map_err(|e| explain(e, "read", self.path, 0))
+        all().map_err(|e| explain(e, "read", self.path))
     }
 
     pub(crate) fn header(&self) -> Result<RunHeader, ResultsError> {
@@ -57,7 +57,7 @@ impl Source<'_> {
                     ))
                 },
             )
-            .map_err(|e| explain(e, "read", self.path, 0))?;
+            .map_err(|e| explain(e, "read", self.path))?;
         let study = serde_json::from_str(&study_json)
             .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
         let mut hosts: BTreeMap<String, HostFacts> = self
@@ -87,7 +87,7 @@ impl Source<'_> {
             .query_row("SELECT state, state_reason FROM run", [], |row| {
                 Ok((row.get::<_, String>(0)?, row.get(1)?))
             })
-            .map_err(|e| explain(e, "read", self.path, 0))?;
+            .map_err(|e| explain(e, "read", self.path))?;
         match state.as_str() {
             "running" => Ok(RunState::Running),
             "complete" => Ok(RunState::Complete),
@@ -206,8 +206,14 @@ impl Source<'_> {
             &mut trials,
             "SELECT trial, name, value FROM metric",
             |row| Ok((row.get(1)?, row.get(2)?)),
-            |trial, (name, value)| {
-                trial.metrics.insert(name, value);
+            |trial, (name, value): (String, f64)| {
+                if value.is_finite() {
+                    trial.metrics.insert(name, value);
+                } else {
+                    trial.warnings.push(value_not_kept(format!(
+                        "`{name}` is {value} in the results file and was left out"
+                    )));
+                }
             },
         )?;
         self.attach(
@@ -265,6 +271,15 @@ impl Source<'_> {
     }
 }
 
+/// Says that a trial has a value less than it might have.
+pub(crate) fn value_not_kept(message: String) -> Warning {
+    Warning {
+        code: "value_not_kept".to_owned(),
+        message,
+        hint: String::new(),
+    }
+}
+
 fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {
     Ok(Warning {
         code: row.get(first)?,
@@ -279,16 +294,16 @@ pub(crate) fn read_series(row: &Row<'_>, first: usize) -> rusqlite::Result<Serie
         let bytes = row.get_ref(column)?.as_blob()?;
         Ok(bytes.as_chunks::<8>().0.to_vec())
     };
+    let times = words(first + 2)?.into_iter().map(i64::from_le_bytes);
+    let values = words(first + 3)?.into_iter().map(f64::from_le_bytes);
+    let (t_ns, values) = times
+        .zip(values)
+        .filter(|(_, value)| value.is_finite())
+        .unzip();
     Ok(Series {
         side: row.get(first)?,
         name: row.get(first + 1)?,
-        t_ns: words(first + 2)?
-            .into_iter()
-            .map(i64::from_le_bytes)
-            .collect(),
-        values: words(first + 3)?
-            .into_iter()
-            .map(f64::from_le_bytes)
-            .collect(),
+        t_ns,
+        values,
     })
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{
     FILE_NAME, ResultsError, RunState,
-    open::{beside, connect, examine, explain, explain_io, has_log},
+    open::{beside, connect, examine, explain, has_log},
     query::Source,
 };
 
@@ -53,14 +53,18 @@ impl Reader {
                 drop(connection);
                 Self::from_copy(path)
             }
-            Err(error) => Err(explain(error, "read", &path, 0)),
+            Err(error) => Err(explain(error, "read", &path)),
         }
     }
 
     /// Reads a copy in the directory for temporary files.
     fn from_copy(path: PathBuf) -> Result<Self, ResultsError> {
-        let dir = TempDir::with_prefix("regatta-results-")
-            .map_err(|e| explain_io(e, "make a copy of", &path, 0))?;
+        let fail = |source| ResultsError::Io {
+            doing: "make a temporary copy of",
+            path: path.clone(),
+            source,
+        };
+        let dir = TempDir::with_prefix("regatta-results-").map_err(fail)?;
         let copy = dir.path().join(FILE_NAME);
         let copied = fs::copy(&path, &copy).and_then(|_| {
             if has_log(&path) {
@@ -69,9 +73,9 @@ impl Reader {
                 Ok(())
             }
         });
-        copied.map_err(|e| explain_io(e, "make a copy of", &path, 0))?;
+        copied.map_err(fail)?;
         let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        snapshot(&connection).map_err(|e| explain(e, "read", &path, 0))?;
+        snapshot(&connection).map_err(|e| explain(e, "read", &path))?;
         Self::examined(connection, path, Some(dir))
     }
 
@@ -101,6 +105,18 @@ impl Reader {
         &self.path
     }
 
+    /// Whether the run is one plain file, with nothing in a log beside it. What is not may be under
+    /// way, or have ended while a reader was at it; see [`crate::fold_ended`].
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn is_plain(&self) -> Result<bool, ResultsError> {
+        self.connection
+            .query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
+            .map(|mode| mode != "wal")
+            .map_err(|e| explain(e, "read", &self.path))
+    }
+
     /// What was known before the first trial.
     ///
     /// # Errors
@@ -119,6 +135,9 @@ impl Reader {
     }
 
     /// Every trial, whole, in the order of the plan.
+    ///
+    /// A value that is not finite was not stored by Regatta and is no measurement: it is left out,
+    /// and a warning of the trial says so. Samples of a series that are not finite are left out.
     ///
     /// # Errors
     /// As [`Reader::header`].

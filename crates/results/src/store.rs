@@ -11,15 +11,16 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use crate::{
     FILE_NAME, ResultsError, RunState, exports,
-    open::{beside, connect, examine, explain, explain_io},
-    query::Source,
+    open::{beside, connect, explain, explain_io, has_log},
+    query::{Source, value_not_kept},
     schema,
 };
 
 /// A run that is being written. One process at a time has it; the claim ends with the process,
 /// however that ends.
 ///
-/// Dropping it folds the write-ahead log into the file.
+/// Dropping it folds the write-ahead log into the file, if no reader is at it; [`Store::close`] says
+/// whether that was done.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -41,7 +42,7 @@ impl Store {
     /// [`ResultsError::AlreadyExists`], [`ResultsError::InUse`], [`ResultsError::DiskFull`], or
     /// what the system said; then no results file is left behind.
     pub fn create(dir: &Path, header: &RunHeader) -> Result<Self, ResultsError> {
-        fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir, 0))?;
+        fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir))?;
         let path = dir.join(FILE_NAME);
         // Looked at before the lock, so that a live run is called a run; and created exclusively
         // after it, so that of two processes one makes the run.
@@ -60,12 +61,11 @@ impl Store {
                     found: FILE_NAME.to_owned(),
                 });
             }
-            Err(source) => return Err(explain_io(source, "create", &path, 0)),
+            Err(source) => return Err(explain_io(source, "create", &path)),
         }
         let begun = begin(&path, header).and_then(|connection| {
             // The name of a new file is as much to be kept as what is in it.
-            lock.sync_all()
-                .map_err(|e| explain_io(e, "write", dir, 0))?;
+            lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
             Ok(connection)
         });
         match begun {
@@ -88,27 +88,22 @@ impl Store {
     /// Opens a run to go on with it. Its state is left as it is.
     ///
     /// # Errors
-    /// [`ResultsError::InUse`] if another process writes it, otherwise as [`crate::Reader::open`].
+    /// As [`Claim::new`] and [`Claim::open`].
     pub fn open_to_resume(dir: &Path) -> Result<Self, ResultsError> {
-        let path = dir.join(FILE_NAME);
-        if !path.exists() {
-            return Err(ResultsError::Missing { path });
-        }
-        let lock = lock(dir)?;
-        // Examined through a connection that cannot write: opening another program's file, or a
-        // damaged one, must change nothing in it.
-        drop(crate::Reader::open(&path)?);
-        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        prepare(&connection).map_err(|e| explain(e, "open", &path, 0))?;
-        examine(&connection, &path)?;
-        let mut store = Self {
-            connection,
-            path,
-            kept: 0,
-            _lock: lock,
-        };
-        store.kept = store.trial_indices()?.len();
-        Ok(store)
+        let claim = Claim::new(dir)?;
+        // All of it is read before anything is written, so that what cannot be read stays as it is.
+        claim.reader().header()?;
+        claim.reader().state()?;
+        claim.reader().trials()?;
+        claim.open()
+    }
+
+    /// Ends the writing and makes one plain file of the run, readable on any medium. `false` if
+    /// that was not possible, because another program is reading the file or the disk is full: then
+    /// part of the run may still be in the log beside it, and belongs with it.
+    #[must_use]
+    pub fn close(self) -> bool {
+        fold(&self.connection, &self.path)
     }
 
     /// Stores a trial, whole or not at all; when this returns it is on the disk.
@@ -144,7 +139,7 @@ impl Store {
                 [trial.index],
                 |row| row.get(0),
             )
-            .map_err(|e| explain(e, "read", &self.path, self.kept))?;
+            .map_err(|e| explain(e, "read", &self.path).keeping(self.kept))?;
         if duplicate {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
@@ -269,23 +264,111 @@ impl Store {
             change(&transaction)?;
             transaction.commit()
         })();
-        written.map_err(|e| explain(e, "write", path, self.kept))
+        written.map_err(|e| explain(e, "write", path).keeping(self.kept))
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Makes one plain file of it, readable on any medium. A reader that is at it, or a full
-        // disk, prevents that without harm: the log beside the file is then read as well.
-        let _ = self.connection.busy_timeout(std::time::Duration::ZERO);
-        let _ = self
-            .connection
-            .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()));
+        fold(&self.connection, &self.path);
     }
 }
 
+/// The claim to a run that is to go on, before anything of it is changed: the one who has it can
+/// look whether the run can go on.
+#[derive(Debug)]
+pub struct Claim {
+    reader: crate::Reader,
+    dir: PathBuf,
+    kept: usize,
+    lock: File,
+}
+
+impl Claim {
+    /// Claims the run in a directory for this process, and examines its file through a connection
+    /// that cannot write.
+    ///
+    /// # Errors
+    /// [`ResultsError::InUse`] if another process writes it, otherwise as [`crate::Reader::open`].
+    pub fn new(dir: &Path) -> Result<Self, ResultsError> {
+        let path = dir.join(FILE_NAME);
+        if !path.exists() {
+            return Err(ResultsError::Missing { path });
+        }
+        let lock = lock(dir)?;
+        let reader = crate::Reader::open(&path)?;
+        let kept = reader.trial_indices()?.len();
+        Ok(Self {
+            reader,
+            dir: dir.to_owned(),
+            kept,
+            lock,
+        })
+    }
+
+    /// The run as it is.
+    #[must_use]
+    pub fn reader(&self) -> &crate::Reader {
+        &self.reader
+    }
+
+    /// Makes the run writable.
+    ///
+    /// # Errors
+    /// [`ResultsError::NotWritable`], [`ResultsError::DiskFull`], or what SQLite said.
+    pub fn open(self) -> Result<Store, ResultsError> {
+        let Self {
+            reader,
+            dir,
+            kept,
+            lock,
+        } = self;
+        // It holds a snapshot, which would keep the log from being begun.
+        drop(reader);
+        let path = dir.join(FILE_NAME);
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        prepare(&connection).map_err(|e| explain(e, "open", &path).keeping(kept))?;
+        Ok(Store {
+            connection,
+            path,
+            kept,
+            _lock: lock,
+        })
+    }
+}
+
+/// Makes one plain file of a run that ended in good order and whose log could not be folded in
+/// then. `false` if the run is under way, was ended by force, or cannot be folded now either.
+///
+/// Nothing is changed in a file that is damaged.
+pub fn fold_ended(dir: &Path) -> bool {
+    let folded = || -> Result<bool, ResultsError> {
+        let claim = Claim::new(dir)?;
+        if claim.reader().state()? == RunState::Running {
+            return Ok(false);
+        }
+        Ok(claim.open()?.close())
+    };
+    folded().unwrap_or(false)
+}
+
+/// Makes one plain file of a run, or, where a reader is at it, puts into the file what that reader
+/// allows. Says whether nothing is left in the log.
+fn fold(connection: &Connection, path: &Path) -> bool {
+    let _ = connection.busy_timeout(std::time::Duration::ZERO);
+    let plain = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| {
+        row.get::<_, String>(0)
+    });
+    if plain.is_ok_and(|mode| mode == "delete") {
+        return true;
+    }
+    // Whatever fails here is harmless: the log beside the file is read as well.
+    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    !has_log(path)
+}
+
 /// The first thing of a run in a directory, if there is any.
-fn leftover(dir: &Path) -> Option<String> {
+pub fn leftover(dir: &Path) -> Option<String> {
     [
         FILE_NAME,
         "results.sqlite-wal",
@@ -304,13 +387,13 @@ fn leftover(dir: &Path) -> Option<String> {
 
 /// Claims the directory for this process.
 fn lock(dir: &Path) -> Result<File, ResultsError> {
-    let file = File::open(dir).map_err(|e| explain_io(e, "open", dir, 0))?;
+    let file = File::open(dir).map_err(|e| explain_io(e, "open", dir))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(ResultsError::InUse {
             dir: dir.to_owned(),
         }),
-        Err(TryLockError::Error(source)) => Err(explain_io(source, "lock", dir, 0)),
+        Err(TryLockError::Error(source)) => Err(explain_io(source, "lock", dir)),
     }
 }
 
@@ -324,7 +407,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 /// Makes the tables and the header of a new run, in one transaction.
 fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
     let study = serde_json::to_string(&header.study)
-        .map_err(|e| explain_io(e.into(), "write the study to", path, 0))?;
+        .map_err(|e| explain_io(e.into(), "write the study to", path))?;
     let begun = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.busy_timeout(crate::open::BUSY_TIMEOUT)?;
@@ -358,7 +441,7 @@ fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
         transaction.commit()?;
         Ok(connection)
     };
-    begun().map_err(|e| explain(e, "create", path, 0))
+    begun().map_err(|e| explain(e, "create", path))
 }
 
 fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -407,11 +490,7 @@ fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite:
             None
         };
         if let Some(message) = refusal {
-            warnings.push(Warning {
-                code: "value_not_kept".to_owned(),
-                message,
-                hint: String::new(),
-            });
+            warnings.push(value_not_kept(message));
             continue;
         }
         insert_metric(transaction, trial.index, name, value)?;

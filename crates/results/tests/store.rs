@@ -10,7 +10,9 @@ use std::{
 };
 
 use common::{failed, header, path_check, trial, warning};
-use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, schema};
+use regatta_results::{
+    Claim, FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended, schema,
+};
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
@@ -80,6 +82,7 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     let other = tempdir().unwrap();
     fs::write(other.path().join("trials.csv"), "x").unwrap();
     let error = Store::create(other.path(), &header()).unwrap_err();
+    assert!(!error.hint().unwrap().contains("resume"), "{error}");
     assert!(matches!(error, ResultsError::AlreadyExists { found, .. } if found == "trials.csv"));
 }
 
@@ -203,9 +206,19 @@ fn play_a_part() {
                     .contains(&format!("{kept} trials are safe"))
             );
             assert!(error.hint().unwrap().contains("regatta resume"));
+            assert_eq!(causes(&error), 1, "what SQLite said is said once");
             drop(store);
             let reader = Reader::open(&dir).unwrap();
             assert_eq!(reader.trial_indices().unwrap().len(), kept as usize);
+            let error = exports::write_exports(&reader, &dir).unwrap_err();
+            assert!(matches!(error, ResultsError::Export { .. }), "{error:?}");
+            let hint = error.hint().unwrap();
+            assert!(
+                hint.starts_with("free some space, then run `regatta report "),
+                "{hint}"
+            );
+            let mut left = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name());
+            assert!(left.all(|name| !name.to_string_lossy().ends_with(".tmp")));
             println!("\nplayed");
         }
         "have no room to begin" => {
@@ -215,6 +228,12 @@ fn play_a_part() {
                 "{error:?}"
             );
             assert!(!dir.join("run").join(FILE_NAME).exists());
+            assert!(
+                error.to_string().ends_with("; nothing was saved"),
+                "{error}"
+            );
+            let hint = error.hint().unwrap();
+            assert!(hint.contains("--out") && !hint.contains("resume"), "{hint}");
             println!("\nplayed");
         }
         "read" => {
@@ -223,8 +242,24 @@ fn play_a_part() {
             let reader = Reader::open(&dir).unwrap();
             println!("\nread {}", reader.trials().unwrap().len());
         }
+        "resume" => {
+            let error = Store::open_to_resume(&dir).unwrap_err();
+            assert!(
+                matches!(error, ResultsError::NotWritable { .. }),
+                "{error:?}"
+            );
+            assert_eq!(causes(&error), 1, "what SQLite said is said once");
+            assert!(error.hint().unwrap().contains("resume a copy"));
+            println!("\nplayed");
+        }
         other => panic!("no part `{other}`"),
     }
+}
+
+/// How many causes an error tells.
+fn causes(error: &ResultsError) -> usize {
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source()).count()
 }
 
 /// Kills a child in mid-run and says how many trials it had been told were kept.
@@ -302,6 +337,8 @@ fn a_read_only_medium_is_read_closed_or_crashed() {
     write_run(dir.path());
     let said = in_mounts(read_only, "read", dir.path());
     assert!(said.contains("\nread 3\n"), "{said}");
+    let said = in_mounts(read_only, "resume", dir.path());
+    assert!(said.contains("\nplayed\n"), "{said}");
 
     for drop_index in [false, true] {
         let crashed = tempdir().unwrap();
@@ -412,6 +449,123 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
     let error = Store::open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// Changes a stored run behind our back.
+fn tamper(dir: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(dir.join(FILE_NAME)).unwrap();
+    connection
+        .execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}"))
+        .unwrap();
+}
+
+#[test]
+fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
+    for sql in [
+        "UPDATE run SET study_json = '{\"name\": 7}'",
+        "DELETE FROM trial WHERE trial = 1",
+        "UPDATE trial SET seed = 'none' WHERE trial = 1",
+    ] {
+        let dir = tempdir().unwrap();
+        write_run(dir.path());
+        tamper(dir.path(), sql);
+        let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+        let error = Store::open_to_resume(dir.path()).unwrap_err();
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "{sql}: {error}"
+        );
+        assert!(error.hint().unwrap().starts_with("nothing was changed"));
+        let after = fs::read(dir.path().join(FILE_NAME)).unwrap();
+        assert!(after == before, "{sql}: the file was changed");
+    }
+
+    // Nor is one that its claimant has looked at and left.
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+    let claim = Claim::new(dir.path()).unwrap();
+    let error = Claim::new(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
+    check_run(claim.reader());
+    drop(claim);
+    assert!(fs::read(dir.path().join(FILE_NAME)).unwrap() == before);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_no_measurement() {
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    tamper(
+        dir.path(),
+        "UPDATE metric SET value = 9e999 WHERE trial = 2 AND name = 'goodput_bps'",
+    );
+    let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
+    assert_eq!(trials[0], trial(0));
+    assert!(!trials[2].metrics.contains_key("goodput_bps"));
+    assert_eq!(trials[2].metrics["messages_sent"], 1000.0);
+    let told: Vec<&str> = trials[2].warnings.iter().map(|w| w.code.as_str()).collect();
+    assert!(told.contains(&"value_not_kept"), "{told:?}");
+}
+
+#[test]
+fn a_run_that_ends_under_a_reader_is_folded_later() {
+    let dir = tempdir().unwrap();
+    let log = dir.path().join("results.sqlite-wal");
+    let mut store = Store::create(dir.path(), &header()).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    let early = Reader::open(dir.path()).unwrap();
+    store.add_trial(&trial(1)).unwrap();
+    store.set_state(&RunState::Complete).unwrap();
+    // What the reader sees may go into the file, what came later may not.
+    assert!(!store.close());
+    assert!(log.metadata().unwrap().len() > 0);
+    assert!(dir.path().join(FILE_NAME).metadata().unwrap().len() > 4096);
+    assert_eq!(early.trial_indices().unwrap(), [0]);
+    assert!(!fold_ended(dir.path()), "the reader is at it still");
+    drop(early);
+    assert!(!Reader::open(dir.path()).unwrap().is_plain().unwrap());
+    assert!(fold_ended(dir.path()));
+    assert!(!log.exists());
+    let reader = Reader::open(dir.path()).unwrap();
+    assert!(reader.is_plain().unwrap());
+    assert_eq!(reader.trial_indices().unwrap(), [0, 1]);
+
+    // A run that was ended by force keeps its log until it is resumed.
+    let killed = tempdir().unwrap();
+    kill_in_mid_run(killed.path());
+    assert!(!fold_ended(killed.path()));
+    assert!(killed.path().join("results.sqlite-wal").exists());
+}
+
+#[test]
+fn a_file_is_replaced_whole_by_several_at_once() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("trials.csv");
+    // What a process left that was ended while it wrote.
+    fs::write(dir.path().join(".trials.csv.tmp"), "half of something long").unwrap();
+    let write = |text: &str| {
+        exports::replace(&path, |out| {
+            text.bytes().try_for_each(|byte| out.write_all(&[byte]))
+        })
+        .unwrap();
+    };
+    write("first");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+
+    let texts = ["a".repeat(20_000), "b".repeat(10_000)];
+    std::thread::scope(|scope| {
+        for text in &texts {
+            scope.spawn(|| (0..20).for_each(|_| write(text)));
+        }
+        for _ in 0..200 {
+            let there = fs::read_to_string(&path).unwrap();
+            assert!(there == "first" || texts.contains(&there), "half of a file");
+        }
+    });
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -68,12 +68,33 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         .map(|(_, check)| check)
         .collect();
     let again = summary.path_checks.len() - checks.len();
-    let outside: Vec<String> = checks
-        .iter()
-        .filter(|check| !check.within)
-        .map(|check| {
-            let names: Vec<&str> = out_of_tolerance(check).map(|q| q.name.as_str()).collect();
-            format!("`{}` ({})", check.condition, names.join(", "))
+    // Each condition once, with all that was ever outside under it.
+    let mut outside: Vec<(&str, Vec<&str>, usize)> = Vec::new();
+    for check in checks.iter().filter(|check| !check.within) {
+        let known = outside
+            .iter()
+            .position(|(condition, ..)| *condition == check.condition);
+        let at = known.unwrap_or_else(|| {
+            outside.push((&check.condition, Vec::new(), 0));
+            outside.len() - 1
+        });
+        let (_, names, times) = &mut outside[at];
+        *times += 1;
+        for quantity in out_of_tolerance(check) {
+            if !names.contains(&quantity.name.as_str()) {
+                names.push(&quantity.name);
+            }
+        }
+    }
+    let failed: usize = outside.iter().map(|(_, _, times)| times).sum();
+    let outside: Vec<String> = outside
+        .into_iter()
+        .map(|(condition, names, times)| {
+            let times = match times {
+                1 => String::new(),
+                n => format!(", {n} checks"),
+            };
+            format!("`{condition}` ({}{times})", names.join(", "))
         })
         .collect();
     let unchecked: Vec<String> = data
@@ -86,7 +107,7 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         .collect();
     let mut detail = vec![format!(
         "{} of {} path checks within tolerance",
-        checks.len() - outside.len(),
+        checks.len() - failed,
         checks.len()
     )];
     if !outside.is_empty() {

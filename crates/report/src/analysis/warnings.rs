@@ -6,7 +6,8 @@ use crate::RunData;
 /// Those of the run first, then those of trials, in order of appearance.
 ///
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
-/// figures.
+/// figures. One that is a warning of the run to the letter, as a failed path check marks its trials,
+/// is listed with that.
 pub fn all(data: &RunData) -> Vec<CountedWarning> {
     let mut counted: Vec<CountedWarning> = Vec::new();
     for warning in &data.warnings {
@@ -23,22 +24,26 @@ pub fn all(data: &RunData) -> Vec<CountedWarning> {
             });
         }
     }
+    let of_run = counted.len();
     for trial in &data.trials {
         let cell = format!("`{}` under `{}`", trial.transport, trial.condition);
         for (position, warning) in trial.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
+            let alike = |code: &str, hint: &str| code == warning.code && hint == warning.hint;
             let again = trial.warnings[..position]
                 .iter()
-                .any(|w| w.code == warning.code && w.hint == warning.hint);
+                .any(|w| alike(&w.code, &w.hint));
             if again {
                 continue;
             }
-            let known = counted
-                .iter_mut()
-                .find(|c| c.trials > 0 && c.code == warning.code && c.hint == warning.hint);
+            let known = counted.iter_mut().enumerate().find(|(position, c)| {
+                alike(&c.code, &c.hint) && (*position >= of_run || c.message == warning.message)
+            });
             match known {
-                Some(known) => {
-                    known.trials += 1;
+                Some((position, known)) => {
+                    if position >= of_run {
+                        known.trials += 1;
+                    }
                     if !known.cells.contains(&cell) {
                         known.cells.push(cell.clone());
                     }
