@@ -239,13 +239,13 @@ async fn send_all<E: MessageEndpoint>(
     stop: &Stop,
     watch: &SenderWatch,
 ) -> Result<bool, TransportError> {
-    send_data(trial, endpoint, flow, stop).await?;
+    let over = send_data(trial, endpoint, flow, stop).await?;
     let live = &trial.context.live;
     let sent = Delivered {
         bytes: live.bytes_sent.load(Ordering::Relaxed),
         messages: live.messages_sent.load(Ordering::Relaxed),
     };
-    let (in_band, at, delivered) = agree(trial, flow, stop, sent).await?;
+    let (in_band, at, delivered) = agree(trial, flow, stop, sent, over).await?;
     watch.acknowledged(at, delivered);
     if in_band {
         // Spares the other end a wait; if all are lost it waits. After the first of them it may
@@ -264,12 +264,25 @@ const CATCH_UP: Duration = Duration::from_millis(5);
 /// How much a paced sender hands over at once, as time at its rate.
 const PACED_BATCH: Duration = Duration::from_micros(500);
 
+/// How often a paced sender that waits looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until the moment has come, or a little longer than until the stop.
+async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &Stop) {
+    while !stop.is_stopped() && !moment.has_passed() {
+        let look = MonotonicTime::now() + LOOK;
+        endpoint.sleep_until(moment.min(look)).await;
+    }
+}
+
+/// Sends every message; returns when the last one's time at the asked rate is over, which has
+/// passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
     trial: &Trial,
     endpoint: &E,
     flow: &mut E::Flow,
     stop: &Stop,
-) -> Result<(), TransportError> {
+) -> Result<MonotonicTime, TransportError> {
     let (plan, live) = (&trial.plan, &trial.context.live);
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
@@ -282,11 +295,11 @@ async fn send_data<E: MessageEndpoint>(
     let mut next = MonotonicTime::now();
     let (mut sequence, mut bytes) = (0, 0);
     while sequence < plan.count {
+        if pace.is_some() {
+            wait(endpoint, next, stop).await;
+        }
         if stop.is_stopped() {
             return Err(TransportError::Cancelled);
-        }
-        if pace.is_some() {
-            endpoint.sleep_until(next).await;
         }
         let messages = (plan.count - sequence).min(at_once as u64);
         let now = MonotonicTime::now();
@@ -307,21 +320,49 @@ async fn send_data<E: MessageEndpoint>(
         live.messages_sent.store(sequence, Ordering::Relaxed);
         live.bytes_sent.store(bytes, Ordering::Relaxed);
         if let Some(bytes_per_ns) = pace {
-            let span = Duration::from_nanos((end as f64 / bytes_per_ns) as u64);
+            let span = Duration::from_nanos((end as f64 / bytes_per_ns).ceil() as u64);
             let earliest = MonotonicTime(now.0.saturating_sub(CATCH_UP.as_nanos() as i64));
             next = next.max(earliest) + span;
         }
     }
-    Ok(())
+    Ok(next)
+}
+
+/// Takes what arrives until the moment has come, or until an acknowledgement is among it.
+async fn await_acknowledgement<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    until: MonotonicTime,
+) -> Result<Option<Delivered>, TransportError> {
+    let mut answer = None;
+    while answer.is_none() {
+        let received = flow
+            .receive_batch(until, &mut |arrival| {
+                if let Some((_, Control::Acknowledgement(delivered))) =
+                    Control::decode(trial, arrival.data)
+                {
+                    answer.get_or_insert(delivered);
+                }
+            })
+            .await?;
+        if received == 0 {
+            break;
+        }
+    }
+    Ok(answer)
 }
 
 /// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
 /// through, over control. Returns whether it came in the flow, when, and what it says.
+///
+/// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
+/// been sent in the time of N − 1, faster than the rate that was asked for.
 async fn agree<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
     stop: &Stop,
     sent: Delivered,
+    over: MonotonicTime,
 ) -> Result<(bool, MonotonicTime, Delivered), TransportError> {
     trial.context.observer.send_note(Note::Sent {
         messages: sent.messages,
@@ -332,29 +373,24 @@ async fn agree<F: MessageFlow>(
     let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
     let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
     let mut over_control: Option<(MonotonicTime, Delivered)> = None;
+    if !over.has_passed() {
+        // A receiver that has everything says so unasked, and may be gone before it is asked.
+        let early = await_acknowledgement(trial, flow, over).await?;
+        while !stop.is_stopped() && !over.has_passed() {
+            flow.receive_batch(over, &mut |_| {}).await?;
+        }
+        if let Some(delivered) = early {
+            return Ok((true, MonotonicTime::now(), delivered));
+        }
+    }
     loop {
         if stop.is_stopped() {
             return Err(TransportError::Cancelled);
         }
         message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
         let again = MonotonicTime::now() + again_after;
-        let mut answer = None;
-        while answer.is_none() {
-            let received = flow
-                .receive_batch(again, &mut |arrival| {
-                    if let Some((_, Control::Acknowledgement(delivered))) =
-                        Control::decode(trial, arrival.data)
-                    {
-                        answer.get_or_insert((MonotonicTime::now(), delivered));
-                    }
-                })
-                .await?;
-            if received == 0 {
-                break;
-            }
-        }
-        if let Some((at, delivered)) = answer {
-            return Ok((true, at, delivered));
+        if let Some(delivered) = await_acknowledgement(trial, flow, again).await? {
+            return Ok((true, MonotonicTime::now(), delivered));
         }
         while let Some(note) = trial.context.mailbox.try_take() {
             if let Note::Received { messages, bytes } = note {

@@ -163,11 +163,10 @@ fn run(forward: Direction, reverse: Direction, keeps_order: bool) -> (SideReport
     (sender, receiver, relay.lost.load(Ordering::Relaxed))
 }
 
-/// Bounds of the transfer time: sending takes 0.3 s less one message's time, the opening and the
-/// acknowledgement a round trip each.
+/// Bounds of the transfer time: the opening takes a round trip, sending 0.3 s.
 fn check_time(sender: &SideReport, most: Duration) {
     let time = Duration::from_nanos(sender.metrics["transfer_time_ns"] as u64);
-    assert!(time >= Duration::from_millis(299 + 30), "{time:?}");
+    assert!(time >= Duration::from_millis(300 + 30), "{time:?}");
     assert!(time < most, "{time:?}");
 }
 
