@@ -13,6 +13,9 @@ pub(crate) fn prepare() {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong);
         libc::signal(libc::SIGINT, libc::SIG_IGN);
     }
+    // It may be started from an open file, whose number would be its name in lists of processes.
+    // SAFETY: the name ends with a zero byte.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"regatta".as_ptr()) };
 }
 
 /// Parent of each process that this one's `/proc` shows; `None` if it shows those of another

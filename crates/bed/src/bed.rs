@@ -15,7 +15,7 @@ use crate::{
     error::BedError,
     keeper::ADDRESSES,
     messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, ToKeeper},
-    process::{self, KeeperProcess},
+    process::{self, Executable, KeeperProcess},
 };
 
 /// One of the two hosts of a bed.
@@ -40,14 +40,16 @@ const CHECK_WITHIN: Duration = Duration::from_secs(60);
 /// [`Bed::spawn_agent`] on a thread that lives as long as the run.
 #[derive(Debug)]
 pub struct Bed {
-    executable: PathBuf,
+    executable: Executable,
     keeper: KeeperProcess,
     user_namespace: Option<File>,
     network_namespaces: [File; 2],
 }
 
 impl Bed {
-    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand.
+    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand. The
+    /// file is held open: the agents are started from it, even if its name is gone by then or
+    /// means another program.
     ///
     /// # Errors
     /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
@@ -60,7 +62,8 @@ impl Bed {
     ) -> Result<Self, BedError> {
         // One of each today; a second one makes this pattern fail to compile.
         let (BedKind::Netns, PathKind::Emulator) = (kind, path);
-        let mut keeper = KeeperProcess::start(executable)?;
+        let executable = Executable::open(executable)?;
+        let mut keeper = KeeperProcess::start(&executable)?;
         let hello = ToKeeper::Hello {
             protocol: KEEPER_PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
@@ -80,7 +83,7 @@ impl Bed {
         };
         let network = |fd: i32| open("network namespace", format!("fd/{fd}"));
         Ok(Self {
-            executable: executable.to_owned(),
+            executable,
             user_namespace: user_namespace
                 .then(|| open("user namespace", "ns/user".into()))
                 .transpose()?,

@@ -94,7 +94,6 @@ impl BedError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused { hint, .. } => hint,
-            Self::Protocol { .. } => "do not replace the `regatta` binary while a run is going on",
             _ => "",
         }
     }

@@ -4,8 +4,8 @@
 use regatta_model::{Condition, PathCheck};
 use serde::{Deserialize, Serialize};
 
-/// Version of these messages. Both ends are the same binary; a difference means that it was
-/// replaced while a run was going on.
+/// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
+/// bed was made with another.
 pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 1;
 
 /// From the controller.

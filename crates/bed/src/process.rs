@@ -1,13 +1,13 @@
 //! The processes that a bed starts: they end with the controller.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::process::CommandExt,
+        unix::{fs::OpenOptionsExt, process::CommandExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -25,10 +25,44 @@ use crate::{
 /// How long an ended keeper is waited for before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// The file that every process of a bed is started from.
+///
+/// It is held open, so that whatever happens to its name meanwhile (a new build, an update), all
+/// processes of a run are the same program.
+#[derive(Debug)]
+pub(crate) struct Executable {
+    file: File,
+    path: PathBuf,
+}
+
+impl Executable {
+    pub(crate) fn open(path: &Path) -> Result<Self, BedError> {
+        // A program may be executable and not readable; this asks for neither.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(path)
+            .map_err(|source| BedError::Spawn {
+                what: path.display().to_string(),
+                source,
+            })?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// A name of the open file for a process that inherits its descriptor: the descriptor is
+    /// closed when the process becomes the program, after the name was looked up.
+    fn inherited_name(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+}
+
 /// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
 /// calling thread ends.
 pub(crate) fn spawn(
-    executable: &Path,
+    executable: &Executable,
     command: &str,
     errors: Stdio,
     namespaces: &[(&File, CloneFlags)],
@@ -38,8 +72,9 @@ pub(crate) fn spawn(
         .map(|(file, kind)| (file.as_raw_fd(), *kind))
         .collect();
     let parent = nix::unistd::getpid();
-    let mut process = Command::new(executable);
+    let mut process = Command::new(executable.inherited_name());
     process
+        .arg0(&executable.path)
         .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -69,7 +104,7 @@ pub(crate) fn spawn(
     // before; it allocates nothing and takes no lock.
     unsafe { process.pre_exec(prepare) };
     process.spawn().map_err(|source| BedError::Spawn {
-        what: format!("{} {command}", executable.display()),
+        what: format!("{} {command}", executable.path.display()),
         source,
     })
 }
@@ -83,7 +118,7 @@ pub(crate) struct KeeperProcess {
 }
 
 impl KeeperProcess {
-    pub(crate) fn start(executable: &Path) -> Result<Self, BedError> {
+    pub(crate) fn start(executable: &Executable) -> Result<Self, BedError> {
         let mut child = spawn(executable, "path-keeper", Stdio::inherit(), &[])?;
         Ok(Self {
             requests: child.stdin.take(),

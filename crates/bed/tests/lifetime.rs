@@ -12,7 +12,8 @@ use std::{
 };
 
 use common::{Agent, bed, children, condition, executable};
-use regatta_bed::{BedError, Host};
+use regatta_bed::{Bed, BedError, Host};
+use regatta_model::{BedKind, PathKind};
 
 /// Whether a process runs; one that only waits to be reaped does not.
 fn runs(pid: u32) -> bool {
@@ -130,6 +131,25 @@ fn an_agent_can_be_started_again_after_it_died() {
     let peer = b.listen("echo");
     drop(Agent::start(&mut bed, Host::A));
     let mut a = Agent::start(&mut bed, Host::A);
+    a.say(&format!("ping {peer} 5 100 1000"));
+    assert_eq!(a.hear().split_whitespace().count(), 5);
+}
+
+#[test]
+fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("regatta");
+    fs::copy(executable(), &program).expect("a copy");
+    let mut bed =
+        Bed::up(BedKind::Netns, PathKind::Emulator, &program, "bed tests").expect("a bed");
+    fs::remove_file(&program).expect("removed");
+    let removed = Agent::start(&mut bed, Host::B).listen("echo");
+    assert_ne!(removed.port(), 0);
+    // What a build does: another file of the same name.
+    fs::copy("/bin/false", &program).expect("another program");
+    let mut b = Agent::start(&mut bed, Host::B);
+    let mut a = Agent::start(&mut bed, Host::A);
+    let peer = b.listen("echo");
     a.say(&format!("ping {peer} 5 100 1000"));
     assert_eq!(a.hear().split_whitespace().count(), 5);
 }

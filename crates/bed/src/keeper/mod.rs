@@ -33,6 +33,9 @@ pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
 /// process must have no other thread yet.
 #[must_use]
 pub fn main() -> ExitCode {
+    // It is started from an open file, whose number would be its name in lists of processes.
+    // Fails for no name that is given here.
+    let _ = nix::sys::prctl::set_name(c"regatta");
     let mut keeper = None;
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
