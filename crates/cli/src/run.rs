@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use regatta_bed::{Bed, BedError};
 use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions};
 use regatta_model::{Study, units::format_duration};
-use regatta_results::{Reader, RunState, Store};
+use regatta_results::{Claim, RunState};
 
 use crate::{
     args::{ResumeArgs, RunArgs},
@@ -60,12 +60,11 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let held = Held::new().map_err(Failure::failed)?;
     let dir = args.dir.as_path();
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
-    let store = Store::open_to_resume(dir).map_err(open)?;
-    let reader = Reader::open(dir).map_err(open)?;
-    let header = reader.header().map_err(open)?;
-    let records = reader.trials().map_err(open)?;
-    let state = reader.state().map_err(open)?;
-    drop(reader);
+    // Whatever speaks against going on is found while the file is as it was.
+    let claim = Claim::new(dir).map_err(open)?;
+    let header = claim.reader().header().map_err(open)?;
+    let records = claim.reader().trials().map_err(open)?;
+    let state = claim.reader().state().map_err(open)?;
     let plan = Plan::new(&header.study).map_err(Failure::bad)?;
     let done = plan.done(&records).map_err(|error| {
         Failure::bad(error)
@@ -87,9 +86,10 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
             "nothing is left to do: all {} trials are done",
             done.len()
         ));
-        drop(store);
+        drop(claim);
         return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
     }
+    let store = claim.open().map_err(open)?;
     let options = RunOptions {
         run_id: header.run_id,
         study_text: header.study_text,

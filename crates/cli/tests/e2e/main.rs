@@ -7,3 +7,4 @@ mod happy;
 mod help;
 mod input;
 mod machine;
+mod resume;

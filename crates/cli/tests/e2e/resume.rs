@@ -1,0 +1,90 @@
+//! What `resume` does to a run that cannot go on, or that was closed under a reader.
+
+use std::{fs, path::Path};
+
+use regatta_results::Reader;
+
+use crate::help::{Bench, SMALL, Watched, is, trials};
+
+/// A run of two trials, complete.
+fn ran(bench: &Bench) -> std::path::PathBuf {
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    bench.run(&["run", "study.toml", "--out", "out", "--no-progress"]);
+    assert_eq!(trials(&bench.path("out")).len(), 2);
+    bench.path("out/results.sqlite")
+}
+
+/// Every file of a directory with what is in it.
+fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .expect("a directory")
+        .map(|entry| {
+            let entry = entry.expect("an entry");
+            (
+                entry.file_name(),
+                fs::read(entry.path()).expect("its content"),
+            )
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_run_that_cannot_go_on_is_not_touched() {
+    let bench = Bench::new();
+    let file = ran(&bench);
+    let good = fs::read(&file).expect("results");
+    for (from, to, says) in [
+        ("\"rounds\":1", "\"rounds\":x", "its study cannot be read"),
+        ("\"label\":\"udp\"", "\"label\":\"odp\"", "another plan"),
+    ] {
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        let mut bad = good.clone();
+        let places: Vec<usize> = (0..bad.len() - from.len())
+            .filter(|at| bad[*at..].starts_with(from))
+            .collect();
+        assert!(!places.is_empty(), "{says}");
+        for at in places {
+            bad[at..at + to.len()].copy_from_slice(to);
+        }
+        fs::write(&file, &bad).expect("written");
+        let before = contents(&bench.path("out"));
+        let done = bench.run(&["resume", "out"]);
+        done.assert_code(2);
+        done.assert_says(says);
+        assert!(
+            contents(&bench.path("out")) == before,
+            "{says}: a file was changed"
+        );
+    }
+    // Nothing to do is no reason to write to it either.
+    fs::write(&file, &good).expect("written");
+    let done = bench.run(&["resume", "out", "--no-progress"]);
+    done.assert_says("nothing is left to do");
+    assert!(fs::read(&file).expect("results") == good);
+}
+
+#[test]
+fn a_run_that_ends_under_a_reader_says_so_and_is_folded_by_the_next_report() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    let reader = Reader::open(&bench.path("out")).expect("a run that goes on");
+    run.finish();
+    let log = bench.path("out/results.sqlite-wal");
+    assert!(log.exists(), "a reader was at it");
+    let report = bench.run(&["report", "out"]);
+    assert!(
+        report.stdout.contains("`results.sqlite-wal`"),
+        "{}",
+        report.stdout
+    );
+    drop(reader);
+    let report = bench.run(&["report", "out"]);
+    report.assert_code(0);
+    assert!(!report.stdout.contains("-wal"), "{}", report.stdout);
+    assert!(!log.exists());
+    assert_eq!(trials(&bench.path("out")).len(), 2);
+}
