@@ -61,6 +61,14 @@ pub(crate) struct Agent {
     readers: Vec<JoinHandle<()>>,
 }
 
+/// What is known of an agent's end.
+pub(crate) struct Burial {
+    /// It did not end by itself once its input was closed.
+    pub killed: bool,
+    /// How its process ended, and its last words.
+    pub reasons: Vec<String>,
+}
+
 /// `a` or `b`.
 pub(crate) fn host_name(host: Host) -> &'static str {
     match host {
@@ -123,7 +131,7 @@ impl Agent {
             Ok(()) => Ok(agent),
             Err(reason) => {
                 let mut reasons = vec![reason];
-                reasons.extend(agent.bury());
+                reasons.extend(agent.bury().reasons);
                 Err(EngineError::NoAgent {
                     host: host_name(host),
                     reason: reasons.join(": "),
@@ -180,9 +188,8 @@ impl Agent {
         self.input.flush()
     }
 
-    /// Ends the agent, whatever it does, and says what is known of its end: how its process
-    /// ended, and its last words.
-    pub fn bury(self) -> Vec<String> {
+    /// Ends the agent, whatever it does, and says what is known of its end.
+    pub fn bury(self) -> Burial {
         let Self {
             input,
             mut process,
@@ -201,7 +208,7 @@ impl Agent {
             let _ = reader.join();
         }
         let mut reasons = Vec::new();
-        if let Some(status) = status {
+        if let Some(status) = &status {
             reasons.push(format!("its process ended with {status}"));
         }
         let words = last_words.lock().unwrap_or_else(|e| e.into_inner());
@@ -209,7 +216,10 @@ impl Agent {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             reasons.push(format!("its last words: {}", words.join(" / ")));
         }
-        reasons
+        Burial {
+            killed: status.is_none(),
+            reasons,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod agent;
 pub mod bed;
+mod broken;
 mod certificate;
 mod error;
 mod event;

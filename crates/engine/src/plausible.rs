@@ -171,7 +171,7 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
         warning(
             "path_out_of_tolerance",
             format!(
-                "before the first trial the path of `{}` was outside its tolerance: {}",
+                "the path of `{}` was outside its tolerance when it was checked: {}",
                 check.condition,
                 wrong.join(", ")
             ),

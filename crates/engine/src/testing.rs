@@ -81,7 +81,15 @@ pub(crate) struct FakeBed {
     pub check_within: bool,
     pub counters: PathCounters,
     pub conditions_set: Vec<(String, u64)>,
+    /// The path's keeper is dead: it answers nothing that is asked after a trial.
+    pub keeper_dead: bool,
+    /// Every agent there is dies in the next path check.
+    pub agents_die_in_check: bool,
+    outputs: Vec<Output>,
 }
+
+/// Where a fake agent writes; nothing once it is dead.
+type Output = Arc<Mutex<Option<PipeWriter>>>;
 
 impl FakeBed {
     pub fn new(casting: Casting) -> Self {
@@ -98,6 +106,9 @@ impl FakeBed {
                 ..PathCounters::default()
             },
             conditions_set: Vec::new(),
+            keeper_dead: false,
+            agents_die_in_check: false,
+            outputs: Vec::new(),
         }
     }
 
@@ -172,25 +183,25 @@ pub(crate) fn well() -> Script {
                 trial,
                 report: Box::new(report(role.unwrap_or(Role::Sender))),
             };
-            match note {
-                Note::Sent {
-                    messages, bytes, ..
-                } => vec![
-                    Act::Say(FromAgent::Note {
-                        trial,
-                        note: Note::Received { messages, bytes },
-                    }),
-                    Act::Say(finished),
-                ],
-                Note::Received { .. } => vec![Act::Say(finished)],
+            let mut acts = Vec::new();
+            if let Note::Sent {
+                messages, bytes, ..
+            } = note
+            {
+                acts.push(Act::Say(FromAgent::Note {
+                    trial,
+                    note: Note::Received { messages, bytes },
+                }));
             }
+            acts.push(Act::Say(finished));
+            acts
         }
         ToAgent::Abort { trial } => vec![Act::Say(FromAgent::Aborted { trial })],
     })
 }
 
 struct FakeProcess {
-    output: Arc<Mutex<Option<PipeWriter>>>,
+    output: Output,
 }
 
 impl AgentProcess for FakeProcess {
@@ -230,6 +241,7 @@ impl TestBed for FakeBed {
         let (in_reader, in_writer) = std::io::pipe().unwrap();
         let (out_reader, out_writer) = std::io::pipe().unwrap();
         let output = Arc::new(Mutex::new(Some(out_writer)));
+        self.outputs.push(Arc::clone(&output));
         let process = FakeProcess {
             output: Arc::clone(&output),
         };
@@ -269,10 +281,18 @@ impl TestBed for FakeBed {
     }
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {
+        if self.keeper_dead {
+            return Err(BedError::TimedOut(Duration::from_secs(10)));
+        }
         Ok(self.counters)
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        if std::mem::take(&mut self.agents_die_in_check) {
+            for output in &self.outputs {
+                output.lock().unwrap().take();
+            }
+        }
         Ok(PathCheck {
             condition: condition.name.clone(),
             checked_unix_ns: 0,

@@ -340,3 +340,71 @@ fn a_trial_whose_path_was_far_off_is_invalid() {
     assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
     assert!(!trial.metrics.is_empty(), "what was seen is kept");
 }
+
+#[test]
+fn a_trial_that_failed_without_its_path_is_left_to_be_done() {
+    let plan = Plan::new(&study(1, 1, 3)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|_, _| {
+        let mut script = well();
+        Box::new(move |heard| match heard {
+            ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+                trial: order.trial,
+                kind: FailureKind::Failed,
+                reasons: vec!["cannot bind to `10.60.0.1:0`".into()],
+                hint: String::new(),
+            })],
+            heard => script(heard),
+        })
+    }));
+    bed.keeper_dead = true;
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
+    assert_eq!(heard.outcomes(), [], "no transport is blamed for it");
+}
+
+#[test]
+fn agents_that_die_between_trials_cost_none() {
+    let plan = Plan::new(&study(2, 1, 2)).unwrap();
+    let mut bed = FakeBed::well();
+    bed.agents_die_in_check = true;
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Measured; 4]);
+    assert_eq!(bed.spawned.get("a"), Some(&2));
+    assert_eq!(bed.spawned.get("b"), Some(&2));
+}
+
+#[test]
+fn agents_that_die_or_hang_before_the_start_cost_no_trial() {
+    let plan = Plan::new(&study(1, 1, 2)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|host, nth| {
+        let mut script = well();
+        Box::new(move |heard| match (nth, host, heard) {
+            (0, Host::B, ToAgent::Prepare { .. }) => vec![Act::Die],
+            // It has no part in the trial yet, and is found by its silence all the same.
+            (0, Host::A, ToAgent::Abort { .. }) => Vec::new(),
+            (_, _, heard) => script(heard),
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Measured; 2]);
+    assert_eq!(bed.spawned.get("a"), Some(&2));
+    assert_eq!(bed.spawned.get("b"), Some(&2));
+}
+
+#[test]
+fn an_agent_that_always_dies_before_the_start_costs_its_trials() {
+    let plan = Plan::new(&study(1, 1, 2)).unwrap();
+    let mut bed = FakeBed::new(Box::new(|host, _| {
+        let mut script = well();
+        Box::new(move |heard| match (host, heard) {
+            (Host::B, ToAgent::Prepare { .. }) => vec![Act::Die],
+            (_, heard) => script(heard),
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Failed; 2]);
+    assert_eq!(bed.spawned.get("b"), Some(&4), "each trial is tried twice");
+}

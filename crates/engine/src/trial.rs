@@ -4,16 +4,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     sync::mpsc::RecvTimeoutError,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use rand::RngExt;
-use regatta_control::{FailureKind, FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
+use regatta_control::{FromAgent, PathHints, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Outcome, TrialRecord};
 
 use crate::{
-    agent::{Said, Signal, host_name},
+    agent::{Burial, Said, Signal},
     bed::Host,
+    broken::{Broken, RECEIVER, SENDER, explain, other, role},
     error::EngineError,
     limits,
     merge::{Merged, merge},
@@ -30,27 +31,9 @@ pub(crate) enum Verdict {
     Stopped,
 }
 
-/// Why a trial has no two reports.
-enum Broken {
-    Stopped,
-    /// An agent has died, or cannot be spoken to.
-    Died(Host),
-    /// An agent wrote something that is no answer.
-    Garbled(Host, String),
-    /// An end said that it has no report.
-    Failed {
-        host: Host,
-        kind: FailureKind,
-        reasons: Vec<String>,
-        hint: String,
-    },
-    /// An end did not answer in time.
-    Silent {
-        hosts: Vec<Host>,
-        within: Duration,
-        doing: &'static str,
-    },
-}
+/// How often both ends are asked to get ready for a trial at most: one that died or hung since the
+/// last trial is replaced, as nothing is measured yet.
+const READY_ATTEMPTS: u32 = 2;
 
 /// Heard while waiting.
 enum Heard {
@@ -59,91 +42,77 @@ enum Heard {
     Nothing,
 }
 
-/// The sender connects from host A; the receiver listens on host B.
-const SENDER: Host = Host::A;
-const RECEIVER: Host = Host::B;
-
-fn role(host: Host) -> Role {
-    match host {
-        SENDER => Role::Sender,
-        _ => Role::Receiver,
-    }
-}
-
-fn other(host: Host) -> Host {
-    match host {
-        Host::A => Host::B,
-        Host::B => Host::A,
-    }
-}
-
 impl Crew<'_> {
     /// Runs one trial, whatever comes of it.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
         let started_unix_ns = unix_ns();
-        for host in [RECEIVER, SENDER] {
-            match self.ensure(host) {
-                Ok(()) => {}
-                // The run started with two agents, so one that cannot be replaced is this trial's
-                // misfortune; the next trial tries again.
-                Err(error @ EngineError::NoAgent { .. }) => {
-                    let reasons = vec![error.to_string()];
-                    let record = self.record(
-                        trial,
-                        started_unix_ns,
-                        Outcome::Failed,
-                        reasons,
-                        String::new(),
-                        Merged::default(),
-                    );
-                    return Ok(Verdict::Ended(Box::new(record)));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.bed
-            .set_condition(self.plan.condition(trial.cell), trial.seed)?;
-        let path_begun = Instant::now();
-
-        let mut engaged = BTreeSet::new();
-        let record = match self.converse(trial, &mut engaged) {
-            Ok((sender, receiver)) => {
-                let path = self.bed.counters()?;
-                let merged = merge(
-                    self.plan,
-                    trial,
-                    sender,
-                    receiver,
-                    Some((&path, path_begun.elapsed())),
-                    self.bed.shares_clock(),
-                );
-                let (outcome, reasons, hint) = match plausible::unusable(&path) {
-                    None => (Outcome::Measured, Vec::new(), String::new()),
-                    Some(why) => (
-                        Outcome::Invalid,
-                        vec![why],
-                        "leave the machine alone during the run, or ask for a lower `--rate`"
-                            .to_owned(),
-                    ),
-                };
-                self.record(trial, started_unix_ns, outcome, reasons, hint, merged)
-            }
-            Err(broken) => {
-                let deaths = self.settle(trial.index, &broken, engaged);
-                let Some((outcome, reasons, hint)) = explain(broken, &deaths) else {
-                    return Ok(Verdict::Stopped);
-                };
-                self.record(
-                    trial,
-                    started_unix_ns,
-                    outcome,
-                    reasons,
-                    hint,
-                    Merged::default(),
-                )
+        let mut attempts = READY_ATTEMPTS;
+        let (broken, deaths) = loop {
+            attempts -= 1;
+            self.bury_the_dead();
+            let (broken, begun) = match self.make_ready(trial)? {
+                Ok((listen, path_begun)) => match self.converse(trial, listen) {
+                    Ok(reports) => {
+                        let record = self.measured(trial, started_unix_ns, reports, path_begun)?;
+                        return Ok(Verdict::Ended(Box::new(record)));
+                    }
+                    Err(broken) => (broken, true),
+                },
+                Err(broken) => (broken, false),
+            };
+            let deaths = self.settle(trial.index, &broken);
+            let lacked_an_agent = match broken {
+                Broken::Stopped => false,
+                Broken::Missing(_) => true,
+                _ => !deaths.is_empty(),
+            };
+            if begun || attempts == 0 || !lacked_an_agent {
+                break (broken, deaths);
             }
         };
+        let Some((outcome, reasons, hint)) = explain(broken, &deaths) else {
+            return Ok(Verdict::Stopped);
+        };
+        // Without its path every transport fails, and that is no finding about any of them: the
+        // run ends here, and this trial is left to be done.
+        self.bed.counters()?;
+        let record = self.record(
+            trial,
+            started_unix_ns,
+            outcome,
+            reasons,
+            hint,
+            Merged::default(),
+        );
         Ok(Verdict::Ended(Box::new(record)))
+    }
+
+    /// The record of a trial that both ends have reported on.
+    fn measured(
+        &mut self,
+        trial: &PlannedTrial,
+        started_unix_ns: i64,
+        (sender, receiver): (SideReport, SideReport),
+        path_begun: Instant,
+    ) -> Result<TrialRecord, EngineError> {
+        let path = self.bed.counters()?;
+        let merged = merge(
+            self.plan,
+            trial,
+            sender,
+            receiver,
+            Some((&path, path_begun.elapsed())),
+            self.bed.shares_clock(),
+        );
+        let (outcome, reasons, hint) = match plausible::unusable(&path) {
+            None => (Outcome::Measured, Vec::new(), String::new()),
+            Some(why) => (
+                Outcome::Invalid,
+                vec![why],
+                "leave the machine alone during the run, or ask for a lower `--rate`".to_owned(),
+            ),
+        };
+        Ok(self.record(trial, started_unix_ns, outcome, reasons, hint, merged))
     }
 
     fn record(
@@ -174,22 +143,51 @@ impl Crew<'_> {
         }
     }
 
-    /// Everything that both ends are told, until both have finished.
-    fn converse(
+    /// Gets agents, path and both ends ready. Returns where the receiver listens, and since when
+    /// the path counts.
+    fn make_ready(
         &mut self,
         trial: &PlannedTrial,
-        engaged: &mut BTreeSet<usize>,
-    ) -> Result<(SideReport, SideReport), Broken> {
+    ) -> Result<Result<(SocketAddr, Instant), Broken>, EngineError> {
+        for host in [RECEIVER, SENDER] {
+            match self.ensure(host) {
+                Ok(()) => {}
+                // The run started with two agents, so one that cannot be replaced is this trial's
+                // misfortune; the next trial tries again.
+                Err(error @ EngineError::NoAgent { .. }) => {
+                    return Ok(Err(Broken::Missing(error.to_string())));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.bed
+            .set_condition(self.plan.condition(trial.cell), trial.seed)?;
+        let path_begun = Instant::now();
+        Ok(self
+            .make_ends_ready(trial)
+            .map(|listen| (listen, path_begun)))
+    }
+
+    fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, Broken> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-        self.prepare(trial, RECEIVER, &token, engaged)?;
-        let Some(listen) = self.await_ready(trial.index, RECEIVER, engaged)? else {
+        self.prepare(trial, RECEIVER, &token)?;
+        let Some(listen) = self.await_ready(trial.index, RECEIVER)? else {
             return Err(Broken::Garbled(
                 RECEIVER,
                 "it did not say where it listens".to_owned(),
             ));
         };
-        self.prepare(trial, SENDER, &token, engaged)?;
-        self.await_ready(trial.index, SENDER, engaged)?;
+        self.prepare(trial, SENDER, &token)?;
+        self.await_ready(trial.index, SENDER)?;
+        Ok(listen)
+    }
+
+    /// Everything that both ends are told from the start on, until both have finished.
+    fn converse(
+        &mut self,
+        trial: &PlannedTrial,
+        listen: SocketAddr,
+    ) -> Result<(SideReport, SideReport), Broken> {
         self.say(
             SENDER,
             &ToAgent::Start {
@@ -206,7 +204,7 @@ impl Crew<'_> {
         let until = Instant::now() + within;
         let mut reports: BTreeMap<usize, SideReport> = BTreeMap::new();
         while reports.len() < 2 {
-            match self.next(trial.index, until, engaged)? {
+            match self.next(trial.index, until)? {
                 Some((host, FromAgent::Note { note, .. })) => {
                     // The other end may have finished before this note; then nobody needs it.
                     if !reports.contains_key(&slot(other(host))) {
@@ -246,13 +244,7 @@ impl Crew<'_> {
         Ok((sender, receiver))
     }
 
-    fn prepare(
-        &mut self,
-        trial: &PlannedTrial,
-        host: Host,
-        token: &str,
-        engaged: &mut BTreeSet<usize>,
-    ) -> Result<(), Broken> {
+    fn prepare(&mut self, trial: &PlannedTrial, host: Host, token: &str) -> Result<(), Broken> {
         let study = self.plan.study();
         let condition = self.plan.condition(trial.cell);
         let mut tls = self.tls.clone();
@@ -283,7 +275,6 @@ impl Crew<'_> {
             },
             tls,
         };
-        engaged.insert(slot(host));
         self.say(
             host,
             &ToAgent::Prepare {
@@ -292,14 +283,9 @@ impl Crew<'_> {
         )
     }
 
-    fn await_ready(
-        &mut self,
-        trial: u32,
-        host: Host,
-        engaged: &mut BTreeSet<usize>,
-    ) -> Result<Option<SocketAddr>, Broken> {
+    fn await_ready(&mut self, trial: u32, host: Host) -> Result<Option<SocketAddr>, Broken> {
         let until = Instant::now() + limits::PREPARE;
-        match self.next(trial, until, engaged)? {
+        match self.next(trial, until)? {
             Some((from, FromAgent::Ready { listen, .. })) if slot(from) == slot(host) => Ok(listen),
             Some((from, answer)) => Err(Broken::Garbled(
                 from,
@@ -320,14 +306,8 @@ impl Crew<'_> {
         }
     }
 
-    /// The next answer about this trial, or `None` once the moment has come. An end that has
-    /// given its last answer is taken out of `engaged`.
-    fn next(
-        &mut self,
-        trial: u32,
-        until: Instant,
-        engaged: &mut BTreeSet<usize>,
-    ) -> Result<Option<(Host, FromAgent)>, Broken> {
+    /// The next answer about this trial, or `None` once the moment has come.
+    fn next(&mut self, trial: u32, until: Instant) -> Result<Option<(Host, FromAgent)>, Broken> {
         loop {
             let (host, said) = match self.hear(until) {
                 Heard::Said(host, said) => (host, said),
@@ -342,31 +322,20 @@ impl Crew<'_> {
                         // The late end of an earlier trial that was aborted.
                         continue;
                     }
-                    match *message {
+                    return match *message {
                         FromAgent::Failed {
                             kind,
                             reasons,
                             hint,
                             ..
-                        } => {
-                            engaged.remove(&slot(host));
-                            return Err(Broken::Failed {
-                                host,
-                                kind,
-                                reasons,
-                                hint,
-                            });
-                        }
-                        message => {
-                            if matches!(
-                                message,
-                                FromAgent::Finished { .. } | FromAgent::Aborted { .. }
-                            ) {
-                                engaged.remove(&slot(host));
-                            }
-                            return Ok(Some((host, message)));
-                        }
-                    }
+                        } => Err(Broken::Failed {
+                            host,
+                            kind,
+                            reasons,
+                            hint,
+                        }),
+                        message => Ok(Some((host, message))),
+                    };
                 }
             }
         }
@@ -386,8 +355,7 @@ impl Crew<'_> {
                     generation,
                     what,
                 }) => {
-                    let current = self.agents.get(&slot(host)).map(|agent| agent.generation);
-                    if current == Some(generation) {
+                    if self.is_current(host, generation) {
                         return Heard::Said(host, what);
                     }
                 }
@@ -398,15 +366,34 @@ impl Crew<'_> {
         }
     }
 
-    /// After something broke: aborts the ends that are still at work and waits for them, so that
-    /// nothing of this trial reaches into the next. An end that does not answer is killed. Returns
+    /// Takes agents out of service that have ended, or said what is no answer, since the last
+    /// trial, in which they had no part.
+    fn bury_the_dead(&mut self) {
+        while let Ok(signal) = self.signals.try_recv() {
+            // A wish to stop has raised the flag, too, which is looked at before anything is done.
+            if let Signal::Agent {
+                host,
+                generation,
+                what: Said::Ended | Said::Garbled(_),
+            } = signal
+                && self.is_current(host, generation)
+                && let Some(agent) = self.agents.remove(&slot(host))
+            {
+                let _ = agent.bury();
+            }
+        }
+    }
+
+    fn is_current(&self, host: Host, generation: u32) -> bool {
+        let agent = self.agents.get(&slot(host));
+        agent.is_some_and(|agent| agent.generation == generation)
+    }
+
+    /// After something broke: aborts the trial at both ends and waits for them, so that nothing of
+    /// this trial reaches into the next. An agent answers at once if it has no part in the trial
+    /// any more; one that does not answer is killed, so that this also tells who hangs. Returns
     /// what is known of the agents that are gone.
-    fn settle(
-        &mut self,
-        trial: u32,
-        broken: &Broken,
-        mut engaged: BTreeSet<usize>,
-    ) -> Vec<(Host, Vec<String>)> {
+    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Burial)> {
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         match broken {
             Broken::Died(host) | Broken::Garbled(host, _) => {
@@ -414,16 +401,19 @@ impl Crew<'_> {
             }
             _ => {}
         }
+        let mut asked: BTreeSet<usize> = BTreeSet::new();
         for host in [SENDER, RECEIVER] {
-            if engaged.contains(&slot(host))
-                && !gone.contains(&slot(host))
-                && self.say(host, &ToAgent::Abort { trial }).is_err()
-            {
+            if !self.agents.contains_key(&slot(host)) || gone.contains(&slot(host)) {
+                continue;
+            }
+            if self.say(host, &ToAgent::Abort { trial }).is_ok() {
+                asked.insert(slot(host));
+            } else {
                 gone.insert(slot(host));
             }
         }
         let until = Instant::now() + limits::ABORT;
-        while engaged.iter().any(|slot| !gone.contains(slot)) {
+        while asked.iter().any(|slot| !gone.contains(slot)) {
             let left = until.saturating_duration_since(Instant::now());
             match self.signals.recv_timeout(left) {
                 Ok(Signal::Agent {
@@ -431,20 +421,14 @@ impl Crew<'_> {
                     generation,
                     what,
                 }) => {
-                    let current = self.agents.get(&slot(host)).map(|agent| agent.generation);
-                    if current != Some(generation) {
+                    if !self.is_current(host, generation) {
                         continue;
                     }
                     match what {
+                        // Every abort has this one answer, whatever else was said before it.
                         Said::Message(message) => {
-                            let last = matches!(
-                                *message,
-                                FromAgent::Aborted { .. }
-                                    | FromAgent::Finished { .. }
-                                    | FromAgent::Failed { .. }
-                            );
-                            if last && trial_of(&message) == Some(trial) {
-                                engaged.remove(&slot(host));
+                            if *message == (FromAgent::Aborted { trial }) {
+                                asked.remove(&slot(host));
                             }
                         }
                         Said::Garbled(_) | Said::Ended => {
@@ -457,7 +441,7 @@ impl Crew<'_> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        gone.extend(engaged);
+        gone.extend(asked);
         let mut deaths = Vec::new();
         for host in [SENDER, RECEIVER] {
             if gone.contains(&slot(host))
@@ -478,78 +462,6 @@ fn trial_of(message: &FromAgent) -> Option<u32> {
         | FromAgent::Finished { trial, .. }
         | FromAgent::Failed { trial, .. }
         | FromAgent::Aborted { trial } => Some(*trial),
-    }
-}
-
-/// Outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
-fn explain(
-    broken: Broken,
-    deaths: &[(Host, Vec<String>)],
-) -> Option<(Outcome, Vec<String>, String)> {
-    let names = |host: Host| format!("the {} on host `{}`", role(host).name(), host_name(host));
-    let death = |host: Host| {
-        deaths
-            .iter()
-            .find(|(dead, _)| slot(*dead) == slot(host))
-            .map(|(_, reasons)| reasons.clone())
-    };
-    match broken {
-        Broken::Stopped => None,
-        Broken::Died(host) => {
-            let mut reasons = vec![format!("{} died during the trial", names(host))];
-            reasons.extend(death(host).unwrap_or_default());
-            Some((Outcome::Failed, reasons, String::new()))
-        }
-        Broken::Garbled(host, what) => {
-            let mut reasons = vec![
-                format!("{} did not keep to the protocol", names(host)),
-                what,
-            ];
-            reasons.extend(death(host).unwrap_or_default());
-            Some((Outcome::Failed, reasons, String::new()))
-        }
-        Broken::Failed {
-            host,
-            kind,
-            reasons: why,
-            hint,
-        } => {
-            let outcome = match kind {
-                FailureKind::Unsupported => Outcome::Unsupported,
-                FailureKind::Failed => Outcome::Failed,
-                FailureKind::TimedOut => Outcome::TimedOut,
-            };
-            if outcome == Outcome::Unsupported {
-                return Some((outcome, why, hint));
-            }
-            // An end often fails because the other one has died; then that is the cause.
-            if let Some(last) = death(other(host)) {
-                let mut reasons = vec![format!("{} died during the trial", names(other(host)))];
-                reasons.extend(last);
-                reasons.push(format!("{} then failed", names(host)));
-                reasons.extend(why);
-                return Some((Outcome::Failed, reasons, hint));
-            }
-            let mut reasons = vec![format!("{} failed", names(host))];
-            reasons.extend(why);
-            Some((outcome, reasons, hint))
-        }
-        Broken::Silent {
-            hosts,
-            within,
-            doing,
-        } => {
-            let hosts: Vec<String> = hosts.into_iter().map(names).collect();
-            Some((
-                Outcome::TimedOut,
-                vec![format!(
-                    "no answer from {} within {} s of {doing}",
-                    hosts.join(" and "),
-                    within.as_secs()
-                )],
-                String::new(),
-            ))
-        }
     }
 }
 

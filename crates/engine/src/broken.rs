@@ -1,0 +1,186 @@
+//! Why a trial has no figures, and what is said of it.
+
+use std::time::Duration;
+
+use regatta_control::{FailureKind, Role};
+use regatta_model::Outcome;
+
+use crate::{
+    agent::{Burial, host_name},
+    bed::Host,
+    run::slot,
+};
+
+/// The sender connects from host A; the receiver listens on host B.
+pub(crate) const SENDER: Host = Host::A;
+pub(crate) const RECEIVER: Host = Host::B;
+
+/// A host's part in every trial.
+pub(crate) fn role(host: Host) -> Role {
+    match host {
+        SENDER => Role::Sender,
+        _ => Role::Receiver,
+    }
+}
+
+/// The other host.
+pub(crate) fn other(host: Host) -> Host {
+    match host {
+        Host::A => Host::B,
+        Host::B => Host::A,
+    }
+}
+
+/// Why a trial has no two reports.
+pub(crate) enum Broken {
+    Stopped,
+    /// An agent is missing and none could be started, with the causes.
+    Missing(String),
+    /// An agent has died, or cannot be spoken to.
+    Died(Host),
+    /// An agent wrote something that is no answer.
+    Garbled(Host, String),
+    /// An end said that it has no report.
+    Failed {
+        host: Host,
+        kind: FailureKind,
+        reasons: Vec<String>,
+        hint: String,
+    },
+    /// An end did not answer in time.
+    Silent {
+        hosts: Vec<Host>,
+        within: Duration,
+        doing: &'static str,
+    },
+}
+
+/// Outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
+pub(crate) fn explain(
+    broken: Broken,
+    deaths: &[(Host, Burial)],
+) -> Option<(Outcome, Vec<String>, String)> {
+    let names = |host: Host| format!("the {} on host `{}`", role(host).name(), host_name(host));
+    let death = |host: Host| {
+        deaths
+            .iter()
+            .find(|(dead, _)| slot(*dead) == slot(host))
+            .map(|(_, burial)| burial)
+    };
+    let last = |host: Host| death(host).map_or_else(Vec::new, |burial| burial.reasons.clone());
+    match broken {
+        Broken::Stopped => None,
+        Broken::Missing(why) => Some((Outcome::Failed, vec![why], String::new())),
+        Broken::Died(host) => {
+            let mut reasons = vec![format!("{} died during the trial", names(host))];
+            reasons.extend(last(host));
+            Some((Outcome::Failed, reasons, String::new()))
+        }
+        Broken::Garbled(host, what) => {
+            let mut reasons = vec![
+                format!("{} did not keep to the protocol", names(host)),
+                what,
+            ];
+            reasons.extend(last(host));
+            Some((Outcome::Failed, reasons, String::new()))
+        }
+        Broken::Failed {
+            host,
+            kind,
+            reasons: why,
+            hint,
+        } => {
+            let outcome = match kind {
+                FailureKind::Unsupported => Outcome::Unsupported,
+                FailureKind::Failed => Outcome::Failed,
+                FailureKind::TimedOut => Outcome::TimedOut,
+            };
+            if outcome == Outcome::Unsupported {
+                return Some((outcome, why, hint));
+            }
+            // An end often fails because the other one has died or hangs; then that is the cause.
+            if let Some(burial) = death(other(host)) {
+                let end = if burial.killed { "hung" } else { "died" };
+                let mut reasons = vec![format!("{} {end} during the trial", names(other(host)))];
+                reasons.extend(last(other(host)));
+                reasons.push(format!("{} then failed", names(host)));
+                reasons.extend(why);
+                return Some((Outcome::Failed, reasons, hint));
+            }
+            let mut reasons = vec![format!("{} failed", names(host))];
+            reasons.extend(why);
+            Some((outcome, reasons, hint))
+        }
+        Broken::Silent {
+            hosts,
+            within,
+            doing,
+        } => {
+            // An end that waits for the other says nothing either, but it answers an abort.
+            let hanging: Vec<Host> = hosts
+                .iter()
+                .copied()
+                .filter(|host| death(*host).is_some())
+                .collect();
+            let hosts = if hanging.is_empty() { hosts } else { hanging };
+            let hosts: Vec<String> = hosts.into_iter().map(names).collect();
+            Some((
+                Outcome::TimedOut,
+                vec![format!(
+                    "no answer from {} within {} s of {doing}",
+                    hosts.join(" and "),
+                    within.as_secs()
+                )],
+                String::new(),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn burial(killed: bool) -> Burial {
+        Burial {
+            killed,
+            reasons: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_end_that_hangs_is_named_and_not_the_one_that_waits_for_it() {
+        let silent = || Broken::Silent {
+            hosts: vec![SENDER, RECEIVER],
+            within: Duration::from_secs(30),
+            doing: "the trial",
+        };
+        let says = |deaths: &[(Host, Burial)]| explain(silent(), deaths).unwrap().1;
+        assert_eq!(
+            says(&[(SENDER, burial(true))]),
+            ["no answer from the sender on host `a` within 30 s of the trial"]
+        );
+        let both = "no answer from the sender on host `a` and the receiver on host `b` within 30 s \
+                    of the trial";
+        assert_eq!(says(&[]), [both]);
+        assert_eq!(
+            says(&[(SENDER, burial(true)), (RECEIVER, burial(true))]),
+            [both]
+        );
+    }
+
+    #[test]
+    fn an_end_that_fails_because_the_other_hangs_says_so() {
+        let failed = || Broken::Failed {
+            host: RECEIVER,
+            kind: FailureKind::TimedOut,
+            reasons: vec!["nothing came".into()],
+            hint: String::new(),
+        };
+        for (killed, end) in [(true, "hung"), (false, "died")] {
+            let (_, reasons, _) = explain(failed(), &[(SENDER, burial(killed))]).unwrap();
+            let first = format!("the sender on host `a` {end} during the trial");
+            assert_eq!(reasons[0], first);
+        }
+    }
+}
