@@ -188,6 +188,12 @@ pub enum Note {
         /// Bytes delivered.
         bytes: u64,
     },
+    /// The receiver of a transfer that the deadline stopped has waited for what was under way
+    /// then: so many of the messages that [`Note::Sent`] told of have arrived by now.
+    Arrived {
+        /// Distinct messages that arrived whole, before the deadline and after it.
+        messages: u64,
+    },
 }
 
 /// What an agent says to the controller.
