@@ -82,7 +82,8 @@ pub enum TransportError {
     /// A system call failed.
     #[error("{what}")]
     Io {
-        /// What was tried: `cannot connect to 10.0.0.2:4433`.
+        /// What was tried: ``cannot connect to `10.0.0.2` ``. Without a port: it differs between
+        /// trials, so that equal failures could not be told together.
         what: String,
         /// What the system said.
         source: io::Error,
@@ -169,6 +170,7 @@ impl TransportError {
         match self {
             Self::Unsupported(unsupported) => &unsupported.hint,
             Self::Option(error) => error.hint(),
+            Self::TimedOut { .. } => "give a longer `deadline`, or a path with less loss",
             _ => "",
         }
     }

@@ -18,6 +18,17 @@ pub(crate) const PROBE_HEADER_BYTES: usize = 16;
 /// Longest probe message, in bytes: what a datagram carries at most.
 const LONGEST_PROBE: usize = 65_507;
 
+/// Headers of a probe message's packet, in bytes: IPv4 (20), TCP with timestamps (32) and a little
+/// more. Datagrams have fewer; one figure for all keeps the interval equal between transports.
+const PACKET_HEADERS_BYTES: u64 = 60;
+
+/// Part of the link's rate that the probe under load may take.
+const SHARE_OF_LINK: f64 = 0.01;
+
+/// How long after the transfer answers are waited for beyond what the path can take: one that
+/// needs a retransmission still comes.
+const RETRANSMISSION: Duration = Duration::from_millis(250);
+
 /// What the order says of probing, with sizes that can be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ProbePlan {
@@ -44,13 +55,16 @@ impl ProbePlan {
             message,
         } = order.workload.probe;
         let longest_round_trip = longest_round_trip(order);
+        let message = usize::try_from(message.0)
+            .unwrap_or(LONGEST_PROBE)
+            .clamp(shortest, LONGEST_PROBE);
         Self {
             idle_messages,
             under_load,
-            interval: interval.max(Duration::from_micros(100)),
-            message: usize::try_from(message.0)
-                .unwrap_or(LONGEST_PROBE)
-                .clamp(shortest, LONGEST_PROBE),
+            interval: interval
+                .max(Duration::from_micros(100))
+                .max(least_interval(order, message)),
+            message,
             longest_round_trip,
             // Twice what it takes without loss, and room for a connection whose first packets
             // are lost.
@@ -58,6 +72,29 @@ impl ProbePlan {
                 .min(Duration::from_secs(60)),
         }
     }
+
+    /// How long after the transfer the last answers are waited for, over any transport.
+    pub(crate) fn last_answers_within(&self) -> Duration {
+        self.longest_round_trip + RETRANSMISSION
+    }
+}
+
+/// Least time between probe messages that leaves the link to the transfer, in whole milliseconds;
+/// zero without a rate.
+fn least_interval(order: &TrialOrder, message: usize) -> Duration {
+    let Some(rate) = order.path.link_rate_bps.filter(|rate| *rate > 0) else {
+        return Duration::ZERO;
+    };
+    let payload = u64::from(order.path.mtu_bytes)
+        .saturating_sub(PACKET_HEADERS_BYTES)
+        .max(1);
+    let message = message as u64;
+    let bytes = message + message.div_ceil(payload) * PACKET_HEADERS_BYTES;
+    let seconds = bytes as f64 * 8.0 / (SHARE_OF_LINK * rate as f64);
+    // A longer one never comes in any transfer.
+    const LONGEST_SECONDS: f64 = 86_400.0;
+    let milliseconds = (seconds.min(LONGEST_SECONDS) * 1e3).ceil();
+    Duration::from_millis(milliseconds as u64)
 }
 
 /// Longest that a packet and its answer can be under way, and time for the hosts to act.
@@ -235,6 +272,23 @@ pub(crate) struct Probed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_probe_takes_a_hundredth_of_the_link_at_most() {
+        let mut order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
+        order.path.mtu_bytes = 1500;
+        order.workload.probe.interval = Duration::from_millis(20);
+        order.workload.probe.message = regatta_model::Bytes(64);
+        let mut interval = |rate| {
+            order.path.link_rate_bps = rate;
+            ProbePlan::new(&order, PROBE_HEADER_BYTES).interval
+        };
+        assert_eq!(interval(None), Duration::from_millis(20));
+        assert_eq!(interval(Some(100_000_000)), Duration::from_millis(20));
+        // 124 bytes are 992 bits: 1.55 s at 640 bit/s.
+        assert_eq!(interval(Some(64_000)), Duration::from_millis(1550));
+        assert_eq!(interval(Some(1)), Duration::from_secs(86_400));
+    }
 
     #[test]
     fn delays_count_from_the_schedule_and_answers_count_once() {

@@ -168,9 +168,16 @@ impl Findings {
     }
 
     /// The figures of the probe under load.
-    pub(crate) fn load_probe(&mut self, probed: &Probed, placement: &str, ended_early: bool) {
+    pub(crate) fn load_probe(
+        &mut self,
+        trial: &Trial,
+        probed: &Probed,
+        placement: &str,
+        ended_early: bool,
+    ) {
         let delays: &Delays = &probed.delays;
         self.fact("probe.placement", placement);
+        self.fact("probe.interval", format_duration(trial.probe.interval));
         self.metric("round_trip_delay_ns", delays.mean());
         self.metric("round_trip_delay_p50_ns", delays.quantile(0.50));
         self.metric("round_trip_delay_p95_ns", delays.quantile(0.95));

@@ -70,6 +70,24 @@ impl MessageCheck {
         self.messages == self.plan.count
     }
 
+    /// How many of the first so many messages are here.
+    pub(crate) fn arrived_of(&self, sent: u64) -> u64 {
+        if !self.has_headers() {
+            return self.messages.min(sent);
+        }
+        let whole = usize::try_from(sent / 64).unwrap_or(usize::MAX);
+        let rest = (1 << (sent % 64)) - 1;
+        self.seen
+            .iter()
+            .take(whole)
+            .map(|word| u64::from(word.count_ones()))
+            .sum::<u64>()
+            + self
+                .seen
+                .get(whole)
+                .map_or(0, |word| u64::from((word & rest).count_ones()))
+    }
+
     /// Smoothed interarrival jitter; `None` before the second message.
     pub(crate) fn interarrival_jitter(&self) -> Option<f64> {
         self.jitter.value()
@@ -207,6 +225,9 @@ mod tests {
         check.consume(&message(&plan, 7, 0)[..99], MonotonicTime(0));
         check.consume(b"", MonotonicTime(0));
         assert_eq!(check.messages, 9);
+        for (sent, arrived) in [(0, 0), (2, 2), (3, 2), (4, 3), (11, 9), (64, 9), (1000, 9)] {
+            assert_eq!(check.arrived_of(sent), arrived, "of {sent}");
+        }
         assert_eq!(check.bytes, 805);
         assert_eq!(check.duplicated, 2);
         assert_eq!(check.reordered, 1);

@@ -88,17 +88,15 @@ async fn scheduled_messages<F: MessageFlow>(
     let plan = &trial.probe;
     let mut message = vec![0; plan.message];
     let mut next = MonotonicTime::now() + plan.interval;
-    let mut last_departure = MonotonicTime(0);
     while !over.is_stopped() {
         let until = next.min(MonotonicTime::now() + LOOK);
         if !receive(flow, until, delays).await? && next.has_passed() {
             write_probe(&mut message, delays.depart(), next);
             flow.send_batch(&message, message.len()).await?;
-            last_departure = MonotonicTime::now();
             next = next + plan.interval;
         }
     }
-    let until = last_departure + plan.longest_round_trip;
+    let until = MonotonicTime::now() + plan.last_answers_within();
     while delays.unanswered() > 0 && receive(flow, until, delays).await? {}
     say_done(trial, flow, Purpose::LoadProbe).await;
     Ok(())

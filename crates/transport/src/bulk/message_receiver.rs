@@ -6,7 +6,7 @@ use hdrhistogram::Histogram as Hdr;
 use regatta_control::{Note, SideReport};
 
 use super::{
-    MARGIN, Trial,
+    MARGIN, NOTE_SLACK, Trial,
     findings::{Deliveries, Findings},
     message_check::MessageCheck,
     message_control::{self, Control},
@@ -26,9 +26,6 @@ use crate::{
 
 /// How often a receiver without arrivals looks at what control says.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// How much longer than the path can take a receiver waits for a marker that control announces.
-const NOTE_SLACK: Duration = Duration::from_millis(50);
 
 /// A flow that has shown this trial's token.
 struct Admitted<F> {
@@ -188,20 +185,53 @@ impl Ending {
     }
 }
 
-async fn take<F: MessageFlow>(trial: &Trial, watch: &ReceiverWatch, flow: &mut F) -> Taken {
+/// What is still waited for after the deadline: what was under way then is not lost.
+#[derive(Debug)]
+struct Late {
+    until: MonotonicTime,
+    /// Messages that were sent by then.
+    sent: u64,
+}
+
+impl Late {
+    fn new(trial: &Trial, watch: &ReceiverWatch) -> Self {
+        let (at, sent) = match watch.end() {
+            Some(ReceiverEnd::Deadline { at, sent, .. }) => (at, sent),
+            _ => (MonotonicTime::now(), 0),
+        };
+        Self {
+            until: at + trial.late_arrivals_within().unwrap_or_default(),
+            sent,
+        }
+    }
+
+    /// Whether all that was sent is here, or nothing can come any more.
+    fn is_over(&self, check: &MessageCheck) -> bool {
+        self.until.has_passed()
+            || (check.messages >= self.sent && check.arrived_of(self.sent) == self.sent)
+    }
+}
+
+async fn take<F: MessageFlow>(
+    trial: &Trial,
+    watch: &ReceiverWatch,
+    deadline: &Stop,
+    flow: &mut F,
+) -> Taken {
     let mut taken = Taken {
         check: MessageCheck::new(&trial.plan),
         deliveries: None,
         one_way: probe::new_histogram(),
         result: Ok(()),
     };
-    taken.result = take_all(trial, watch, flow, &mut taken).await;
+    taken.result = take_all(trial, watch, deadline, flow, &mut taken).await;
     taken
 }
 
 async fn take_all<F: MessageFlow>(
     trial: &Trial,
     watch: &ReceiverWatch,
+    deadline: &Stop,
     flow: &mut F,
     taken: &mut Taken,
 ) -> Result<(), TransportError> {
@@ -214,6 +244,7 @@ async fn take_all<F: MessageFlow>(
         ..
     } = taken;
     let mut ending = Ending::default();
+    let mut late: Option<Late> = None;
     // A sender that is gone says nothing; one that is there is stopped by its deadline.
     let patience = trial.order.deadline + MARGIN;
     let give_up = MonotonicTime::now() + patience;
@@ -225,7 +256,10 @@ async fn take_all<F: MessageFlow>(
             });
         }
         let end_at = ending.moment(trial, watch, deliveries.map(|deliveries| deliveries.last));
-        if end_at.has_passed() {
+        if late.is_none() && deadline.is_stopped() {
+            late = Some(Late::new(trial, watch));
+        }
+        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(check)) {
             break;
         }
         let until = end_at.min(MonotonicTime::now() + LOOK);
@@ -243,7 +277,11 @@ async fn take_all<F: MessageFlow>(
             }
         })
         .await?;
-        if let Some(now) = now {
+        // What comes after the deadline was not delivered within it.
+        if let Some(now) = now
+            && late.is_none()
+            && !deadline.is_stopped()
+        {
             Deliveries::note(deliveries, now, check.bytes);
             live.messages_delivered
                 .store(check.messages, Ordering::Relaxed);
@@ -261,6 +299,13 @@ async fn take_all<F: MessageFlow>(
         messages: check.messages,
     };
     if !watch.complete(delivered) {
+        if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
+            && trial.late_arrivals_within().is_some()
+        {
+            let messages = check.arrived_of(sent);
+            let note = Note::Arrived { messages };
+            trial.context.observer.send_note(note);
+        }
         return Ok(());
     }
     let acknowledgement = Control::Acknowledgement(delivered);
@@ -331,7 +376,7 @@ pub(super) async fn run<E: MessageEndpoint>(
                 if let Some(load) = load_ref {
                     // The probe's last messages are answered after the transfer as well; its
                     // sender says when it has enough.
-                    let linger = trial.probe.longest_round_trip;
+                    let linger = trial.probe.last_answers_within();
                     let flow = &mut load.flow;
                     echo(trial, flow, Purpose::LoadProbe, over_ref, linger).await;
                 }
@@ -365,8 +410,10 @@ async fn transfer_flow<E: MessageEndpoint>(
         });
     }
     trial.context.live.set_phase(Phase::Transfer);
-    watch.transfer(&transfer.stop);
-    let taken = take(trial, watch, &mut transfer.flow).await;
+    // The deadline ends what is delivered, and not the flow: what is under way arrives still.
+    let deadline = trial.stop.child();
+    watch.transfer(&deadline);
+    let taken = take(trial, watch, &deadline, &mut transfer.flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))
 }
@@ -398,9 +445,9 @@ fn report<F: MessageFlow>(
     door: &Door,
 ) -> Result<SideReport, TransportError> {
     let (ended, delivered) = match watch.end_after_break() {
-        Some(ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered }) => {
-            (at, delivered)
-        }
+        Some(
+            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
+        ) => (at, delivered),
         Some(ReceiverEnd::TimedOut) => return Err(timed_out(trial)),
         None => {
             let error = taken.result.err();

@@ -25,6 +25,9 @@ use crate::{
     stop::Stop,
 };
 
+/// How much longer than late messages may take the receiver's word on them may take.
+const LATE_ANSWER: Duration = Duration::from_secs(3);
+
 /// One end of one trial of the workload `bulk` over messages.
 #[derive(Debug)]
 pub struct MessageSession<E> {
@@ -88,9 +91,10 @@ async fn probe_idle<E: MessageEndpoint>(
     peer: SocketAddr,
 ) -> Result<Probed, TransportError> {
     let until = MonotonicTime::now() + trial.probe.idle_limit;
+    let opening_until = trial.opening_until();
     let stop = trial.stop.child();
     let mut flow = endpoint.connect(peer, Purpose::IdleProbe, &stop).await?;
-    match message_control::open(trial, &mut flow, Purpose::IdleProbe, until).await {
+    match message_control::open(trial, &mut flow, Purpose::IdleProbe, opening_until).await {
         Ok(()) => Ok(message_probe::idle(trial, &mut flow, until).await),
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
             delays: Delays::new(),
@@ -114,11 +118,13 @@ async fn send_side<E: MessageEndpoint>(
         findings.idle_probe(trial, &probed);
     }
     let load = if trial.probe.under_load {
-        let until = MonotonicTime::now() + trial.probe.idle_limit;
+        let until = trial.opening_until();
         let mut flow = endpoint
             .connect(peer, Purpose::LoadProbe, &trial.stop)
             .await?;
-        message_control::open(trial, &mut flow, Purpose::LoadProbe, until).await?;
+        message_control::open(trial, &mut flow, Purpose::LoadProbe, until)
+            .await
+            .map_err(|error| trial.explain_opening(error))?;
         Some(flow)
     } else {
         None
@@ -145,16 +151,28 @@ async fn send_side<E: MessageEndpoint>(
 
     let (end, delivered) = match end {
         Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
+            return Err(trial.no_connection(trial.order.deadline));
+        }
         Some(end @ SenderEnd::Deadline { .. }) => (end, answer_over_control(trial)?),
         None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
     };
+    let handed_over = match end {
+        SenderEnd::Deadline { sent, .. } => sent,
+        SenderEnd::Acknowledged { .. } => Delivered {
+            bytes: live.bytes_sent.load(Ordering::Relaxed),
+            messages: live.messages_sent.load(Ordering::Relaxed),
+        },
+    };
     // The counters lag behind by the batch under way when the deadline came, part of which may
     // have been delivered.
-    let bytes = live.bytes_sent.load(Ordering::Relaxed);
-    let bytes = bytes.max(delivered.bytes);
-    let messages = live.messages_sent.load(Ordering::Relaxed);
-    let messages = messages.max(delivered.messages);
-    let lost = messages.saturating_sub(delivered.messages);
+    let bytes = handed_over.bytes.max(delivered.bytes);
+    let messages = handed_over.messages.max(delivered.messages);
+    // What was under way at the deadline is not lost.
+    let arrived = match end {
+        SenderEnd::Deadline { .. } if delivered.messages < messages => arrived_late(trial),
+        _ => Some(delivered.messages),
+    };
     findings.fact(
         "acknowledgement",
         if sent.in_band { "in_band" } else { "control" },
@@ -163,13 +181,16 @@ async fn send_side<E: MessageEndpoint>(
     findings.samples(trial, &samples, end.at().since(started));
     findings.count("bytes_sent", bytes);
     findings.count("messages_sent", messages);
-    findings.count("messages_lost", lost);
-    if messages > 0 {
-        findings.metric("message_loss_ratio", lost as f64 / messages as f64);
+    if let Some(arrived) = arrived {
+        let lost = messages.saturating_sub(arrived);
+        findings.count("messages_lost", lost);
+        if messages > 0 {
+            findings.metric("message_loss_ratio", lost as f64 / messages as f64);
+        }
     }
     if let Some(probed) = &sent.probed {
         let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(probed, "own flow", early);
+        findings.load_probe(trial, probed, "own flow", early);
     }
     findings.0.facts.extend(sent.facts);
     findings
@@ -177,6 +198,18 @@ async fn send_side<E: MessageEndpoint>(
         .warnings
         .extend(endpoint.warnings(trial.plan.message));
     Ok(findings.0)
+}
+
+/// Waits for what the receiver says over control that has arrived after the deadline as well;
+/// `None` if that takes too long.
+fn arrived_late(trial: &Trial) -> Option<u64> {
+    let until = MonotonicTime::now() + trial.late_arrivals_within()? + LATE_ANSWER;
+    while let Some(note) = trial.context.mailbox.take_until(until) {
+        if let Note::Arrived { messages } = note {
+            return Some(messages);
+        }
+    }
+    None
 }
 
 /// What is known after the transfer, at its sender.

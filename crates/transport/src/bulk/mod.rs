@@ -18,7 +18,8 @@ use std::time::Duration;
 use regatta_control::{Role, TrialOrder};
 
 use crate::{
-    context::TrialContext, driver::TransportError, opening::Token, probe::ProbePlan, stop::Stop,
+    clock::MonotonicTime, context::TrialContext, driver::TransportError, opening::Token,
+    probe::ProbePlan, stop::Stop,
 };
 use plan::Plan;
 
@@ -29,9 +30,16 @@ const FIRST_FLOW: Duration = Duration::from_secs(30);
 /// How much longer than the deadline an end waits for the other before it gives up.
 const MARGIN: Duration = Duration::from_secs(15);
 
+/// How much longer than the path can take a receiver waits for what control announces.
+const NOTE_SLACK: Duration = Duration::from_millis(50);
+
 /// How long the answer over control may take: the path that carries control can be slow, but it
 /// is not the path under test.
 const CONTROL_ANSWER: Duration = Duration::from_secs(10);
+
+/// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
+/// take longer it is not known what was lost.
+const LATE_ARRIVALS: Duration = Duration::from_secs(5);
 
 /// What both kinds of sessions know of their trial.
 #[derive(Debug)]
@@ -64,6 +72,36 @@ impl Trial {
     /// Longest that this end can have to do, if the other end is there.
     fn limit(&self) -> Duration {
         FIRST_FLOW + self.probe.idle_limit + self.order.deadline + MARGIN
+    }
+
+    /// Until when a flow before the transfer's may take to open: a path that lets no connection
+    /// through by then does not within the deadline.
+    fn opening_until(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.probe.idle_limit.min(self.order.deadline)
+    }
+
+    /// How long after the deadline messages may arrive; `None` if that is too long to wait for.
+    fn late_arrivals_within(&self) -> Option<Duration> {
+        let longest = self.order.path.longest_one_way;
+        (longest <= LATE_ARRIVALS).then(|| longest + NOTE_SLACK)
+    }
+
+    /// The outcome of a trial whose set-up did not come to its end, over any transport.
+    fn no_connection(&self, within: Duration) -> TransportError {
+        self.explain(TransportError::TimedOut {
+            what: "connection".to_owned(),
+            seconds: within.as_secs_f64(),
+        })
+    }
+
+    /// Says of a flow that could not be opened in time what [`Trial::no_connection`] says.
+    fn explain_opening(&self, error: TransportError) -> TransportError {
+        match error {
+            TransportError::TimedOut { .. } => {
+                self.no_connection(self.probe.idle_limit.min(self.order.deadline))
+            }
+            error => error,
+        }
     }
 
     /// An error of the transport, or that the trial was aborted, which is what caused it.

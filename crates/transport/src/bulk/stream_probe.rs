@@ -14,9 +14,6 @@ use std::time::Duration;
 /// How often the probe under load looks whether the transfer has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Longest wait after the transfer for answers that need a retransmission.
-const RETRANSMISSION: Duration = Duration::from_millis(250);
-
 /// Cuts a stream of answers into messages of one size.
 struct Answers {
     message: Vec<u8>,
@@ -85,11 +82,6 @@ async fn idle_messages<S: ByteStream>(
     Ok(())
 }
 
-/// How long after the transfer the last answers are waited for.
-pub(super) fn last_answers_within(plan: &ProbePlan) -> Duration {
-    plan.longest_round_trip + RETRANSMISSION
-}
-
 /// Sends messages by schedule until `over` is raised, then waits a little for the last answers.
 pub(super) async fn under_load<S: ByteStream>(
     stream: &mut S,
@@ -136,7 +128,7 @@ async fn scheduled_messages<S: ByteStream>(
             }
         }
     }
-    let until = MonotonicTime::now() + last_answers_within(plan);
+    let until = MonotonicTime::now() + plan.last_answers_within();
     while delays.unanswered() > 0 {
         let received = stream
             .receive(&mut scratch, until, &mut |piece: &[u8]| {

@@ -10,7 +10,7 @@ use super::{
     findings::{Deliveries, Findings},
     plan::ALIGNMENT,
     stream_check::StreamCheck,
-    stream_probe::{echo, last_answers_within},
+    stream_probe::echo,
     streams::{Acknowledgement, SCRATCH_BYTES},
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
@@ -186,7 +186,7 @@ async fn take_all<S: ByteStream>(
 /// Gives the probe under load the time that its sender waits for its last answers.
 async fn last_answers<E: StreamEndpoint>(trial: &Trial, endpoint: &E, echoed: &Stop) {
     const LOOK: Duration = Duration::from_millis(5);
-    let until = MonotonicTime::now() + last_answers_within(&trial.probe);
+    let until = MonotonicTime::now() + trial.probe.last_answers_within();
     while !echoed.is_stopped() && !trial.stop.is_stopped() && !until.has_passed() {
         endpoint.sleep_until(MonotonicTime::now() + LOOK).await;
     }
@@ -258,9 +258,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     stop.stop();
 
     let (ended, delivered) = match watch.end_after_break() {
-        Some(ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered }) => {
-            (at, delivered)
-        }
+        Some(
+            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
+        ) => (at, delivered),
         Some(ReceiverEnd::TimedOut) => return Err(timed_out(trial)),
         None => {
             return Err(trial.explain(

@@ -141,8 +141,10 @@ async fn probe_idle<E: StreamEndpoint>(
     peer: SocketAddr,
 ) -> Result<Probed, TransportError> {
     let until = MonotonicTime::now() + trial.probe.idle_limit;
+    let opening_until = trial.opening_until();
     let stop = trial.stop.child();
-    match open(trial, endpoint, peer, Purpose::IdleProbe, until, &stop).await {
+    let purpose = Purpose::IdleProbe;
+    match open(trial, endpoint, peer, purpose, opening_until, &stop).await {
         Ok((connection, mut stream)) => {
             let probed = stream_probe::idle(&mut stream, &trial.probe, until).await;
             drop(stream);
@@ -173,7 +175,7 @@ async fn send_side<E: StreamEndpoint>(
         findings.idle_probe(trial, &probed);
     }
     let load = if trial.probe.under_load && !E::MULTIPLEXES {
-        let until = MonotonicTime::now() + trial.probe.idle_limit;
+        let until = trial.opening_until();
         Some(
             open(
                 trial,
@@ -183,7 +185,8 @@ async fn send_side<E: StreamEndpoint>(
                 until,
                 &trial.stop,
             )
-            .await?,
+            .await
+            .map_err(|error| trial.explain_opening(error))?,
         )
     } else {
         None
@@ -210,6 +213,9 @@ async fn send_side<E: StreamEndpoint>(
 
     let (end, delivered) = match end {
         Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
+            return Err(trial.no_connection(trial.order.deadline));
+        }
         Some(end @ SenderEnd::Deadline { .. }) => (end, answer_over_control(trial)?),
         None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
     };
@@ -233,7 +239,7 @@ async fn send_side<E: StreamEndpoint>(
             "own connection"
         };
         let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(probed, placement, early);
+        findings.load_probe(trial, probed, placement, early);
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());

@@ -34,14 +34,14 @@ pub(crate) enum SenderEnd {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The deadline came first.
-    Deadline { at: MonotonicTime },
+    /// The deadline came first; so much was handed over, and the receiver was told so.
+    Deadline { at: MonotonicTime, sent: Delivered },
 }
 
 impl SenderEnd {
     pub(crate) const fn at(&self) -> MonotonicTime {
         match self {
-            Self::Acknowledged { at, .. } | Self::Deadline { at } => *at,
+            Self::Acknowledged { at, .. } | Self::Deadline { at, .. } => *at,
         }
     }
 }
@@ -131,10 +131,15 @@ impl SenderShared {
             let deadline = started + self.deadline;
             let now = MonotonicTime::now();
             if now >= deadline {
-                state.end = Some(SenderEnd::Deadline { at: deadline });
+                let live = &self.context.live;
+                let sent = Delivered {
+                    bytes: live.bytes_sent.load(Ordering::Relaxed),
+                    messages: live.messages_sent.load(Ordering::Relaxed),
+                };
+                state.end = Some(SenderEnd::Deadline { at: deadline, sent });
                 Self::sample(&mut state);
                 drop(state);
-                self.stop_at_deadline();
+                self.stop_at_deadline(sent);
                 return;
             }
             if now >= next_sample {
@@ -150,11 +155,11 @@ impl SenderShared {
         }
     }
 
-    fn stop_at_deadline(&self) {
+    fn stop_at_deadline(&self, sent: Delivered) {
         // The note goes first: what the receiver has when it comes is what counts.
         self.context.observer.send_note(Note::Sent {
-            messages: self.context.live.messages_sent.load(Ordering::Relaxed),
-            bytes: self.context.live.bytes_sent.load(Ordering::Relaxed),
+            messages: sent.messages,
+            bytes: sent.bytes,
             deadline_reached: true,
         });
         self.context.observer.on_window(WindowEdge::End);
@@ -261,10 +266,11 @@ pub(crate) enum ReceiverEnd {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The sender's deadline came first; so much was here.
+    /// The sender's deadline came first; so much was here, and so many messages were sent.
     Deadline {
         at: MonotonicTime,
         delivered: Delivered,
+        sent: u64,
     },
     /// Nothing was heard of the sender for too long.
     TimedOut,
@@ -306,7 +312,7 @@ impl ReceiverShared {
             };
             let now = MonotonicTime::now();
             if deadline_reached {
-                self.stop_at_deadline(now);
+                self.stop_at_deadline(now, messages);
             } else {
                 self.lock().sent.get_or_insert((now, messages));
             }
@@ -319,7 +325,7 @@ impl ReceiverShared {
         self.changed.notify_all();
     }
 
-    fn stop_at_deadline(&self, now: MonotonicTime) {
+    fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
         let live = &self.context.live;
         let here = Delivered {
             bytes: live.bytes_delivered.load(Ordering::Acquire),
@@ -338,6 +344,8 @@ impl ReceiverShared {
                     state.end = Some(ReceiverEnd::Deadline {
                         at: now,
                         delivered: here,
+                        // The count lags behind by the batch under way.
+                        sent: sent.max(here.messages),
                     });
                     (here, true, transfer)
                 }
@@ -351,6 +359,12 @@ impl ReceiverShared {
             messages: delivered.messages,
             bytes: delivered.bytes,
         });
+        if !first {
+            // Everything had been counted before the deadline.
+            self.context.observer.send_note(Note::Arrived {
+                messages: delivered.messages,
+            });
+        }
         // The probe's last messages are answered still, if there is a transfer to stop alone.
         transfer.as_ref().unwrap_or(&self.session).stop();
     }

@@ -269,7 +269,7 @@ impl<L: Layer> Endpoint<L> {
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<Arc<Connected>, TransportError> {
-        let failed = || TransportError::io(format!("cannot connect to `{peer}`"));
+        let failed = || TransportError::io(format!("cannot connect to `{}`", peer.ip()));
         let socket = self.socket()?;
         socket.set_nonblocking(true).map_err(failed())?;
         let begun = MonotonicTime::now();
@@ -282,7 +282,7 @@ impl<L: Layer> Endpoint<L> {
                 let fd = socket.0.as_raw_fd();
                 if !wait(fd, libc::POLLOUT, until).map_err(failed())? {
                     return Err(TransportError::TimedOut {
-                        what: format!("answer from `{peer}` to a connect call"),
+                        what: format!("answer from `{}` to a connect call", peer.ip()),
                         seconds: MonotonicTime::now().since(begun).as_secs_f64(),
                     });
                 }

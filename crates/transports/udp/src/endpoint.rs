@@ -149,7 +149,10 @@ impl Endpoint {
         }
         socket
             .bind(&local.into())
-            .map_err(TransportError::io(format!("cannot bind to `{local}`")))?;
+            .map_err(TransportError::io(format!(
+                "cannot bind to `{}`",
+                local.ip()
+            )))?;
         Ok((socket, tuning))
     }
 
@@ -162,7 +165,10 @@ impl Endpoint {
         let (socket, tuning) = self.socket(local)?;
         socket
             .connect(&peer.into())
-            .map_err(TransportError::io(format!("cannot connect to `{peer}`")))?;
+            .map_err(TransportError::io(format!(
+                "cannot connect to `{}`",
+                peer.ip()
+            )))?;
         let connected = Connected::new(socket);
         stop.on_stop(&connected);
         Ok(Flow::new(connected, tuning))

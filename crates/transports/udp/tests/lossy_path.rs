@@ -15,9 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{Role, SideReport};
-use regatta_model::OptionValue;
-use regatta_transport::{Driver, testing};
+use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
+use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
+use regatta_transport::{Driver, TransportError, testing};
 
 fn udp() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[0]
@@ -129,22 +129,40 @@ const RELAY_LATENESS: Duration = Duration::from_millis(100);
 
 /// Sends 300 kB in messages of 1000 bytes at 8 Mbit/s (0.3 s) over the relay.
 fn run(forward: Direction, reverse: Direction, keeps_order: bool) -> (SideReport, SideReport, u64) {
+    let (sender, receiver, lost) = run_changed(forward, reverse, |order| {
+        order.path.keeps_order = keeps_order;
+    });
+    let sender = sender.expect("a sender's report");
+    (sender, receiver.expect("a receiver's report"), lost)
+}
+
+/// As [`run`], with other orders, which may be such that there is no report.
+fn run_changed(
+    forward: Direction,
+    reverse: Direction,
+    change: impl Fn(&mut TrialOrder),
+) -> (
+    Result<SideReport, TransportError>,
+    Result<SideReport, TransportError>,
+    u64,
+) {
     let order = |role| {
         let mut order = testing::order_for(role, "udp", 300_000, 1000);
         order.path.round_trip_delay = 2 * ONE_WAY;
         order.path.longest_one_way = ONE_WAY + RELAY_LATENESS;
         order.path.mtu_bytes = 1500;
-        order.path.keeps_order = keeps_order;
         let rate = OptionValue::Text("8Mbit/s".to_owned());
         order.transport.options.insert("rate".to_owned(), rate);
         order.workload.probe.idle_messages = 3;
         order.workload.probe.under_load = true;
+        change(&mut order);
         order
     };
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
     sender_seen.connect(&receiver_context.mailbox);
     receiver_seen.connect(&sender_context.mailbox);
+    let receiver_stop = receiver_context.stop.clone();
     let receiver = udp()
         .prepare(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
@@ -156,9 +174,12 @@ fn run(forward: Direction, reverse: Direction, keeps_order: bool) -> (SideReport
     let address = relay.address;
     let (sender, receiver) = thread::scope(|scope| {
         let receiver = scope.spawn(|| receiver.run(None));
-        let sender = sender.run(Some(address)).expect("a sender's report");
-        let receiver = receiver.join().expect("no panic");
-        (sender, receiver.expect("a receiver's report"))
+        let sender = sender.run(Some(address));
+        if sender.is_err() {
+            // As the engine does, which aborts the other end.
+            receiver_stop.stop();
+        }
+        (sender, receiver.join().expect("no panic"))
     });
     (sender, receiver, relay.lost.load(Ordering::Relaxed))
 }
@@ -203,5 +224,71 @@ fn lost_messages_are_counted_and_not_waited_for() {
         assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
         assert_eq!(receiver.metrics["messages_reordered"], 0.0);
         assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
+    }
+}
+
+/// A transfer that the deadline stops, 200 ms of it being under way then.
+fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
+    let there = Direction {
+        delay: Duration::from_millis(200),
+        loss,
+    };
+    let back = Direction { loss: 0.0, ..there };
+    let (sender, receiver, _) = run_changed(there, back, |order| {
+        order.deadline = Duration::from_millis(1200);
+        order.path.round_trip_delay = 2 * there.delay;
+        order.path.longest_one_way = there.delay + RELAY_LATENESS;
+        order.workload.kind = WorkloadKind::Bulk {
+            size: Bytes(1 << 40),
+            message: Bytes(1000),
+            pattern: Pattern::Data,
+        };
+    });
+    (sender.expect("a report"), receiver.expect("a report"))
+}
+
+#[test]
+fn what_is_under_way_at_the_deadline_is_not_lost() {
+    let (sender, receiver) = run_to_the_deadline(0.0);
+    let sent = sender.metrics["messages_sent"];
+    // A message a millisecond; the opening took 400 of the 1200 ms, if nothing was late.
+    assert!(sent <= 810.0, "{sent}");
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.metrics["message_loss_ratio"], 0.0);
+    // It was not delivered in time either.
+    let delivered = receiver.metrics["messages_delivered"];
+    assert!(delivered <= sent - 150.0, "{delivered} of {sent}");
+    assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
+}
+
+#[test]
+fn what_the_path_lost_before_the_deadline_is_lost() {
+    let (sender, _) = run_to_the_deadline(0.2);
+    // The openings may be lost and cost time, so the number that is sent varies.
+    let ratio = sender.metrics["message_loss_ratio"];
+    // From 300 messages on 0.1 is more than four standard deviations.
+    assert!((0.1..0.35).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_path_that_loses_everything_times_out() {
+    let dead = Direction {
+        delay: ONE_WAY,
+        loss: 1.0,
+    };
+    for probes in [true, false] {
+        let begun = Instant::now();
+        let (sender, ..) = run_changed(dead, dead, |order| {
+            order.deadline = Duration::from_millis(500);
+            if !probes {
+                order.workload.probe.idle_messages = 0;
+                order.workload.probe.under_load = false;
+            }
+        });
+        let error = sender.expect_err("there was no connection");
+        assert_eq!(error.kind(), FailureKind::TimedOut);
+        assert_eq!(error.to_string(), "no connection within 0.5 s");
+        assert!(error.hint().contains("deadline"), "{}", error.hint());
+        assert!(begun.elapsed() < Duration::from_secs(4));
     }
 }

@@ -350,13 +350,13 @@ impl StreamEndpoint for QuinnEndpoint {
         stop: &Stop,
     ) -> Result<QuinnConnection, TransportError> {
         let since = MonotonicTime::now();
-        let what = || format!("cannot connect to {peer}");
+        let what = || format!("cannot connect to `{}`", peer.ip());
         let mut client = self.client.clone().ok_or_else(|| TransportError::Order {
             what: "a receiver does not connect".to_owned(),
         })?;
         if peer.ip().to_canonical() != self.peer.to_canonical() {
             return Err(TransportError::Order {
-                what: format!("{peer} is not the announced peer {}", self.peer),
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
             });
         }
         let waker = Arc::new(Waker::default());
@@ -376,7 +376,10 @@ impl StreamEndpoint for QuinnEndpoint {
         };
         match until(moment, connected).await {
             Timed::Done(connection) => Ok(self.made(connection?, watch, stop)),
-            Timed::Late => Err(timed_out(format!("QUIC handshake with {peer}"), since)),
+            Timed::Late => Err(timed_out(
+                format!("QUIC handshake with `{}`", peer.ip()),
+                since,
+            )),
         }
     }
 
@@ -399,7 +402,7 @@ impl StreamEndpoint for QuinnEndpoint {
                 flow: "QUIC endpoint",
             })?;
             arrived();
-            let from = incoming.remote_address();
+            let from = incoming.remote_address().ip();
             let (transport, watch) = self.transport();
             let accepted = match self.server.clone() {
                 Some(mut server) => {
@@ -419,7 +422,7 @@ impl StreamEndpoint for QuinnEndpoint {
             Ok(match connection {
                 Ok(connection) => Accepted::Connection(self.made(connection, watch, stop)),
                 Err(error) => Accepted::Failed(TransportError::stack(format!(
-                    "the QUIC handshake with {from} failed"
+                    "the QUIC handshake with `{from}` failed"
                 ))(error)),
             })
         };
