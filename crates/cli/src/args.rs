@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args as ClapArgs, Parser, Subcommand, ValueEnum,
+    builder::{PathBufValueParser, TypedValueParser},
+};
 use regatta_model::{BedKind, BitRate, Bytes, Ratio, units::parse_duration};
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
@@ -80,6 +83,21 @@ fn bed(text: &str) -> Result<BedKind, String> {
     }
 }
 
+/// A directory, which may begin with one hyphen; with two it is rather an option, and the name of
+/// the directory was forgotten.
+fn directory() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path.as_os_str().as_encoded_bytes().starts_with(b"--") {
+            let path = path.display();
+            Err(format!(
+                "a directory is asked for; write `./{path}` if its name is `{path}`"
+            ))
+        } else {
+            Ok(path)
+        }
+    })
+}
+
 /// `regatta run`.
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
@@ -133,7 +151,7 @@ pub struct RunArgs {
 
     /// Directory for the results; it must not hold a run already
     /// [default: regatta-results/STUDY-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Write machine output alone on standard output: one JSON value per line for each event, the
     /// summary last

@@ -1,9 +1,14 @@
 //! Exit codes, and errors as a user reads them.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
+use nix::{
+    errno::Errno,
+    sys::resource::{RLIM_INFINITY, Resource, getrlimit},
+};
 use regatta_bed::BedError;
 use regatta_model::study::StudyError;
+use regatta_report::ReportError;
 use regatta_results::ResultsError;
 
 /// What the process ends with.
@@ -112,11 +117,49 @@ impl Failure {
     }
 }
 
+/// What to do about a limit of this process, if one is the cause.
+pub fn limit_hint<'a>(
+    mut causes: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>,
+) -> Option<&'static str> {
+    causes.find_map(|cause| {
+        let is = |errno: Errno| {
+            cause
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.raw_os_error() == Some(errno as i32))
+                // Of another process's error only the words are known.
+                || cause.to_string().ends_with(&format!("(os error {})", errno as i32))
+        };
+        if is(Errno::EMFILE) {
+            Some("allow more open files with `ulimit -n 1024`, then try again")
+        } else if is(Errno::EFBIG) || (is_sqlite(cause) && files_are_limited()) {
+            Some("allow larger files with `ulimit -f unlimited`, then try again")
+        } else {
+            None
+        }
+    })
+}
+
+/// Whether it is an error of SQLite that has no name of its own: it says no more of a file that may
+/// not grow than that its input or output failed.
+fn is_sqlite(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(ResultsError::Sqlite { .. }))
+}
+
+fn files_are_limited() -> bool {
+    getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
+}
+
 /// The hint of the innermost cause that has one.
 fn hint_of(error: &anyhow::Error) -> String {
+    // Whoever met such a limit knows what he was doing, and may advise about that instead.
+    if let Some(hint) = limit_hint(error.chain()) {
+        return hint.to_owned();
+    }
     let hints = error.chain().filter_map(|cause| {
         if let Some(error) = cause.downcast_ref::<BedError>() {
             Some(error.hint().to_owned())
+        } else if let Some(error) = cause.downcast_ref::<ReportError>() {
+            error.hint()
         } else {
             cause
                 .downcast_ref::<ResultsError>()
@@ -143,5 +186,28 @@ mod tests {
             "error: cannot open `x`\n  caused by: no such thing\nhint: type `y`"
         );
         assert_eq!(Code::from(&failure), Code::Failed);
+    }
+
+    #[test]
+    fn a_limit_of_this_process_has_its_own_hint() {
+        let own = anyhow::Error::from(io::Error::from(Errno::EMFILE)).context("cannot open `x`");
+        let told = anyhow::Error::msg("Too many open files (os error 24)");
+        for error in [own, told] {
+            let hint = limit_hint(error.chain()).expect("a hint");
+            assert!(hint.contains("ulimit -n"), "{hint}");
+        }
+        let other = anyhow::Error::from(io::Error::from(Errno::ENOENT));
+        assert_eq!(limit_hint(other.chain()), None);
+    }
+
+    #[test]
+    fn what_cannot_be_reported_has_the_hint_of_its_cause() {
+        let failure = Failure::bad(ReportError::Results {
+            dir: "out".into(),
+            source: Box::new(ResultsError::Missing {
+                path: "out/results.sqlite".into(),
+            }),
+        });
+        assert!(failure.render(false).contains("hint: give the directory"));
     }
 }

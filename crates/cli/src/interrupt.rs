@@ -1,9 +1,15 @@
 //! Ctrl-C and the other polite ways to end a run.
 
+use std::time::{Duration, Instant};
+
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use regatta_engine::Stopper;
 
 use crate::{exit::Code, output};
+
+/// Nobody asks again as soon as this: one wish may come twice, from the terminal and from whatever
+/// started this process.
+const SAME_WISH: Duration = Duration::from_millis(300);
 
 fn polite() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
@@ -20,6 +26,14 @@ pub fn ignore() {
     }
 }
 
+/// Lets a file that may not grow any more be told as an error, where the default is to end without a
+/// word. The processes that this one starts inherit it.
+pub fn tell_file_limits() {
+    // SAFETY: no handler is installed, and no other thread exists yet.
+    let set = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    debug_assert!(set.is_ok());
+}
+
 /// Signals that end a run, held back until somebody waits for them.
 pub struct Held(SigSet);
 
@@ -34,7 +48,7 @@ impl Held {
         Ok(Self(set))
     }
 
-    /// Stops the run at the first signal, and ends the process at the second.
+    /// Stops the run at the first signal, and ends the process if somebody asks again.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -45,14 +59,39 @@ impl Held {
                 if self.0.wait().is_err() {
                     return;
                 }
+                let stopped = Instant::now();
                 output::err("stopping: the trial under way is given up, what was measured is kept");
                 stopper.stop();
-                if self.0.wait().is_ok() {
-                    // Agents and path keeper end with this process; the results file is whole
-                    // after every trial.
-                    std::process::exit(Code::Failed as i32);
+                while let Ok(signal) = self.0.wait() {
+                    if is_second(signal, stopped.elapsed()) {
+                        // Agents and path keeper end with this process; the results file is whole
+                        // after every trial.
+                        std::process::exit(Code::Failed as i32);
+                    }
                 }
             })?;
         Ok(())
+    }
+}
+
+/// Whether a signal that comes so long after the first one asks for an end at once. A terminal that
+/// is closed says so more than once, by its shell and by the kernel, and asks for nothing more.
+fn is_second(signal: Signal, after: Duration) -> bool {
+    signal != Signal::SIGHUP && after >= SAME_WISH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_somebody_who_asks_again_ends_the_process_at_once() {
+        let soon = Duration::from_millis(20);
+        let later = Duration::from_millis(500);
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            assert!(!is_second(signal, soon), "{signal}");
+            assert!(is_second(signal, later), "{signal}");
+        }
+        assert!(!is_second(Signal::SIGHUP, later));
     }
 }

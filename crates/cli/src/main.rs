@@ -21,6 +21,7 @@ use clap::Parser;
 use exit::{Code, Failure};
 
 fn main() -> ExitCode {
+    interrupt::tell_file_limits();
     // The two hidden processes enter namespaces, which a process can do only before it has a
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {

@@ -30,18 +30,23 @@ impl Colour {
     }
 }
 
+/// Standard output takes no more.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+pub struct OutputError(#[from] io::Error);
+
 /// Writes to standard output. A reader who has gone (`| head`) is no error: what he wanted he has.
 ///
 /// # Errors
 /// Any other error of the output, such as a full disk behind a redirection.
-pub fn out(text: &str) -> io::Result<()> {
+pub fn out(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        result => Ok(result?),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use regatta_model::shell::quoted;
 use regatta_report::{
     ReportError, RunData, Summary,
     terminal::{self, TerminalOptions},
@@ -39,9 +40,11 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         say_where(dir, &["report.html"])?;
     }
     if !args.csv && !args.html {
-        // The table first: it can be had of a directory that cannot be written.
-        show(dir, &data, &summary, colour)?;
+        // The table first: it can be had of a directory that cannot be written. The files can be
+        // had without it.
+        let shown = show(dir, &data, &summary, colour);
         regatta_report::write_all(dir).map_err(Failure::failed)?;
+        shown?;
     }
     Ok(Code::Measured)
 }
@@ -75,5 +78,14 @@ pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Re
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    output::out(&text).map_err(Failure::failed)
+    output::out(&text).map_err(|error| unheard(dir, error))
+}
+
+/// What was measured is safe, but nobody could be told of it.
+pub fn unheard(dir: &Path, error: impl Into<anyhow::Error>) -> Failure {
+    Failure::failed(error).hint(format!(
+        "the results are in `{}`; `regatta report {}` shows them",
+        dir.display(),
+        quoted(dir)
+    ))
 }

@@ -125,13 +125,45 @@ fn a_second_ctrl_c_ends_at_once() {
     }
     let begun = Instant::now();
     signal(run.pid(), Signal::SIGINT);
-    // Two of one signal that are sent together are one; another one is not.
-    signal(run.pid(), Signal::SIGTERM);
+    // One that comes together with the first may be the same wish. Somebody who is impatient asks
+    // until it ends.
+    while run.child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(50));
+        signal(run.pid(), Signal::SIGTERM);
+    }
     let done = run.finish();
     assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
     done.assert_code(1);
     bench.assert_nothing_left();
     assert_eq!(trials(&bench.path("out")).len(), 0);
+}
+
+#[test]
+fn a_terminal_that_is_closed_keeps_what_was_measured() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    run.until(|event| is(event, "trial_started"));
+    // An agent that cannot answer keeps the run from ending while the signals come.
+    signal(bench.running("agent")[0], Signal::SIGSTOP);
+    // The shell says it, then the kernel.
+    for _ in 0..4 {
+        signal(run.pid(), Signal::SIGHUP);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    let done = run.finish();
+    done.assert_code(1);
+    done.assert_says("the run is partial");
+    bench.assert_nothing_left();
+    let out = bench.path("out");
+    assert_eq!(trials(&out).len(), 1, "{done:#?}");
+    let state = Reader::open(&out).and_then(|reader| reader.state());
+    assert!(
+        matches!(state, Ok(RunState::Interrupted { .. })),
+        "{state:?}"
+    );
+    assert!(out.join("report.html").exists());
 }
 
 #[test]
@@ -182,6 +214,7 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
             let done = bench.run(&[command, "out"]);
             done.assert_code(2);
             done.assert_says(says);
+            done.assert_says("hint: ");
         }
         assert_eq!(std::fs::read(&file).expect("results"), bytes, "not touched");
     };

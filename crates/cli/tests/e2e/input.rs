@@ -122,6 +122,33 @@ fn an_unknown_transport_is_answered_with_the_list() {
 }
 
 #[test]
+fn a_directory_is_asked_for_with_words_that_can_be_typed() {
+    let bench = Bench::new();
+    // What an earlier run left is no run to go on with.
+    std::fs::create_dir(bench.path("old")).expect("made");
+    bench.write("old/report.html", "");
+    let done = bench.run(&["run", "--transport", "tcp", "--out", "old"]);
+    done.assert_code(2);
+    done.assert_says("report.html");
+    done.assert_says("--out");
+    assert!(!done.stderr.contains("regatta resume"), "{done:#?}");
+
+    for (name, typed) in [("j i", "'j i'"), ("-dash", "./-dash")] {
+        std::fs::create_dir(bench.path(name)).expect("made");
+        bench.write(&format!("{name}/results.sqlite"), "");
+        let done = bench.run(&["run", "--transport", "tcp", "--out", name]);
+        done.assert_code(2);
+        done.assert_says(&format!("`regatta resume {typed}`"));
+    }
+
+    // The name was forgotten.
+    let done = bench.run(&["run", "--out", "--json"]);
+    done.assert_code(2);
+    done.assert_says("`./--json`");
+    assert!(!bench.path("--json").exists());
+}
+
+#[test]
 fn arguments_are_checked_before_anything_starts() {
     let bench = Bench::new();
     for (args, says) in [

@@ -104,6 +104,71 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
     bench.assert_nothing_left();
 }
 
+/// Runs a line of `bash`; `$REGATTA` is the binary.
+fn shell(bench: &Bench, line: &str) -> Done {
+    let mut command = bench.command("bash");
+    command
+        .args(["-uc", line])
+        .env("REGATTA", env!("CARGO_BIN_EXE_regatta"));
+    Done::from(command.output().expect("bash is there"))
+}
+
+#[test]
+fn a_limit_of_the_shell_is_told_as_such() {
+    let bench = Bench::new();
+    for (limit, hint) in [("-n 12", "`ulimit -n 1024`"), ("-f 8", "`ulimit -f ")] {
+        let done = shell(
+            &bench,
+            &format!("ulimit {limit}; exec \"$REGATTA\" run --transport tcp --out out"),
+        );
+        done.assert_code(1);
+        done.assert_says(hint);
+        assert!(!bench.path("out").exists(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_told_with_where_the_results_are() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    for (command, says) in [
+        (
+            "run study.toml --out 'my run' --no-progress",
+            "`regatta report 'my run'`",
+        ),
+        ("report 'my run'", "the results are in `my run`"),
+        ("list", "No space left on device"),
+        (
+            "run study.toml --out lines --json",
+            "`regatta resume lines`",
+        ),
+    ] {
+        let done = shell(&bench, &format!("exec \"$REGATTA\" {command} > /dev/full"));
+        done.assert_code(1);
+        done.assert_says("cannot write to standard output");
+        done.assert_says(says);
+        assert!(!done.stderr.contains("cannot keep"), "{done:#?}");
+        if command.starts_with("report") {
+            assert!(bench.path("my run/report.html").exists(), "{done:#?}");
+        } else {
+            let _ = std::fs::remove_file(bench.path("my run/report.html"));
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
+    let bench = Bench::new();
+    let done = apart(
+        &bench,
+        "mkdir locked; mount -t tmpfs -o ro none locked
+         exec \"$REGATTA\" run --transport tcp --out locked",
+    );
+    done.assert_code(2);
+    done.assert_says("cannot write to the directory `locked`");
+    done.assert_says("--out");
+}
+
 #[test]
 fn an_ordinary_user_runs_a_study() {
     let bench = Bench::new();
