@@ -3,30 +3,54 @@
 use std::path::{Path, PathBuf};
 
 use jiff::{Timestamp, tz::TimeZone};
+use nix::{
+    fcntl::{AT_FDCWD, AtFlags},
+    unistd::{AccessFlags, faccessat},
+};
+use regatta_model::shell::quoted;
+use regatta_results::{FILE_NAME, ResultsError, leftover};
 
 use crate::exit::Failure;
-
-/// Name of the file that holds a run.
-const RESULTS: &str = "results.sqlite";
 
 /// Makes the directory for a new run: the one that was asked for, or a new one named after the
 /// study and the time. What an earlier run left is never touched.
 ///
 /// # Errors
-/// If the directory holds a run already, or cannot be made.
+/// If the directory holds a run or something of one already, or cannot be made or written.
 pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
     match asked {
         Some(dir) => {
-            if dir.join(RESULTS).exists() {
-                return Err(Failure::input(
-                    format!("`{}` holds the results of a run already", dir.display()),
-                    format!(
-                        "run `regatta resume {}` to go on with it, or choose another `--out`",
-                        dir.display()
-                    ),
-                ));
+            match leftover(dir) {
+                None => {}
+                Some(found) if found == FILE_NAME => {
+                    return Err(Failure::input(
+                        format!("`{}` holds the results of a run already", dir.display()),
+                        format!(
+                            "run `regatta resume {}` to go on with it, or choose another `--out`",
+                            quoted(dir)
+                        ),
+                    ));
+                }
+                Some(found) => {
+                    return Err(Failure::bad(ResultsError::AlreadyExists {
+                        dir: dir.to_owned(),
+                        found,
+                    }));
+                }
             }
             std::fs::create_dir_all(dir).map_err(|error| cannot_make(dir, error))?;
+            faccessat(
+                AT_FDCWD,
+                dir,
+                AccessFlags::W_OK | AccessFlags::X_OK,
+                AtFlags::AT_EACCESS,
+            )
+            .map_err(|errno| {
+                cannot(
+                    format!("cannot write to the directory `{}`", dir.display()),
+                    errno.into(),
+                )
+            })?;
             Ok(dir.to_owned())
         }
         None => {
@@ -54,10 +78,14 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
 }
 
 fn cannot_make(dir: &Path, error: std::io::Error) -> Failure {
+    cannot(
+        format!("cannot make the result directory `{}`", dir.display()),
+        error,
+    )
+}
+
+fn cannot(what: String, error: std::io::Error) -> Failure {
     Failure::bad(error)
-        .context(format!(
-            "cannot make the result directory `{}`",
-            dir.display()
-        ))
+        .context(what)
         .hint("choose another one with `--out DIR`")
 }

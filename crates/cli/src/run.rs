@@ -4,16 +4,16 @@ use std::{collections::BTreeSet, path::Path};
 
 use regatta_bed::{Bed, BedError};
 use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions};
-use regatta_model::{Study, units::format_duration};
+use regatta_model::{Study, shell::quoted, units::format_duration};
 use regatta_results::{Claim, RunState};
 
 use crate::{
     args::{ResumeArgs, RunArgs},
     directory,
-    exit::{Code, Failure},
+    exit::{self, Code, Failure},
     interrupt::Held,
     listen::{JsonLines, Keeper, Listeners, Progress, Tally},
-    output::{self, Colour},
+    output::{self, Colour, OutputError},
     report, study,
 };
 
@@ -169,19 +169,33 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
     // A disk that is full takes neither of these; the trials are safe without them.
     let _ = keeper.interrupted(&causes.join(": "));
     let _ = regatta_report::write_all(dir);
-    Failure::failed(error)
+    failed(error)
         .context(format!(
             "the run stopped after {}; what was measured is kept in `{shown}`",
             trials(keeper.tally().trials)
         ))
         .hint(format!(
-            "mend the cause, then run `regatta resume {shown}` to go on"
+            "mend the cause, then run `regatta resume {}` to go on",
+            quoted(dir)
         ))
+}
+
+/// As the engine says it, but for events that were kept and could not be printed.
+fn failed(error: EngineError) -> Failure {
+    match error {
+        EngineError::Listener { source } if source.is::<OutputError>() => {
+            Failure::failed(anyhow::Error::from_boxed(source))
+        }
+        error => Failure::failed(error),
+    }
 }
 
 /// Without a bed nothing can be measured here; that is another thing than a failure in mid-run.
 fn no_bed(error: BedError) -> Failure {
-    let unsupported = matches!(error, BedError::Refused { .. });
+    // A limit that was set for this process says nothing about the machine.
+    let error = anyhow::Error::from(error);
+    let unsupported = matches!(error.downcast_ref(), Some(BedError::Refused { .. }))
+        && exit::limit_hint(error.chain()).is_none();
     let failure = if unsupported {
         Failure::unsupported(error)
     } else {
@@ -203,14 +217,15 @@ fn finish(
     let shown = dir.display();
     let kept = || format!("the results are kept in `{shown}`, but their reports failed");
     let written = regatta_report::write_all(dir).map_err(|error| {
-        Failure::failed(error)
-            .context(kept())
-            .hint(format!("run `regatta report {shown}` to make them again"))
+        Failure::failed(error).context(kept()).hint(format!(
+            "run `regatta report {}` to make them again",
+            quoted(dir)
+        ))
     })?;
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)
-            .map_err(|error| Failure::failed(anyhow::Error::from_boxed(error)))?,
+            .map_err(|error| report::unheard(dir, anyhow::Error::from_boxed(error)))?,
         None => report::show(dir, &written.data, &written.summary, colour)?,
     }
     if let Some(Ending::Interrupted { reason }) = ending {
@@ -218,7 +233,7 @@ fn finish(
             "the run is partial: {reason} after {}",
             trials(tally.trials)
         )))
-        .hint(format!("run `regatta resume {shown}` to go on")));
+        .hint(format!("run `regatta resume {}` to go on", quoted(dir))));
     }
     Ok(verdict(tally, !written.summary.passed()))
 }
