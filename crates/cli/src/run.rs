@@ -83,8 +83,8 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     }
     if done.len() == plan.trials().len() && state == RunState::Complete {
         output::err(&format!(
-            "nothing is left to do: all {} trials are done",
-            done.len()
+            "nothing is left to do: the run is complete, with {}",
+            trials(done.len())
         ));
         drop(claim);
         return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
