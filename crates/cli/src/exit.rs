@@ -151,7 +151,7 @@ fn files_are_limited() -> bool {
 
 /// The hint of the innermost cause that has one.
 fn hint_of(error: &anyhow::Error) -> String {
-    // Whoever met such a limit knows what he was doing, and may advise about that instead.
+    // Nothing else helps against such a limit, whatever else could be advised.
     if let Some(hint) = limit_hint(error.chain()) {
         return hint.to_owned();
     }
