@@ -2,13 +2,16 @@
 
 use std::{
     fmt,
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Poll, Waker},
 };
 
-use crate::clock::MonotonicTime;
+use crate::{clock::MonotonicTime, driver::TransportError};
 
 /// Something that can be made to return at once: a blocked socket, a connection, a wait.
 pub trait Abort: Send + Sync {
@@ -57,6 +60,26 @@ impl Shared {
         }
         for child in children.iter().filter_map(Weak::upgrade) {
             child.stop();
+        }
+    }
+}
+
+/// Wakes the task that runs a future.
+#[derive(Default)]
+struct WakeOnStop(Mutex<Option<Waker>>);
+
+impl WakeOnStop {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Abort for WakeOnStop {
+    fn abort(&self) {
+        let waker = self.lock().take();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
@@ -112,6 +135,34 @@ impl Stop {
             let weak = Arc::downgrade(abort);
             registered.aborts.push(weak);
         }
+    }
+
+    /// Runs a future to its end, or until the flag is raised: it is dropped then.
+    ///
+    /// A blocking driver's futures never yield, so they are not dropped; what they are blocked in
+    /// must be registered here.
+    ///
+    /// # Errors
+    /// The future's own, or [`TransportError::Cancelled`].
+    pub(crate) async fn unless_raised<T>(
+        &self,
+        future: impl Future<Output = Result<T, TransportError>>,
+    ) -> Result<T, TransportError> {
+        let wake = Arc::new(WakeOnStop::default());
+        self.on_stop(&wake);
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            // Before the flag is looked at, so that raising it in between is not missed.
+            *wake.lock() = Some(context.waker().clone());
+            if self.is_stopped() {
+                return Poll::Ready(Err(TransportError::Cancelled));
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Waits until the flag is raised or the moment has come; returns whether it is raised.

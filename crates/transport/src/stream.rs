@@ -63,6 +63,11 @@ pub trait ByteStream: Send {
 
     /// Ends this direction after everything that was sent; the other direction stays open.
     fn finish(&mut self) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Throws away what was handed over and is not delivered yet, and sends nothing more: the
+    /// deadline has come. Only for a transport that multiplexes, where other streams of the
+    /// connection go on; the others close the connection.
+    fn abandon(&mut self) {}
 }
 
 /// An established connection. Dropping it closes it; blocked calls of its streams are woken with

@@ -118,6 +118,7 @@ struct Taken {
 async fn take<S: ByteStream>(
     trial: &Trial,
     watch: &ReceiverWatch,
+    deadline: &Stop,
     stream: &mut S,
     rest: &[u8],
 ) -> Taken {
@@ -126,7 +127,9 @@ async fn take<S: ByteStream>(
         deliveries: None,
         result: Ok(()),
     };
-    taken.result = take_all(trial, watch, stream, rest, &mut taken).await;
+    let taking = take_all(trial, watch, stream, rest, &mut taken);
+    let result = deadline.unless_raised(taking).await;
+    taken.result = result;
     taken
 }
 
@@ -229,14 +232,23 @@ pub(super) async fn run<E: StreamEndpoint>(
     let connection = &transfer.connection;
     let (stream, rest, stop) = (&mut transfer.stream, &transfer.rest, &transfer.stop);
     let (load, watch_ref) = (&mut load, &watch);
-    watch.transfer(stop);
+    // The probe's stream on the same connection outlives the transfer's.
+    let deadline = if E::MULTIPLEXES {
+        trial.stop.child()
+    } else {
+        stop.clone()
+    };
+    watch.transfer(&deadline);
+    let deadline = &deadline;
     let echoed = Stop::new();
     let (echoed_here, echoed_there) = (&echoed, &echoed);
     let (taken, ()) = endpoint
         .join(
             move || async move {
-                let taken = take(trial, watch_ref, stream, rest).await;
-                if matches!(watch_ref.end(), Some(ReceiverEnd::Deadline { .. })) {
+                let taken = take(trial, watch_ref, deadline, stream, rest).await;
+                // The sender's end of the transfer may be seen before its word over control.
+                let stopped = matches!(watch_ref.end(), Some(ReceiverEnd::Deadline { .. }));
+                if stopped || taken.result.is_err() {
                     last_answers(trial, endpoint, echoed_here).await;
                 }
                 // Wakes the echo, if it waits for what will not come any more.

@@ -292,19 +292,31 @@ async fn send_transfer<E: StreamEndpoint>(
 ) -> Result<(), TransportError> {
     // The watch ends a connect call at the deadline; this limit only stands behind it.
     let until = started + trial.order.deadline + CLOSING;
-    let connection = endpoint
-        .connect(peer, Purpose::Transfer, until, stop)
+    // Where the probe has a stream of the same connection, the deadline ends the transfer's stream
+    // alone: the probe's last answers are waited for over every transport.
+    let connection_stop = if E::MULTIPLEXES {
+        trial.stop.child()
+    } else {
+        stop.clone()
+    };
+    let connection = stop
+        .unless_raised(endpoint.connect(peer, Purpose::Transfer, until, &connection_stop))
         .await?;
     sent.set_up = Some(MonotonicTime::now().since(started));
     let statistics = connection.statistics();
     sent.facts = statistics.facts();
     watch.connection(&statistics);
-    let mut stream = open_stream(trial, &connection, Purpose::Transfer).await?;
+    let mut stream = stop
+        .unless_raised(open_stream(trial, &connection, Purpose::Transfer))
+        .await?;
     let (load_connection, mut load_stream) = match load {
         Some((connection, stream)) => (Some(connection), Some(stream)),
         None if trial.probe.under_load => (
             None,
-            Some(open_stream(trial, &connection, Purpose::LoadProbe).await?),
+            Some(
+                stop.unless_raised(open_stream(trial, &connection, Purpose::LoadProbe))
+                    .await?,
+            ),
         ),
         None => (None, None),
     };
@@ -314,7 +326,11 @@ async fn send_transfer<E: StreamEndpoint>(
     let (result, probed) = endpoint
         .join(
             move || async move {
-                let result = send_all(trial, stream_ref, watch).await;
+                let sending = send_all(trial, stream_ref, watch);
+                let result = stop.unless_raised(sending).await;
+                if result.is_err() {
+                    stream_ref.abandon();
+                }
                 over_ref.stop();
                 result
             },
@@ -333,6 +349,9 @@ async fn send_transfer<E: StreamEndpoint>(
     // Some of it is known only now.
     sent.facts = statistics.facts();
     drop(statistics);
+    if result.is_err() {
+        connection_stop.stop();
+    }
     result?;
     let until = MonotonicTime::now() + CLOSING;
     drop((stream, load_stream));

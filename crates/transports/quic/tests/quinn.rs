@@ -1,6 +1,12 @@
 //! What `quic-quinn` promises beside the contract of every driver.
 
-use std::{thread, time::Duration};
+use std::{
+    collections::VecDeque,
+    net::{SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use regatta_control::{FailureKind, Role, TrialOrder};
@@ -127,4 +133,102 @@ fn a_stream_window_below_the_path_is_seen() {
         "{:?}",
         report.warnings
     );
+}
+
+/// Passes datagrams on after a delay, both ways, until it is told to stop.
+fn relay(front: &UdpSocket, receiver: SocketAddr, delay: Duration, stop: &AtomicBool) {
+    let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for socket in [front, &back] {
+        socket.set_nonblocking(true).expect("a mode");
+    }
+    let mut sender = None;
+    let mut lines = [VecDeque::new(), VecDeque::new()];
+    let mut place = vec![0; 65_536];
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok((length, from)) = front.recv_from(&mut place) {
+            sender = Some(from);
+            lines[0].push_back((Instant::now() + delay, place[..length].to_vec()));
+        }
+        while let Ok((length, _)) = back.recv_from(&mut place) {
+            lines[1].push_back((Instant::now() + delay, place[..length].to_vec()));
+        }
+        for (line, (from, to)) in lines
+            .iter_mut()
+            .zip([(&back, Some(receiver)), (front, sender)])
+        {
+            while line.front().is_some_and(|(due, _)| *due <= Instant::now()) {
+                let (_, data) = line.pop_front().expect("it is there");
+                // Who is gone gets nothing.
+                let _ = to.map(|to| from.send_to(&data, to));
+            }
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn the_probe_outlives_the_deadline_until_its_answers_are_there() {
+    let one_way = Duration::from_millis(150);
+    let order = |role| {
+        let mut order = order_for(role, "quic-quinn", 1 << 40, 10_000);
+        order.deadline = Duration::from_millis(1500);
+        order.path.round_trip_delay = 2 * one_way;
+        // A busy machine may be late.
+        order.path.longest_one_way = one_way + Duration::from_millis(300);
+        order.path.mtu_bytes = 1500;
+        order.workload.probe.under_load = true;
+        order.workload.probe.interval = Duration::from_millis(20);
+        // Less than the path and the relay hold, so that nothing is lost or queues for long.
+        option(
+            &mut order,
+            "stream_window",
+            OptionValue::Text("64KiB".to_owned()),
+        );
+        order
+    };
+    let (sender_context, sender_seen) = trial_context();
+    let (receiver_context, receiver_seen) = trial_context();
+    sender_seen.connect(&receiver_context.mailbox);
+    receiver_seen.connect(&sender_context.mailbox);
+    let receiver = QuicQuinn
+        .prepare(&order(Role::Receiver), receiver_context)
+        .expect("a receiver");
+    let listens = receiver.listen_address().expect("an address");
+    let sender = QuicQuinn
+        .prepare(&order(Role::Sender), sender_context)
+        .expect("a sender");
+    let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = front.local_addr().expect("an address");
+    let stop = AtomicBool::new(false);
+    let (sender, receiver) = thread::scope(|scope| {
+        scope.spawn(|| relay(&front, listens, one_way, &stop));
+        let receiver = scope.spawn(|| receiver.run(None));
+        let sender = sender.run(Some(address));
+        let receiver = receiver.join();
+        stop.store(true, Ordering::Relaxed);
+        (sender, receiver.expect("no panic"))
+    });
+    let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
+    assert_eq!(sender.metrics["transfer_time_ns"], 1.5e9);
+    assert!(receiver.metrics["bytes_delivered"] > 0.0);
+    // A departure each 20 ms for about a second, 300 ms of them without an answer at the end.
+    assert!(sender.metrics["probe_messages_sent"] >= 20.0);
+    assert_eq!(sender.metrics["probe_messages_lost"], 0.0);
+    assert_eq!(sender.facts["probe.interval"], "20 ms");
+}
+
+#[test]
+fn a_peer_that_never_answers_is_timed_out() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for under_load in [true, false] {
+        let mut order = order_for(Role::Sender, "quic-quinn", 1000, 1000);
+        order.deadline = Duration::from_millis(400);
+        order.workload.probe.under_load = under_load;
+        let (context, _) = trial_context();
+        let sender = QuicQuinn.prepare(&order, context).expect("a sender");
+        let peer = silent.local_addr().expect("an address");
+        let error = sender.run(Some(peer)).expect_err("nobody answers");
+        assert_eq!(error.kind(), FailureKind::TimedOut);
+        assert_eq!(error.to_string(), "no connection within 0.4 s");
+    }
 }

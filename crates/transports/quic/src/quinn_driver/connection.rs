@@ -14,8 +14,8 @@ use crate::socket::Counters;
 /// Application error code of a connection that is closed in good order.
 pub(super) const DONE: VarInt = VarInt::from_u32(0);
 
-/// Application error code of a connection that was aborted, by the deadline or from outside.
-const ABORTED: VarInt = VarInt::from_u32(1);
+/// Application error code of a connection, or a stream, that was aborted, by the deadline or from outside.
+pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
 /// What came of a future that had until a moment.
 pub(super) enum Timed<T> {

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use quinn::{ReadError, RecvStream, SendStream};
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
-use super::connection::{Timed, until};
+use super::connection::{ABORTED, Timed, until};
 
 /// Messages shorter than this are copied together, longer ones are handed over as they are.
 ///
@@ -119,6 +119,12 @@ impl ByteStream for QuinnStream {
             Timed::Done(Err(error)) => Err(broken(error)),
             Timed::Late => Ok(Received::TimedOut),
         }
+    }
+
+    fn abandon(&mut self) {
+        self.pending.clear();
+        // One that is finished already has nothing to throw away.
+        let _ = self.send.reset(ABORTED);
     }
 
     async fn finish(&mut self) -> Result<(), TransportError> {
