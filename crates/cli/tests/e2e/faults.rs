@@ -63,6 +63,7 @@ fn a_killed_agent_costs_its_trial_and_no_other() {
     run.until(|event| is(event, "trial_started"));
     let agents = bench.running("agent");
     assert_eq!(agents.len(), 2);
+    bench.until_transferring();
     signal(agents[0], Signal::SIGKILL);
     let first = run.until(|event| is(event, "trial_ended"));
     assert_eq!(first["trial"]["outcome"], "failed", "{first:#}");
@@ -75,6 +76,44 @@ fn a_killed_agent_costs_its_trial_and_no_other() {
     assert_eq!(all.len(), 4, "{done:#?}");
     assert_eq!(all[0].outcome, Outcome::Failed);
     all[1..].iter().for_each(assert_ran);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn agents_that_die_before_the_first_trial_cost_none() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    // The path is checked now.
+    run.until(|event| is(event, "run_started"));
+    for agent in bench.running("agent") {
+        signal(agent, Signal::SIGKILL);
+    }
+    let done = run.finish();
+    let all = trials(&bench.path("out"));
+    assert_eq!(all.len(), 4, "{done:#?}");
+    all.iter().for_each(assert_ran);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_trial_whose_path_ended_is_run_again_by_resume() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    run.until(|event| is(event, "trial_started"));
+    bench.until_transferring();
+    signal(bench.running("path-keeper")[0], Signal::SIGKILL);
+    let done = run.finish();
+    done.assert_code(1);
+    done.assert_says("the path keeper ended");
+    done.assert_says("regatta resume out");
+    assert_eq!(trials(&bench.path("out")).len(), 1, "{done:#?}");
+    bench.run(&["resume", "out", "--json"]);
+    let all = trials(&bench.path("out"));
+    assert_eq!(all.len(), 4);
+    all.iter().for_each(assert_ran);
     bench.assert_nothing_left();
 }
 
@@ -173,6 +212,7 @@ fn an_agent_that_hangs_is_replaced() {
     bench.write("study.toml", &SLOW.replace("\"10s\"", "\"1s\""));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
     run.until(|event| is(event, "trial_started"));
+    bench.until_transferring();
     signal(bench.running("agent")[0], Signal::SIGSTOP);
     let first = run.until(|event| is(event, "trial_ended"));
     let outcome = &first["trial"]["outcome"];

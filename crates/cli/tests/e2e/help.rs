@@ -156,6 +156,27 @@ impl Bench {
         pids
     }
 
+    /// Waits until the trial that was just announced transfers data, so that what happens next
+    /// happens to the trial, and not before its start.
+    pub fn until_transferring(&self) {
+        let agent = self.running("agent")[0];
+        // Received and sent bytes of every interface of its host.
+        let carried = || -> u64 {
+            let text = std::fs::read_to_string(format!("/proc/{agent}/net/dev")).expect("counters");
+            let of = |line: &str| -> Option<u64> {
+                let fields: Vec<&str> = line.split_once(':')?.1.split_whitespace().collect();
+                Some(fields.first()?.parse::<u64>().ok()? + fields.get(8)?.parse::<u64>().ok()?)
+            };
+            text.lines().filter_map(of).sum()
+        };
+        let before = carried();
+        let until = Instant::now() + Duration::from_secs(10);
+        while carried() < before + 100_000 {
+            assert!(Instant::now() < until, "no transfer has begun");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Nothing that was started is left, or will be in a moment; with the last process in them
     /// the namespaces go too.
     pub fn assert_nothing_left(&self) {
