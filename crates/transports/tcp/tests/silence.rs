@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::Role;
+use regatta_control::{FailureKind, Role};
 use regatta_transport::{Driver, TransportError, testing};
 use socket2::{Domain, Socket, Type};
 
@@ -43,8 +43,26 @@ fn aborted_sender_ends(name: &str, peer: SocketAddr) {
     assert!(ended < Duration::from_secs(1), "{name} took {ended:?}");
 }
 
+/// Runs a sender against `peer`, which never answers, with and without a flow for the probe.
+fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
+    for under_load in [true, false] {
+        let mut order = testing::order_for(Role::Sender, name, 1000, 1000);
+        order.deadline = Duration::from_millis(300);
+        order.workload.probe.under_load = under_load;
+        let sender = driver(name)
+            .prepare(&order, testing::trial_context().0)
+            .expect("a sender");
+        let begun = Instant::now();
+        let error = sender.run(Some(peer)).expect_err("nobody answers");
+        assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
+        // Without the port, which differs between trials.
+        assert_eq!(error.to_string(), "no connection within 0.3 s", "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{name}");
+    }
+}
+
 #[test]
-fn a_connect_call_without_answer_can_be_aborted() {
+fn a_connect_call_without_answer_can_be_aborted_and_times_out() {
     // A listener whose queue is full does not answer.
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -55,6 +73,7 @@ fn a_connect_call_without_answer_can_be_aborted() {
     let _first = TcpStream::connect(peer).expect("the queue takes one");
     for name in ["tcp", "tcp-tls"] {
         aborted_sender_ends(name, peer);
+        never_connected_sender_times_out(name, peer);
     }
 }
 
