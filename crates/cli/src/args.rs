@@ -119,10 +119,12 @@ pub struct RunArgs {
     /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Path")]
     pub rate: Option<Limit>,
-    /// Amplitude of the random delay, each way
+    /// Amplitude of the random delay, each way; packets keep their order, so the later ones of a
+    /// dense flow wait for the earlier ones
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
     pub jitter: Option<Duration>,
-    /// Limit of the bottleneck's queue, each way [default: one bandwidth-delay product]
+    /// Limit of the bottleneck's queue, each way [default: one bandwidth-delay product, at least
+    /// 100 packets]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
     pub queue: Option<Bytes>,
     /// Largest IP packet [default without a STUDY: 1500B]

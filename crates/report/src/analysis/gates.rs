@@ -144,7 +144,8 @@ fn intact(data: &RunData) -> Gate {
         .trials
         .iter()
         .filter_map(|trial| trial.metrics.get("messages_corrupted"))
-        .sum();
+        // A sum of nothing would be a negative zero.
+        .fold(0.0, |sum, corrupted| sum + corrupted);
     gate(
         "data_intact",
         corrupted == 0.0,
