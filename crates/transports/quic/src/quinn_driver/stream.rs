@@ -17,10 +17,10 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// After so many bytes, the sender lets the connection's own task send: on a current-thread
 /// runtime nothing leaves while the application writes.
-const YIELD_BYTES: usize = 1 << 20;
+const YIELD_BYTES: usize = 16 << 20;
 
 /// Pieces that are taken from the connection under one lock.
-const PIECES: usize = 32;
+const PIECES: usize = 8;
 
 /// One bidirectional stream.
 #[derive(Debug)]
