@@ -10,9 +10,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("control", &["model"]),
     ("emulation", &["model"]),
     ("transport", &["model", "control"]),
-    ("transport-tcp", &["transport", "model", "control"]),
+    ("transport-tls", &["transport", "control"]),
+    (
+        "transport-tcp",
+        &["transport", "transport-tls", "model", "control"],
+    ),
     ("transport-udp", &["transport", "model", "control"]),
-    ("transport-quic", &["transport", "model", "control"]),
+    (
+        "transport-quic",
+        &["transport", "transport-tls", "model", "control"],
+    ),
     ("telemetry", &["model"]),
     (
         "agent",

@@ -5,10 +5,9 @@
 //! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!
 //! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
-//! the pinned certificate ([`pinned`]), the UDP socket ([`socket`]), the timer ([`timer`]).
+//! the UDP socket ([`socket`]), the timer ([`timer`]).
 
 pub mod path;
-pub mod pinned;
 pub mod quinn_driver;
 pub mod socket;
 pub mod timer;

@@ -3,31 +3,24 @@
 //! It lets this end read and write many records with one system call and decrypt and encrypt them
 //! between memory of its own; the buffered interface reads 4 kB at a time.
 
-mod pinned;
-
 use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
 
-use base64::Engine as _;
 use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_transport_tls::{self as tls, Resumption};
 use rustls::{
-    ClientConfig, ServerConfig, SupportedProtocolVersion,
+    ClientConfig, ServerConfig,
     client::UnbufferedClientConnection,
-    crypto::{CryptoProvider, aws_lc_rs},
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, UnbufferedStatus},
-    version::TLS13,
 };
-use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+use rustls_pki_types::ServerName;
 
 use crate::{
     endpoint::{Layer, Layered},
     socket::{Connected, Read},
 };
-
-/// The only version that is spoken.
-const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// Largest part of a message that goes into one record (RFC 8446, 5.1).
 const RECORD_BYTES: usize = 16_384;
@@ -41,13 +34,6 @@ const OUTGOING_RECORDS: usize = 16;
 /// Memory for records that come in.
 const INCOMING_BYTES: usize = 256 << 10;
 
-/// One cipher at both ends, so that the figures compare.
-fn provider() -> Arc<CryptoProvider> {
-    let mut provider = aws_lc_rs::default_provider();
-    provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
-    Arc::new(provider)
-}
-
 /// TLS with the certificate that was made for the run.
 pub(crate) enum Tls {
     Client {
@@ -59,28 +45,11 @@ pub(crate) enum Tls {
     },
 }
 
-fn decode(what: &str, base64: &str) -> Result<Vec<u8>, TransportError> {
-    base64::engine::general_purpose::STANDARD
-        .decode(base64)
-        .map_err(TransportError::stack(format!("cannot read the {what}")))
-}
-
 impl Tls {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let failed = || TransportError::stack::<rustls::Error>("cannot set TLS up");
-        let certificate = decode("certificate", &order.tls.certificate_der_base64)?;
-        let certificate = CertificateDer::from(certificate);
         match order.role {
             Role::Sender => {
-                let provider = provider();
-                let verifier = pinned::PinnedCertificate::new(certificate, &provider);
-                let mut config = ClientConfig::builder_with_provider(provider)
-                    .with_protocol_versions(VERSIONS)
-                    .map_err(failed())?
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(verifier))
-                    .with_no_client_auth();
-                config.resumption = rustls::client::Resumption::disabled();
+                let config = tls::client(&order.tls, None, Resumption::Off)?;
                 let server_name = ServerName::try_from(order.tls.server_name.clone())
                     .map_err(TransportError::stack("cannot use the server's name"))?;
                 Ok(Self::Client {
@@ -89,23 +58,7 @@ impl Tls {
                 })
             }
             Role::Receiver => {
-                let key =
-                    order
-                        .tls
-                        .key_der_base64
-                        .as_deref()
-                        .ok_or_else(|| TransportError::Order {
-                            what: "a receiver needs the certificate's key".to_owned(),
-                        })?;
-                let key = PrivatePkcs8KeyDer::from(decode("certificate's key", key)?);
-                let mut config = ServerConfig::builder_with_provider(provider())
-                    .with_protocol_versions(VERSIONS)
-                    .map_err(failed())?
-                    .with_no_client_auth()
-                    .with_single_cert(vec![certificate], key.into())
-                    .map_err(failed())?;
-                // Tickets are for resumption, which is not measured here.
-                config.send_tls13_tickets = 0;
+                let config = tls::server(&order.tls, None, Resumption::Off)?;
                 Ok(Self::Server {
                     config: Arc::new(config),
                 })

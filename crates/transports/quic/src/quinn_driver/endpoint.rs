@@ -25,6 +25,7 @@ use regatta_transport::{
     stop::{Abort, Stop},
     stream::Accepted,
 };
+use regatta_transport_tls::{self as tls, Resumption};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::Notify,
@@ -37,7 +38,6 @@ use super::{
 };
 use crate::{
     path::Sizes,
-    pinned,
     socket::{self, Buffers, Counters},
     timer,
 };
@@ -150,13 +150,21 @@ impl QuinnEndpoint {
         let (mut client, mut server) = (None, None);
         match order.role {
             Role::Sender => {
-                let tls = QuicClientConfig::try_from(pinned::client(&order.tls)?)
-                    .map_err(TransportError::stack("cannot set up TLS"))?;
+                let tls = QuicClientConfig::try_from(tls::client(
+                    &order.tls,
+                    Some(tls::ALPN),
+                    Resumption::Off,
+                )?)
+                .map_err(TransportError::stack("cannot set up TLS"))?;
                 client = Some(ClientConfig::new(Arc::new(tls)));
             }
             Role::Receiver => {
-                let tls = QuicServerConfig::try_from(pinned::server(&order.tls)?)
-                    .map_err(TransportError::stack("cannot set up TLS"))?;
+                let tls = QuicServerConfig::try_from(tls::server(
+                    &order.tls,
+                    Some(tls::ALPN),
+                    Resumption::Off,
+                )?)
+                .map_err(TransportError::stack("cannot set up TLS"))?;
                 server = Some(ServerConfig::with_crypto(Arc::new(tls)));
             }
         }

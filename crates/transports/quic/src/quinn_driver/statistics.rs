@@ -10,7 +10,9 @@ use quinn::{Connection, ConnectionStats};
 use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
 
 use super::{controller::Watch, options::CongestionControl};
-use crate::{pinned, socket::Counters};
+use regatta_transport_tls as tls;
+
+use crate::socket::Counters;
 
 /// Holds the connection as long as it is open: a handle of quinn's would keep it open.
 pub(super) struct Statistics {
@@ -99,10 +101,7 @@ impl Statistics {
                     .to_owned(),
             ),
             ("tls.version".to_owned(), "1.3".to_owned()),
-            (
-                "tls.cipher_suite".to_owned(),
-                pinned::CIPHER_SUITE.to_owned(),
-            ),
+            ("tls.cipher_suite".to_owned(), tls::CIPHER_SUITE.to_owned()),
             ("quic.version".to_owned(), "1".to_owned()),
             (
                 format!("udp_payload_bytes.{side}"),

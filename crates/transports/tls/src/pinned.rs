@@ -4,21 +4,21 @@ use rustls::{
     CertificateError, DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 /// Accepts the run's certificate, byte for byte, from an end that proves that it has its key.
 ///
 /// Nothing else of the certificate is looked at: it was made for the run, by the controller, and
 /// reached this end over control, so there is no authority, name or date to check it against.
 #[derive(Debug)]
-pub(super) struct PinnedCertificate {
+pub(crate) struct PinnedCertificate {
     certificate: CertificateDer<'static>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl PinnedCertificate {
-    pub(super) fn new(certificate: CertificateDer<'static>, provider: &CryptoProvider) -> Self {
+    pub(crate) fn new(certificate: CertificateDer<'static>, provider: &CryptoProvider) -> Self {
         Self {
             certificate,
             algorithms: provider.signature_verification_algorithms,

@@ -1,0 +1,163 @@
+//! TLS 1.3 with a certificate made for the run, for every driver whose stack takes its TLS from
+//! rustls: the connecting end accepts this certificate and no other, and all encrypt alike.
+
+mod pinned;
+
+use std::sync::{Arc, OnceLock};
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use pinned::PinnedCertificate;
+use regatta_control::TlsMaterial;
+use regatta_transport::TransportError;
+use rustls::{
+    ClientConfig, ServerConfig, SupportedProtocolVersion,
+    client::Resumption as ClientResumption,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    version::TLS13,
+};
+
+/// Application protocol of every QUIC connection between two ends (RFC 7301).
+pub const ALPN: &[u8] = b"regatta";
+
+/// The one cipher suite that is offered, so that every stack encrypts alike: the one that QUIC
+/// cannot do without, as it protects Initial packets (RFC 9001 §5.2).
+pub const CIPHER_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
+
+/// The only version that is spoken.
+const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// Early data that a listening end takes over QUIC: RFC 9001 §4.6.1 knows no other size, as
+/// QUIC's own flow control limits it.
+const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
+
+/// Sessions that a connecting end remembers, tickets that a listening end gives for each handshake.
+const REMEMBERED_SESSIONS: usize = 256;
+const TICKETS: usize = 2;
+
+/// Which handshakes a connection may make after the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Resumption {
+    /// Full ones: none profits from another.
+    #[default]
+    Off,
+    /// With a ticket of an earlier one (RFC 8446, 2.2).
+    Tickets,
+    /// With a ticket, and data in the first flight (RFC 8446, 2.3).
+    EarlyData,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| {
+        Arc::new(CryptoProvider {
+            cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+            ..aws_lc_rs::default_provider()
+        })
+    }))
+}
+
+/// Seeds this thread's generator of random numbers.
+///
+/// AWS-LC seeds one for each thread when that first needs a random number, from the CPU's jitter,
+/// which takes some 20 to 50 ms: within a handshake they would count as the transport's.
+fn seed(provider: &CryptoProvider) -> Result<(), TransportError> {
+    let mut number = [0; 16];
+    provider.secure_random.fill(&mut number).map_err(|_| {
+        TransportError::stack("cannot set up TLS")("the system gives no random numbers")
+    })
+}
+
+fn decode(base64: &str, what: &str) -> Result<Vec<u8>, TransportError> {
+    BASE64.decode(base64).map_err(|_| TransportError::Order {
+        what: format!("the {what} of the run is not base64"),
+    })
+}
+
+/// The run's certificate.
+///
+/// # Errors
+/// [`TransportError::Order`] if it is not base64.
+pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>, TransportError> {
+    decode(&material.certificate_der_base64, "certificate").map(Into::into)
+}
+
+/// The key of the run's certificate, which only the listening end is given.
+///
+/// # Errors
+/// [`TransportError::Order`] if it is absent or not base64.
+pub fn key(material: &TlsMaterial) -> Result<PrivatePkcs8KeyDer<'static>, TransportError> {
+    let key = material
+        .key_der_base64
+        .as_deref()
+        .ok_or_else(|| TransportError::Order {
+            what: "the listening end was given no key".to_owned(),
+        })?;
+    decode(key, "key").map(Into::into)
+}
+
+fn stack(error: rustls::Error) -> TransportError {
+    TransportError::stack("cannot set up TLS")(error)
+}
+
+fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
+    alpn.map(<[u8]>::to_vec).into_iter().collect()
+}
+
+/// Configuration of the connecting end. To be made by the thread that will shake hands.
+///
+/// # Errors
+/// [`TransportError::Order`] for a certificate that cannot be read.
+pub fn client(
+    material: &TlsMaterial,
+    alpn: Option<&[u8]>,
+    resumption: Resumption,
+) -> Result<ClientConfig, TransportError> {
+    let provider = provider();
+    seed(&provider)?;
+    let verifier = PinnedCertificate::new(certificate(material)?, &provider);
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(VERSIONS)
+        .map_err(stack)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = alpn_protocols(alpn);
+    config.resumption = match resumption {
+        Resumption::Off => ClientResumption::disabled(),
+        _ => ClientResumption::in_memory_sessions(REMEMBERED_SESSIONS),
+    };
+    config.enable_early_data = resumption == Resumption::EarlyData;
+    Ok(config)
+}
+
+/// Configuration of the listening end. To be made by the thread that will shake hands.
+///
+/// # Errors
+/// [`TransportError::Order`] for a certificate or key that is absent or cannot be read,
+/// [`TransportError::Stack`] if they do not belong together.
+pub fn server(
+    material: &TlsMaterial,
+    alpn: Option<&[u8]>,
+    resumption: Resumption,
+) -> Result<ServerConfig, TransportError> {
+    let provider = provider();
+    seed(&provider)?;
+    let key = PrivateKeyDer::from(key(material)?);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(VERSIONS)
+        .map_err(stack)?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate(material)?], key)
+        .map_err(stack)?;
+    config.alpn_protocols = alpn_protocols(alpn);
+    if resumption == Resumption::Off {
+        config.send_tls13_tickets = 0;
+    } else {
+        config.send_tls13_tickets = TICKETS;
+    }
+    if resumption == Resumption::EarlyData {
+        config.max_early_data_size = QUIC_EARLY_DATA_BYTES;
+    }
+    Ok(config)
+}
