@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
+use regatta_control::{FailureKind, Note, SideReport, TrialOrder};
 use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
 
 use crate::{observer::TrialObserver, report};
@@ -188,10 +188,11 @@ fn run(
     };
     let session = driver.prepare(order, context)?;
     tell(TrialEvent::Ready(session.listen_address()));
-    let peer = match order.role {
-        Role::Receiver => None,
-        // The trial was aborted before it was started.
-        Role::Sender => Some(started.recv().map_err(|_| TransportError::Cancelled)?),
+    let peer = if order.connects() {
+        // The trial was aborted before it was started, if there is none.
+        Some(started.recv().map_err(|_| TransportError::Cancelled)?)
+    } else {
+        None
     };
     log::debug!("trial {}: {} runs", order.trial, order.role.name());
     let mut side = session.run(peer)?;

@@ -119,6 +119,7 @@ fn every_driver_races_through_two_agents() {
                     size: Bytes(size),
                     message: Bytes(message),
                     pattern: Pattern::Data,
+                    options: regatta_model::BulkOptions::default(),
                 };
                 order.workload.probe.idle_messages = 3;
                 order.sample_interval = Duration::from_millis(5);
@@ -151,6 +152,7 @@ fn endless(order: &mut TrialOrder) {
         size: Bytes(1_000_000_000_000),
         message: Bytes(1_000),
         pattern: Pattern::Zeros,
+        options: regatta_model::BulkOptions::default(),
     };
     order.workload.probe.idle_messages = 1;
     order.deadline = Duration::from_secs(600);

@@ -206,6 +206,7 @@ pub fn run(
                         size: Bytes(race.bytes),
                         message: Bytes(race.message),
                         pattern: Pattern::Data,
+                        options: regatta_model::BulkOptions::default(),
                     },
                     probe: Probe {
                         idle_messages: 0,
@@ -225,6 +226,7 @@ pub fn run(
                     key_der_base64: receives.then(|| key.clone()),
                     server_name: SERVER_NAME.to_owned(),
                 },
+                files: None,
             }),
         })?;
     }

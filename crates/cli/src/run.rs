@@ -330,11 +330,11 @@ fn describe(plan: &Plan) -> String {
     }
     text.push_str("workloads\n");
     for workload in &study.workloads {
-        let regatta_model::WorkloadKind::Bulk { size, message, .. } = &workload.kind;
         let _ = writeln!(
             text,
-            "  {}: {size} in messages of {message}, deadline {}",
+            "  {}: {}, deadline {}",
             workload.name,
+            workload.kind.in_words(),
             format_duration(study.deadline)
         );
     }

@@ -172,7 +172,21 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     }
     let work_before = study.workloads.clone();
     for workload in &mut study.workloads {
-        let regatta_model::WorkloadKind::Bulk { size, message, .. } = &mut workload.kind;
+        let (size, message) = match &mut workload.kind {
+            regatta_model::WorkloadKind::Bulk { size, message, .. }
+            | regatta_model::WorkloadKind::StopAndWait { size, message, .. } => (size, message),
+            other if args.size.is_some() || args.message_size.is_some() => {
+                return Err(Failure::input(
+                    format!(
+                        "the workload `{}` is `{}`, which has no size to be changed",
+                        workload.name,
+                        other.name()
+                    ),
+                    "leave `--size` and `--message-size` out, or change the study file",
+                ));
+            }
+            _ => continue,
+        };
         if let Some(asked) = args.size {
             *size = asked;
         }

@@ -4,9 +4,16 @@
 //! Both sides open with their version; a side that does not know the other's says so and ends.
 //! No control port listens anywhere: end of input ends the agent and all that it started.
 
-use std::{collections::BTreeMap, net::IpAddr, net::SocketAddr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
-use regatta_model::{Histogram, HostFacts, Series, Transport, Warning, Workload, units::nanos};
+use regatta_model::{
+    Direction, Histogram, HostFacts, Series, Transport, Warning, Workload, units::nanos,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
@@ -16,9 +23,10 @@ pub const PROTOCOL_VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Connects and sends: the client of the published experiments.
+    /// Sends, or asks; connects unless the workload's direction is reversed: the client of the
+    /// published experiments.
     Sender,
-    /// Listens and receives.
+    /// Receives, or answers; listens unless the workload's direction is reversed.
     Receiver,
 }
 
@@ -30,6 +38,12 @@ impl Role {
             Self::Sender => "sender",
             Self::Receiver => "receiver",
         }
+    }
+
+    /// Whether the end with this role connects in this workload.
+    #[must_use]
+    pub fn connects(self, workload: &Workload) -> bool {
+        (self == Self::Sender) != (workload.kind.direction() == Direction::Reverse)
     }
 }
 
@@ -94,6 +108,19 @@ pub struct TrialOrder {
     pub path: PathHints,
     /// For transports that encrypt.
     pub tls: TlsMaterial,
+    /// Directory on this end's host for files that the transport's options ask for, such as key
+    /// logs; absent if nothing may be left there.
+    #[serde(default)]
+    pub files: Option<PathBuf>,
+}
+
+impl TrialOrder {
+    /// Whether this end connects; the other one listens. It is the sender's part, but where the
+    /// workload's direction is the reverse of it.
+    #[must_use]
+    pub fn connects(&self) -> bool {
+        self.role.connects(&self.workload)
+    }
 }
 
 /// What one end knows after a trial.

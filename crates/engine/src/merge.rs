@@ -219,7 +219,22 @@ fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
 /// All bytes of a workload.
 pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
     match kind {
-        WorkloadKind::Bulk { size, .. } => size.0,
+        WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
+        WorkloadKind::RequestResponse {
+            requests,
+            request,
+            response,
+            ..
+        } => requests.saturating_mul(request.0.saturating_add(response.0)),
+        WorkloadKind::ShortConnections {
+            connections,
+            request,
+            response,
+            ..
+        } => u64::from(*connections).saturating_mul(request.0.saturating_add(response.0)),
+        WorkloadKind::MultiStream {
+            messages, message, ..
+        } => messages.saturating_mul(message.0),
     }
 }
 

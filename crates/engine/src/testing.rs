@@ -56,6 +56,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
                 size: Bytes(10_000_000),
                 message: Bytes(10_000),
                 pattern: Pattern::Data,
+                options: regatta_model::BulkOptions::default(),
             },
             probe: Probe::default(),
         }],

@@ -274,6 +274,7 @@ impl Crew<'_> {
                     && !condition.reverse.jitter_reorders,
             },
             tls,
+            files: None,
         };
         self.say(
             host,

@@ -20,4 +20,7 @@ pub use record::{
 };
 pub use study::{BedKind, OptionValue, PathKind, Published, Source, Study, Transport};
 pub use units::{BitRate, Bytes, Ratio, UnitError};
-pub use workload::{Pattern, Probe, Workload, WorkloadKind};
+pub use workload::{
+    Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify, Workload,
+    WorkloadKind,
+};

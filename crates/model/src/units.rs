@@ -258,6 +258,25 @@ pub mod nanos {
     }
 }
 
+/// As [`nanos`], for a span that may be absent.
+pub mod optional_nanos {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes whole nanoseconds, or nothing.
+    pub fn serialize<S: Serializer>(value: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+        value
+            .map(|value| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+            .serialize(s)
+    }
+
+    /// Reads whole nanoseconds, or nothing.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(d)?.map(Duration::from_nanos))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -49,7 +49,9 @@ fn a_small_study_gets_its_defaults() {
     assert_eq!(condition.forward.loss, Ratio(0.01));
     assert_eq!(condition.reverse.loss, Ratio(0.0));
     assert_eq!(condition.reverse.rate, Some(BitRate(50_000_000)));
-    let WorkloadKind::Bulk { size, message, .. } = &study.workloads[0].kind;
+    let WorkloadKind::Bulk { size, message, .. } = &study.workloads[0].kind else {
+        panic!("{:?}", study.workloads[0]);
+    };
     assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
 }
 
@@ -236,5 +238,68 @@ proptest! {
         if let Err(error) = Study::parse(&text, "s") {
             prop_assert!(!error.to_string().is_empty());
         }
+    }
+}
+
+fn workload(keys: &str) -> Result<WorkloadKind, String> {
+    let text = format!(
+        "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\n{keys}\n"
+    );
+    Study::parse(&text, "s")
+        .map(|study| study.workloads[0].kind.clone())
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_kind_of_workload_is_read_with_its_defaults_and_its_words() {
+    for (keys, words) in [
+        ("", "10 MB in messages of 10 kB"),
+        (
+            "direction = \"both\"\nflows = 4\nduration = \"10s\"\nwarm_up = \"1s\"\nfinish = \"abandon\"",
+            "10 s of messages of 10 kB, each way, over 4 flows, without the first 1 s, closed without waiting for delivery",
+        ),
+        (
+            "kind = \"stop-and-wait\"\nmessage = \"1kB\"",
+            "10 MB in messages of 1 kB, each acknowledged before the next",
+        ),
+        (
+            "kind = \"request-response\"",
+            "1000 requests of 100 B, answers of 1 kB, one after another",
+        ),
+        (
+            "kind = \"request-response\"\nrequests_per_second = 50",
+            "1000 requests of 100 B, answers of 1 kB, 50 a second",
+        ),
+        (
+            "kind = \"short-connections\"\nhandshake = \"0-rtt\"",
+            "20 connections, 0-RTT, 100 B for 1 kB",
+        ),
+        (
+            "kind = \"multi-stream\"\nspread = \"connections\"",
+            "500 messages of 10 kB, 100 a second, over 8 connections",
+        ),
+    ] {
+        let kind = workload(keys).expect(keys);
+        assert_eq!(kind.in_words(), words);
+        let stored = serde_json::to_string(&kind).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<WorkloadKind>(&stored).expect("read"),
+            kind
+        );
+    }
+}
+
+#[test]
+fn a_workload_that_cannot_be_is_refused() {
+    for keys in [
+        "kind = \"bulb\"",
+        "flows = 0",
+        "warm_up = \"2s\"\nduration = \"1s\"",
+        "kind = \"request-response\"\noutstanding = 2\nrequests_per_second = 5",
+        "kind = \"short-connections\"\nhandshake = \"1-rtt\"",
+        "kind = \"multi-stream\"\nstreams = 100000",
+        "kind = \"stop-and-wait\"\nflows = 2",
+    ] {
+        assert!(workload(keys).is_err(), "{keys}");
     }
 }

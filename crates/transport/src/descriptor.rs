@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{BitRate, Bytes, OptionValue};
+use regatta_model::{BitRate, Bytes, OptionValue, units::parse_duration};
 
 /// What a transport carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub enum OptionKind {
     Rate,
     /// A size above zero with its unit, `4MiB`.
     Size,
+    /// A span of time above zero with its unit, `500ms`.
+    Time,
 }
 
 impl OptionKind {
@@ -88,6 +90,7 @@ impl OptionKind {
             Self::OneOf(names) => format!("one of `{}`", names.join("`, `")),
             Self::Rate => "a rate such as `\"96Mbit/s\"`".to_owned(),
             Self::Size => "a size such as `\"4MiB\"`".to_owned(),
+            Self::Time => "a time such as `\"500ms\"`".to_owned(),
         }
     }
 
@@ -110,6 +113,9 @@ impl OptionKind {
             }
             (Self::Size, OptionValue::Text(text)) => {
                 text.parse::<Bytes>().is_ok_and(|size| size.0 > 0)
+            }
+            (Self::Time, OptionValue::Text(text)) => {
+                parse_duration(text).is_ok_and(|time| !time.is_zero())
             }
             _ => false,
         }

@@ -7,7 +7,7 @@ use regatta_model::OptionValue;
 
 use crate::{
     context::TrialContext,
-    descriptor::{DriverDescriptor, OptionError},
+    descriptor::{Carries, DriverDescriptor, OptionError},
 };
 
 /// A transport, as the registry holds it.
@@ -21,6 +21,12 @@ pub trait Driver: Send + Sync {
     /// The first option that is unknown or has a wrong value.
     fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         self.descriptor().check(options)
+    }
+
+    /// What it carries with these options.
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        let _ = options;
+        self.descriptor().carries
     }
 
     /// Whether this host can run it with these options.

@@ -37,4 +37,4 @@ pub use driver::{Driver, Session, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use stop::{Abort, Stop};
-pub use stream::{ByteStream, Received, StreamConnection, StreamEndpoint};
+pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};

@@ -106,6 +106,12 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
         FA: Future<Output: Send>,
         FB: Future<Output: Send>;
 
+    /// Runs any number of tasks at once; see [`crate::StreamEndpoint::join_all`].
+    fn join_all<T, F>(&self, tasks: Vec<T>) -> impl Future<Output = Vec<F::Output>>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>;
+
     /// Waits until the moment has come; see [`crate::StreamEndpoint::sleep_until`].
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 

@@ -70,6 +70,19 @@ pub trait ByteStream: Send {
     fn abandon(&mut self) {}
 }
 
+/// Which handshake a connection made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeMade {
+    /// A full one.
+    Full,
+    /// One with a ticket of an earlier connection.
+    Resumed,
+    /// One with a ticket, whose early data the other end took.
+    EarlyDataTaken,
+    /// One with a ticket, whose early data the other end refused, so that it was sent again.
+    EarlyDataRefused,
+}
+
 /// An established connection. Dropping it closes it; blocked calls of its streams are woken with
 /// an error by the [`Stop`] that it was made with.
 pub trait StreamConnection: Send + Sync {
@@ -88,6 +101,12 @@ pub trait StreamConnection: Send + Sync {
         &self,
         until: MonotonicTime,
     ) -> impl Future<Output = Result<Self::Stream, TransportError>>;
+
+    /// Which handshake it made, as its stack says once data has come from the other end. `None`
+    /// where the stack does not tell.
+    fn handshake(&self) -> Option<HandshakeMade> {
+        Some(HandshakeMade::Full)
+    }
 
     /// The connection's statistics. Must not keep the connection open.
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
@@ -154,6 +173,13 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
         FA: Future<Output: Send>,
         FB: Future<Output: Send>;
 
+    /// Runs any number of tasks at once, and gives what they return in their order. As with
+    /// [`StreamEndpoint::join`], the futures are made where they run.
+    fn join_all<T, F>(&self, tasks: Vec<T>) -> impl Future<Output = Vec<F::Output>>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>;
+
     /// Waits until the moment has come. A late return is counted as delay by the probe, so timers
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
@@ -208,6 +234,31 @@ where
             Ok(second) => (first, second),
             Err(panic) => std::panic::resume_unwind(panic),
         }
+    })
+}
+
+/// Runs blocking futures at once, each but the first in a thread of its own.
+pub fn join_all_with_threads<T, F>(tasks: Vec<T>) -> Vec<F::Output>
+where
+    T: FnOnce() -> F + Send,
+    F: Future<Output: Send>,
+{
+    let mut tasks = tasks.into_iter();
+    let Some(first) = tasks.next() else {
+        return Vec::new();
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = tasks
+            .map(|task| scope.spawn(|| block_on_blocking(task())))
+            .collect();
+        let mut outputs = vec![block_on_blocking(first())];
+        for other in others {
+            match other.join() {
+                Ok(output) => outputs.push(output),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        outputs
     })
 }
 

@@ -115,6 +115,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
                 size: Bytes(size),
                 message: Bytes(message),
                 pattern: Pattern::Data,
+                options: regatta_model::BulkOptions::default(),
             },
             probe: Probe {
                 idle_messages: 0,
@@ -141,6 +142,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             key_der_base64: (role == Role::Receiver).then(|| CERTIFICATE.1.clone()),
             server_name: SERVER_NAME.to_owned(),
         },
+        files: None,
     }
 }
 

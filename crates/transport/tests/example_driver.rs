@@ -21,7 +21,9 @@ use regatta_transport::{
     Abort, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample, Purpose,
     Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint, StreamSession,
     TransportError, TrialContext, Unsupported,
-    stream::{Accepted, block_on_blocking, join_with_threads, sleep_until_blocking},
+    stream::{
+        Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
+    },
     testing,
 };
 
@@ -162,6 +164,14 @@ impl StreamEndpoint for Endpoint {
         FB: Future<Output: Send>,
     {
         join_with_threads(a, b)
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        join_all_with_threads(tasks)
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {

@@ -200,6 +200,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
                 size: Bytes(1_000_000),
                 message: Bytes(1_000),
                 pattern: Pattern::Data,
+                options: regatta_model::BulkOptions::default(),
             },
             probe: Probe::default(),
         },
@@ -218,6 +219,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             keeps_order: true,
         },
         tls,
+        files: None,
     }
 }
 

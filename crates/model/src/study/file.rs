@@ -7,11 +7,9 @@ use toml::de::DeTable;
 use super::{
     BedKind, PathKind, Study, Transport,
     error::StudyError,
-    parts::{
-        LONGEST_NAME, read_condition, read_published, read_source, read_transport, read_workload,
-        time,
-    },
+    parts::{LONGEST_NAME, read_condition, read_published, read_source, read_transport, time},
     section::{File, Section},
+    work::read_workload,
 };
 use crate::{condition::Condition, workload::Workload};
 

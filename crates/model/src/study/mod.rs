@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod parts;
 mod section;
+mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use error::StudyError;

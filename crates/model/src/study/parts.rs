@@ -14,15 +14,12 @@ use crate::{
     condition::{Condition, Link},
     metric::{self, METRICS, Unit},
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
-    workload::{Pattern, Probe, Workload, WorkloadKind},
 };
 
 /// Longest name or label.
 pub(super) const LONGEST_NAME: usize = 64;
 /// Longest one-way delay, jitter, deadline and interval that a study can ask for: 30 days.
 const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
-/// Largest message: both ends hold one in memory.
-const LARGEST_MESSAGE: Bytes = Bytes(64 << 20);
 
 /// A name or label that tables can show: some visible characters on one line.
 pub(super) fn visible(
@@ -240,106 +237,6 @@ pub(super) fn read_condition(
         },
         place,
     ))
-}
-
-pub(super) fn read_workload(
-    file: &File<'_>,
-    mut section: Section<'_>,
-) -> Result<(Workload, Option<Range<usize>>), StudyError> {
-    let name = section.text("name")?;
-    let place = name.as_ref().map(|(_, span)| span.clone());
-    section.choice("kind", &[("bulk", ())])?;
-    let name = match name {
-        Some((name, span)) => {
-            visible(file, "name", &name, span)?;
-            name
-        }
-        None => "bulk".to_owned(),
-    };
-    let size = amount(
-        file,
-        section.parsed("size", "10MB")?,
-        Bytes(10_000_000),
-        Bytes(1 << 50),
-    )?;
-    let message = amount(
-        file,
-        section.parsed("message", "10kB")?,
-        Bytes(10_000),
-        LARGEST_MESSAGE,
-    )?;
-    let patterns = [
-        ("data", Pattern::Data),
-        ("zeros", Pattern::Zeros),
-        ("random", Pattern::Random),
-    ];
-    let pattern = section
-        .choice("pattern", &patterns)?
-        .unwrap_or(Pattern::Data);
-    let mut probe = Probe::default();
-    if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
-        if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
-            probe.idle_messages = idle as u32;
-        }
-        if let Some(under_load) = settings.flag("under_load")? {
-            probe.under_load = under_load;
-        }
-        match settings.duration("interval", "20ms")? {
-            Some((interval, span)) if interval < Duration::from_millis(1) => {
-                return Err(file.error(
-                    span,
-                    "probe messages more often than every millisecond would be load themselves",
-                    "write `interval = \"20ms\"`",
-                ));
-            }
-            taken => probe.interval = time(file, taken, probe.interval)?,
-        }
-        probe.message = match settings.parsed::<Bytes>("message", "64B")? {
-            Some((size, span)) if !(16..=1200).contains(&size.0) => {
-                return Err(file.error(
-                    span,
-                    format!("a probe message cannot have {size}"),
-                    "write a size from `16B` (its header) to `1200B` (one packet)",
-                ));
-            }
-            taken => taken.map_or(probe.message, |(size, _)| size),
-        };
-        settings.end()?;
-    }
-    section.end()?;
-    Ok((
-        Workload {
-            name,
-            kind: WorkloadKind::Bulk {
-                size,
-                message,
-                pattern,
-            },
-            probe,
-        },
-        place,
-    ))
-}
-
-/// A size that was taken, or its default; neither zero nor above a limit.
-fn amount(
-    file: &File<'_>,
-    taken: Option<(Bytes, Range<usize>)>,
-    default: Bytes,
-    largest: Bytes,
-) -> Result<Bytes, StudyError> {
-    match taken {
-        None => Ok(default),
-        Some((value, _)) if value.0 > 0 && value <= largest => Ok(value),
-        Some((_, span)) => Err(file.error(
-            span,
-            "this size must be larger than zero and within reason",
-            format!(
-                "write a size from `1B` to `{}`",
-                largest.to_string().replace(' ', "")
-            ),
-        )),
-    }
 }
 
 pub(super) fn read_published(

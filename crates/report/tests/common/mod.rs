@@ -138,7 +138,7 @@ pub fn study() -> Study {
             kind: WorkloadKind::Bulk {
                 size: Bytes(10_000_000),
                 message: Bytes(10_000),
-                pattern: Pattern::Data,
+                pattern: Pattern::Data, options: regatta_model::BulkOptions::default()
             },
             probe: Probe::default(),
         }],

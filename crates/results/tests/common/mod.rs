@@ -43,6 +43,7 @@ pub fn header() -> RunHeader {
                     size: Bytes(10_000_000),
                     message: Bytes(10_000),
                     pattern: Pattern::Data,
+                    options: regatta_model::BulkOptions::default(),
                 },
                 probe: Probe::default(),
             }],

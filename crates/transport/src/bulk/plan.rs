@@ -35,7 +35,13 @@ impl Plan {
             size,
             message,
             pattern,
-        } = order.workload.kind;
+            ..
+        } = order.workload.kind
+        else {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not a bulk transfer", order.workload.kind.name()),
+            });
+        };
         if message.0 == 0 {
             return Err(TransportError::Order {
                 what: "a message of zero bytes cannot be sent".to_owned(),
@@ -92,7 +98,7 @@ fn fill(pattern: Pattern, length: usize, seed: u64) -> Bytes {
     match pattern {
         Pattern::Data => content.extend(b"DATA".iter().cycle().take(length)),
         Pattern::Zeros => content.resize(start + length, 0),
-        Pattern::Random => {
+        Pattern::Random | Pattern::File => {
             content.resize(start + length, 0);
             ChaCha8Rng::seed_from_u64(seed).fill(&mut content[start..]);
         }

@@ -156,8 +156,9 @@ fn check_times(sender: &SideReport, delivered: u64, what: &str) {
 /// Random content is checked against the same content at the other end.
 pub fn random_data_is_delivered(driver: &dyn Driver) {
     let change = |order: &mut TrialOrder| {
-        let regatta_model::WorkloadKind::Bulk { pattern, .. } = &mut order.workload.kind;
-        *pattern = regatta_model::Pattern::Random;
+        if let regatta_model::WorkloadKind::Bulk { pattern, .. } = &mut order.workload.kind {
+            *pattern = regatta_model::Pattern::Random;
+        }
     };
     let (_, receiver, _) = pair(driver, 300_000, 7000, change);
     assert_eq!(metric(&receiver, "bytes_delivered"), 300_000.0);

@@ -15,7 +15,9 @@ use regatta_model::{BitRate, Bytes, Warning};
 use regatta_transport::{
     ByteStream, MonotonicTime, ProtocolSample, Purpose, StatisticsSource, Stop, StreamConnection,
     StreamEndpoint, TransportError,
-    stream::{Accepted, block_on_blocking, join_with_threads, sleep_until_blocking},
+    stream::{
+        Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
+    },
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -89,7 +91,7 @@ impl<L: Layer> Endpoint<L> {
             warnings: Vec::new(),
         };
         endpoint.size_buffer(order);
-        if order.role == Role::Receiver {
+        if !order.connects() {
             let socket = endpoint.socket()?;
             socket
                 .listen(16)
@@ -411,6 +413,14 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         FB: Future<Output: Send>,
     {
         join_with_threads(a, b)
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        join_all_with_threads(tasks)
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {

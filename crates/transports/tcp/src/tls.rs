@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
 
 use bytes::Bytes;
-use regatta_control::{Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 use regatta_transport_tls::{self as tls, Resumption};
 use rustls::{
@@ -47,22 +47,19 @@ pub(crate) enum Tls {
 
 impl Tls {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        match order.role {
-            Role::Sender => {
-                let config = tls::client(&order.tls, None, Resumption::Off)?;
-                let server_name = ServerName::try_from(order.tls.server_name.clone())
-                    .map_err(TransportError::stack("cannot use the server's name"))?;
-                Ok(Self::Client {
-                    config: Arc::new(config),
-                    server_name,
-                })
-            }
-            Role::Receiver => {
-                let config = tls::server(&order.tls, None, Resumption::Off)?;
-                Ok(Self::Server {
-                    config: Arc::new(config),
-                })
-            }
+        if order.connects() {
+            let config = tls::client(&order.tls, None, Resumption::Off)?;
+            let server_name = ServerName::try_from(order.tls.server_name.clone())
+                .map_err(TransportError::stack("cannot use the server's name"))?;
+            Ok(Self::Client {
+                config: Arc::new(config),
+                server_name,
+            })
+        } else {
+            let config = tls::server(&order.tls, None, Resumption::Off)?;
+            Ok(Self::Server {
+                config: Arc::new(config),
+            })
         }
     }
 

@@ -15,7 +15,7 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
 use regatta_transport::{
     MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError,
-    stream::{block_on_blocking, join_with_threads, sleep_until_blocking},
+    stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -89,7 +89,7 @@ impl Endpoint {
             mtu: order.path.mtu_bytes as usize,
             listener: None,
         };
-        if order.role == Role::Receiver {
+        if !order.connects() {
             let (socket, _) = endpoint.socket(SocketAddr::new(order.local, 0))?;
             let address = socket
                 .local_addr()
@@ -264,6 +264,14 @@ impl MessageEndpoint for Endpoint {
         FB: Future<Output: Send>,
     {
         join_with_threads(a, b)
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        join_all_with_threads(tasks)
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {

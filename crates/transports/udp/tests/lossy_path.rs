@@ -242,6 +242,7 @@ fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
             size: Bytes(1 << 40),
             message: Bytes(1000),
             pattern: Pattern::Data,
+            options: regatta_model::BulkOptions::default(),
         };
     });
     (sender.expect("a report"), receiver.expect("a report"))

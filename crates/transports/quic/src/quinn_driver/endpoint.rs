@@ -148,25 +148,22 @@ impl QuinnEndpoint {
             sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
         }
         let (mut client, mut server) = (None, None);
-        match order.role {
-            Role::Sender => {
-                let tls = QuicClientConfig::try_from(tls::client(
-                    &order.tls,
-                    Some(tls::ALPN),
-                    Resumption::Off,
-                )?)
-                .map_err(TransportError::stack("cannot set up TLS"))?;
-                client = Some(ClientConfig::new(Arc::new(tls)));
-            }
-            Role::Receiver => {
-                let tls = QuicServerConfig::try_from(tls::server(
-                    &order.tls,
-                    Some(tls::ALPN),
-                    Resumption::Off,
-                )?)
-                .map_err(TransportError::stack("cannot set up TLS"))?;
-                server = Some(ServerConfig::with_crypto(Arc::new(tls)));
-            }
+        if order.connects() {
+            let tls = QuicClientConfig::try_from(tls::client(
+                &order.tls,
+                Some(tls::ALPN),
+                Resumption::Off,
+            )?)
+            .map_err(TransportError::stack("cannot set up TLS"))?;
+            client = Some(ClientConfig::new(Arc::new(tls)));
+        } else {
+            let tls = QuicServerConfig::try_from(tls::server(
+                &order.tls,
+                Some(tls::ALPN),
+                Resumption::Off,
+            )?)
+            .map_err(TransportError::stack("cannot set up TLS"))?;
+            server = Some(ServerConfig::with_crypto(Arc::new(tls)));
         }
 
         let asked = options
@@ -227,7 +224,7 @@ impl QuinnEndpoint {
             endpoint,
             role: order.role,
             peer: order.peer,
-            listen: (order.role == Role::Receiver).then_some(address),
+            listen: (!order.connects()).then_some(address),
             server_name: order.tls.server_name.clone(),
             client,
             server,
@@ -448,6 +445,14 @@ impl StreamEndpoint for QuinnEndpoint {
         FB: Future<Output: Send>,
     {
         tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
