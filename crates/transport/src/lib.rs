@@ -21,12 +21,13 @@ pub mod driver;
 pub mod message;
 pub mod opening;
 mod probe;
+mod session;
 pub mod stop;
 pub mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod trial;
 
-pub use bulk::{messages::MessageSession, streams::StreamSession};
 pub use clock::MonotonicTime;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
@@ -36,5 +37,6 @@ pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, O
 pub use driver::{Driver, Session, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
+pub use session::{MessageSession, StreamSession};
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};

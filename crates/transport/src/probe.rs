@@ -47,7 +47,7 @@ pub(crate) struct ProbePlan {
 }
 
 impl ProbePlan {
-    pub(crate) fn new(order: &TrialOrder, shortest: usize) -> Self {
+    pub(crate) fn new(order: &TrialOrder) -> Self {
         let Probe {
             idle_messages,
             under_load,
@@ -57,7 +57,7 @@ impl ProbePlan {
         let longest_round_trip = longest_round_trip(order);
         let message = usize::try_from(message.0)
             .unwrap_or(LONGEST_PROBE)
-            .clamp(shortest, LONGEST_PROBE);
+            .clamp(PROBE_HEADER_BYTES, LONGEST_PROBE);
         Self {
             idle_messages,
             under_load,
@@ -281,7 +281,7 @@ mod tests {
         order.workload.probe.message = regatta_model::Bytes(64);
         let mut interval = |rate| {
             order.path.link_rate_bps = rate;
-            ProbePlan::new(&order, PROBE_HEADER_BYTES).interval
+            ProbePlan::new(&order).interval
         };
         assert_eq!(interval(None), Duration::from_millis(20));
         assert_eq!(interval(Some(100_000_000)), Duration::from_millis(20));

@@ -5,15 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use hdrhistogram::Histogram as Hdr;
 use regatta_control::{Note, SideReport};
 
-use super::{
-    MARGIN, NOTE_SLACK, Trial,
-    findings::{Deliveries, Findings},
-    message_check::MessageCheck,
-    message_control::{self, Control},
-    message_probe::echo,
-    stream_receiver::timed_out,
-    watch::{Delivered, ReceiverEnd, ReceiverWatch},
-};
+use super::{message_check::MessageCheck, plan::Plan, stream_receiver::timed_out};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
@@ -22,6 +14,13 @@ use crate::{
     opening::Purpose,
     probe,
     stop::Stop,
+    trial::{
+        MARGIN, NOTE_SLACK, Trial,
+        findings::{Deliveries, Findings},
+        message_control::{self, Control},
+        message_probe::echo,
+        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+    },
 };
 
 /// How often a receiver without arrivals looks at what control says.
@@ -213,13 +212,13 @@ impl Late {
 }
 
 async fn take<F: MessageFlow>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     watch: &ReceiverWatch,
     deadline: &Stop,
     flow: &mut F,
 ) -> Taken {
     let mut taken = Taken {
-        check: MessageCheck::new(&trial.plan),
+        check: MessageCheck::new(plan),
         deliveries: None,
         one_way: probe::new_histogram(),
         result: Ok(()),
@@ -348,6 +347,7 @@ async fn answer_markers<F: MessageFlow>(
 /// Runs the listening end.
 pub(super) async fn run<E: MessageEndpoint>(
     trial: &Trial,
+    plan: &Plan,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
     let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
@@ -367,7 +367,8 @@ pub(super) async fn run<E: MessageEndpoint>(
     let (transferred, ()) = endpoint
         .join(
             move || async move {
-                let transferred = transfer_flow(trial, endpoint, watch_ref, door_ref, transfer);
+                let transferred =
+                    transfer_flow((trial, plan), endpoint, watch_ref, door_ref, transfer);
                 let transferred = transferred.await;
                 over_ref.stop();
                 transferred
@@ -391,7 +392,7 @@ pub(super) async fn run<E: MessageEndpoint>(
 
 /// Takes the transfer, whose flow is here or is to come.
 async fn transfer_flow<E: MessageEndpoint>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     endpoint: &E,
     watch: &ReceiverWatch,
     door: &mut Door,
@@ -413,7 +414,7 @@ async fn transfer_flow<E: MessageEndpoint>(
     // The deadline ends what is delivered, and not the flow: what is under way arrives still.
     let deadline = trial.stop.child();
     watch.transfer(&deadline);
-    let taken = take(trial, watch, &deadline, &mut transfer.flow).await;
+    let taken = take((trial, plan), watch, &deadline, &mut transfer.flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))
 }

@@ -1,86 +1,55 @@
-//! A session of the workload over any transport of messages, and its connecting end.
+//! The workload over any transport of messages: its connecting end.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{Note, Role, SideReport, TrialOrder};
-use regatta_model::Bytes;
+use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    MARGIN, Trial,
-    findings::Findings,
     message_check::{MOST_MESSAGES, write_header},
-    message_control::{self, Control},
-    message_probe, message_receiver,
+    message_receiver,
     plan::Plan,
     streams::answer_over_control,
-    watch::{Delivered, SenderEnd, SenderWatch},
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, TrialContext},
-    driver::{Session, TransportError, Unsupported},
+    context::Phase,
+    driver::TransportError,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
-    probe::{Delays, PROBE_HEADER_BYTES, Probed},
+    probe::{Delays, Probed},
     stop::Stop,
+    trial::{
+        MARGIN, Trial,
+        findings::Findings,
+        message_control::{self, Control},
+        message_probe,
+        watch::{Delivered, SenderEnd, SenderWatch},
+    },
 };
 
 /// How much longer than late messages may take the receiver's word on them may take.
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
-/// One end of one trial of the workload `bulk` over messages.
-#[derive(Debug)]
-pub struct MessageSession<E> {
-    trial: Trial,
-    endpoint: E,
-}
-
-impl<E: MessageEndpoint> MessageSession<E> {
-    /// Makes a session of an endpoint that was made for the same order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] for messages that this transport cannot carry.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
-        let trial = Trial::new(order, context, PROBE_HEADER_BYTES)?;
-        let longest = endpoint.longest_message();
-        if trial.plan.message > longest {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!(
-                    "a message of `{}` is longer than a datagram carries",
-                    Bytes(trial.plan.message as u64)
-                ),
-                hint: format!("choose a message of at most {longest} B"),
-            }));
-        }
-        if trial.plan.count > MOST_MESSAGES {
-            return Err(TransportError::Order {
-                what: format!("{} messages are more than 2^32 - 1", trial.plan.count),
-            });
-        }
-        Ok(Self { trial, endpoint })
-    }
-}
-
-impl<E: MessageEndpoint> Session for MessageSession<E> {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listen_address()
-    }
-
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
-        let Self { trial, endpoint } = *self;
-        let result = endpoint.block_on(async {
-            match trial.order.role {
-                Role::Sender => send_side(&trial, &endpoint, trial.peer_of(peer)?).await,
-                Role::Receiver => message_receiver::run(&trial, &endpoint).await,
-            }
+/// Refuses what cannot be told apart by its sequence numbers.
+pub(crate) fn check(plan: &Plan) -> Result<(), TransportError> {
+    if plan.count > MOST_MESSAGES {
+        return Err(TransportError::Order {
+            what: format!("{} messages are more than 2^32 - 1", plan.count),
         });
-        trial.stop.stop();
-        result.map_err(|error| trial.explain(error))
+    }
+    Ok(())
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: MessageEndpoint>(
+    trial: &Trial,
+    plan: &Plan,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    match trial.order.role {
+        Role::Sender => send_side(trial, plan, endpoint, trial.peer_of(peer)?).await,
+        Role::Receiver => message_receiver::run(trial, plan, endpoint).await,
     }
 }
 
@@ -107,6 +76,7 @@ async fn probe_idle<E: MessageEndpoint>(
 /// Runs the connecting end.
 async fn send_side<E: MessageEndpoint>(
     trial: &Trial,
+    plan: &Plan,
     endpoint: &E,
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
@@ -141,7 +111,7 @@ async fn send_side<E: MessageEndpoint>(
     let started = watch.arm();
     let mut sent = Sent::default();
     let flows = (&transfer, &watch, load);
-    let result = send_transfer(trial, endpoint, peer, started, flows, &mut sent).await;
+    let result = send_transfer((trial, plan), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
     // When the deadline has stopped it, the stack's complaint about that is no news.
@@ -177,7 +147,7 @@ async fn send_side<E: MessageEndpoint>(
         "acknowledgement",
         if sent.in_band { "in_band" } else { "control" },
     );
-    findings.transfer(trial, started, &end, delivered, sent.set_up);
+    findings.transfer(trial, (started, plan.size), &end, delivered, sent.set_up);
     findings.samples(trial, &samples, end.at().since(started));
     findings.count("bytes_sent", bytes);
     findings.count("messages_sent", messages);
@@ -193,10 +163,7 @@ async fn send_side<E: MessageEndpoint>(
         findings.load_probe(trial, probed, "own flow", early);
     }
     findings.0.facts.extend(sent.facts);
-    findings
-        .0
-        .warnings
-        .extend(endpoint.warnings(trial.plan.message));
+    findings.0.warnings.extend(endpoint.warnings(plan.message));
     Ok(findings.0)
 }
 
@@ -222,7 +189,7 @@ struct Sent {
 }
 
 async fn send_transfer<E: MessageEndpoint>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     endpoint: &E,
     peer: SocketAddr,
     started: MonotonicTime,
@@ -245,7 +212,7 @@ async fn send_transfer<E: MessageEndpoint>(
     let (result, probed) = endpoint
         .join(
             move || async move {
-                let result = send_all(trial, endpoint, flow_ref, stop, watch).await;
+                let result = send_all((trial, plan), endpoint, flow_ref, stop, watch).await;
                 over_ref.stop();
                 result
             },
@@ -266,13 +233,13 @@ async fn send_transfer<E: MessageEndpoint>(
 /// Sends every message, says that these were all, and waits for the acknowledgement. Returns
 /// whether it came in the flow.
 async fn send_all<E: MessageEndpoint>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     endpoint: &E,
     flow: &mut E::Flow,
     stop: &Stop,
     watch: &SenderWatch,
 ) -> Result<bool, TransportError> {
-    let over = send_data(trial, endpoint, flow, stop).await?;
+    let over = send_data((trial, plan), endpoint, flow, stop).await?;
     let live = &trial.context.live;
     let sent = Delivered {
         bytes: live.bytes_sent.load(Ordering::Relaxed),
@@ -311,12 +278,12 @@ async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &St
 /// Sends every message; returns when the last one's time at the asked rate is over, which has
 /// passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     endpoint: &E,
     flow: &mut E::Flow,
     stop: &Stop,
 ) -> Result<MonotonicTime, TransportError> {
-    let (plan, live) = (&trial.plan, &trial.context.live);
+    let live = &trial.context.live;
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
     if let Some(bytes_per_ns) = pace {

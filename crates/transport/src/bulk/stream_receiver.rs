@@ -6,13 +6,9 @@ use bytes::Bytes;
 use regatta_control::SideReport;
 
 use super::{
-    Trial,
-    findings::{Deliveries, Findings},
-    plan::ALIGNMENT,
+    plan::{ALIGNMENT, Plan},
     stream_check::StreamCheck,
-    stream_probe::echo,
     streams::{Acknowledgement, SCRATCH_BYTES},
-    watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
 use crate::{
     clock::MonotonicTime,
@@ -21,6 +17,12 @@ use crate::{
     opening::{self, OPENING_BYTES, Purpose},
     stop::Stop,
     stream::{Accepted, ByteStream, Received, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        findings::{Deliveries, Findings},
+        stream_probe::echo,
+        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+    },
 };
 
 /// How long a flow may take to say what it is for: some retransmissions of a lossy path.
@@ -116,14 +118,14 @@ struct Taken {
 }
 
 async fn take<S: ByteStream>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     watch: &ReceiverWatch,
     deadline: &Stop,
     stream: &mut S,
     rest: &[u8],
 ) -> Taken {
     let mut taken = Taken {
-        check: StreamCheck::new(&trial.plan),
+        check: StreamCheck::new(plan),
         deliveries: None,
         result: Ok(()),
     };
@@ -208,6 +210,7 @@ async fn echo_on<C: StreamConnection>(trial: &Trial, connection: &C, until: Mono
 /// Runs the listening end.
 pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
+    plan: &Plan,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
     let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
@@ -245,7 +248,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let (taken, ()) = endpoint
         .join(
             move || async move {
-                let taken = take(trial, watch_ref, deadline, stream, rest).await;
+                let taken = take((trial, plan), watch_ref, deadline, stream, rest).await;
                 // The sender's end of the transfer may be seen before its word over control.
                 let stopped = matches!(watch_ref.end(), Some(ReceiverEnd::Deadline { .. }));
                 if stopped || taken.result.is_err() {

@@ -1,26 +1,29 @@
-//! A session of the workload over any transport of streams, and its connecting end.
+//! The workload over any transport of streams: its connecting end.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use bytes::Bytes;
-use regatta_control::{Note, Role, SideReport, TrialOrder};
+use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    CONTROL_ANSWER, Trial,
-    findings::Findings,
     plan::{HEADER_BYTES, Plan},
     stream_check::{check, encode_header},
-    stream_probe, stream_receiver,
-    watch::{Delivered, SenderEnd, SenderWatch},
+    stream_receiver,
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, TrialContext},
-    driver::{Session, TransportError},
+    context::Phase,
+    driver::TransportError,
     opening::{self, Purpose},
-    probe::{Delays, PROBE_HEADER_BYTES, Probed},
+    probe::{Delays, Probed},
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    trial::{
+        CONTROL_ANSWER, Trial,
+        findings::Findings,
+        stream_probe,
+        watch::{Delivered, SenderEnd, SenderWatch},
+    },
 };
 
 /// Memory to receive into. Large enough that a system call is cheap beside its copy, small enough
@@ -30,45 +33,16 @@ pub(super) const SCRATCH_BYTES: usize = 128 << 10;
 /// How long closing may take when all is agreed.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// One end of one trial of the workload `bulk` over streams.
-#[derive(Debug)]
-pub struct StreamSession<E> {
-    trial: Trial,
-    endpoint: E,
-}
-
-impl<E: StreamEndpoint> StreamSession<E> {
-    /// Makes a session of an endpoint that was made for the same order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
-        Ok(Self {
-            trial: Trial::new(order, context, PROBE_HEADER_BYTES)?,
-            endpoint,
-        })
-    }
-}
-
-impl<E: StreamEndpoint> Session for StreamSession<E> {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listen_address()
-    }
-
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
-        let Self { trial, endpoint } = *self;
-        let result = endpoint.block_on(async {
-            match trial.order.role {
-                Role::Sender => send_side(&trial, &endpoint, trial.peer_of(peer)?).await,
-                Role::Receiver => stream_receiver::run(&trial, &endpoint).await,
-            }
-        });
-        trial.stop.stop();
-        result.map_err(|error| trial.explain(error))
+/// Runs one end.
+pub(crate) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    plan: &Plan,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    match trial.order.role {
+        Role::Sender => send_side(trial, plan, endpoint, trial.peer_of(peer)?).await,
+        Role::Receiver => stream_receiver::run(trial, plan, endpoint).await,
     }
 }
 
@@ -164,6 +138,7 @@ async fn probe_idle<E: StreamEndpoint>(
 /// Runs the connecting end.
 async fn send_side<E: StreamEndpoint>(
     trial: &Trial,
+    plan: &Plan,
     endpoint: &E,
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
@@ -203,7 +178,7 @@ async fn send_side<E: StreamEndpoint>(
     let started = watch.arm();
     let mut sent = Sent::default();
     let flows = (&transfer, &watch, load);
-    let result = send_transfer(trial, endpoint, peer, started, flows, &mut sent).await;
+    let result = send_transfer((trial, plan), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
     // When the deadline has stopped it, the stack's complaint about that is no news.
@@ -220,7 +195,7 @@ async fn send_side<E: StreamEndpoint>(
         None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
     };
     findings.fact("acknowledgement", acknowledgement_fact(&end));
-    findings.transfer(trial, started, &end, delivered, sent.set_up);
+    findings.transfer(trial, (started, plan.size), &end, delivered, sent.set_up);
     findings.samples(trial, &samples, end.at().since(started));
     // The counters lag behind by the message under way when the deadline came, part of which may
     // have been delivered.
@@ -283,7 +258,7 @@ type Opened<E> = (
 );
 
 async fn send_transfer<E: StreamEndpoint>(
-    trial: &Trial,
+    (trial, plan): (&Trial, &Plan),
     endpoint: &E,
     peer: SocketAddr,
     started: MonotonicTime,
@@ -326,7 +301,7 @@ async fn send_transfer<E: StreamEndpoint>(
     let (result, probed) = endpoint
         .join(
             move || async move {
-                let sending = send_all(trial, stream_ref, watch);
+                let sending = send_all(trial, plan, stream_ref, watch);
                 let result = stop.unless_raised(sending).await;
                 if result.is_err() {
                     stream_ref.abandon();
@@ -365,10 +340,11 @@ async fn send_transfer<E: StreamEndpoint>(
 /// Sends every message and waits for the acknowledgement.
 async fn send_all<S: ByteStream>(
     trial: &Trial,
+    plan: &Plan,
     stream: &mut S,
     watch: &SenderWatch,
 ) -> Result<(), TransportError> {
-    let (plan, live) = (&trial.plan, &trial.context.live);
+    let live = &trial.context.live;
     let mut bytes = 0;
     // All messages but the last have the same payload; cutting it once saves counting references.
     let whole = payload(plan, plan.message);

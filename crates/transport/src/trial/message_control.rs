@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// Length of a control message. It begins with a sequence number that no data has.
-pub(super) const CONTROL_BYTES: usize = 4 + OPENING_BYTES + 1 + 8 + 8 + 4;
+pub(crate) const CONTROL_BYTES: usize = 4 + OPENING_BYTES + 1 + 8 + 8 + 4;
 
 const MARK: [u8; 4] = [0xff; 4];
 
 /// A message about a flow. Any of them may be lost, so each is repeated until it is answered, or
 /// answers one that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Control {
+pub(crate) enum Control {
     /// First of a flow; answered by `Opened`.
     Open,
     /// The flow is admitted.
@@ -43,7 +43,7 @@ impl Control {
     }
 
     /// A message of the flow with this purpose.
-    pub(super) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
+    pub(crate) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
         let counts = match self {
             Self::End(counts) | Self::Acknowledgement(counts) => counts,
             _ => Delivered::default(),
@@ -61,7 +61,7 @@ impl Control {
 
     /// Reads a control message of this trial; `None` for data and for anything else.
     #[inline]
-    pub(super) fn decode(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
+    pub(crate) fn decode(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
         // Data goes through here as well, and leaves at its first comparison.
         if message.len() != CONTROL_BYTES || message[..4] != MARK {
             return None;
@@ -98,7 +98,7 @@ impl Control {
 }
 
 /// Sends one control message.
-pub(super) async fn send<F: MessageFlow>(
+pub(crate) async fn send<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
     purpose: Purpose,
@@ -117,7 +117,7 @@ fn open_again_after(trial: &Trial) -> Duration {
 }
 
 /// Opens a flow: asks until the other end answers.
-pub(super) async fn open<F: MessageFlow>(
+pub(crate) async fn open<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
     purpose: Purpose,
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn every_control_message_is_read_back_and_a_damaged_one_is_not() {
         let order = testing::order_for(Role::Sender, "udp", 1000, 100);
-        let trial = Trial::new(&order, testing::trial_context().0, 16).expect("a trial");
+        let trial = Trial::new(&order, testing::trial_context().0).expect("a trial");
         let counts = Delivered {
             bytes: 7,
             messages: 9,

@@ -80,7 +80,7 @@ impl Findings {
     pub(crate) fn transfer(
         &mut self,
         trial: &Trial,
-        started: MonotonicTime,
+        (started, size): (MonotonicTime, u64),
         end: &SenderEnd,
         delivered: Delivered,
         set_up: Option<Duration>,
@@ -102,7 +102,7 @@ impl Findings {
                      delivered by then: {} of {} bytes",
                     format_duration(trial.order.deadline),
                     delivered.bytes,
-                    trial.plan.size
+                    size
                 ),
                 "give a longer `deadline` or a smaller `size`",
             );

@@ -43,7 +43,7 @@ impl Answers {
 }
 
 /// Sends the messages of the idle probe one after another, each when the one before is answered.
-pub(super) async fn idle<S: ByteStream>(
+pub(crate) async fn idle<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
     until: MonotonicTime,
@@ -83,7 +83,7 @@ async fn idle_messages<S: ByteStream>(
 }
 
 /// Sends messages by schedule until `over` is raised, then waits a little for the last answers.
-pub(super) async fn under_load<S: ByteStream>(
+pub(crate) async fn under_load<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
     over: &Stop,
@@ -144,7 +144,7 @@ async fn scheduled_messages<S: ByteStream>(
 
 /// Sends back everything that comes, beginning with what came with the opening, until the other
 /// end closes.
-pub(super) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
+pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
     let mut scratch = vec![0; 64 << 10];
     let mut back = rest;
     loop {

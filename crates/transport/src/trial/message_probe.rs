@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Sends the messages of the idle probe one after another; one without an answer is lost once
 /// the path cannot hold it any longer.
-pub(super) async fn idle<F: MessageFlow>(
+pub(crate) async fn idle<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
     until: MonotonicTime,
@@ -71,7 +71,7 @@ async fn receive<F: MessageFlow>(
 }
 
 /// Sends messages by schedule until `over` is raised, then waits for those under way.
-pub(super) async fn under_load<F: MessageFlow>(trial: &Trial, flow: &mut F, over: &Stop) -> Probed {
+pub(crate) async fn under_load<F: MessageFlow>(trial: &Trial, flow: &mut F, over: &Stop) -> Probed {
     let mut delays = Delays::new();
     let broken = scheduled_messages(trial, flow, over, &mut delays)
         .await
@@ -104,7 +104,7 @@ async fn scheduled_messages<F: MessageFlow>(
 
 /// Sends every message back, until the other end says that it is done, or for `linger` after
 /// `over` is raised.
-pub(super) async fn echo<F: MessageFlow>(
+pub(crate) async fn echo<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
     purpose: Purpose,

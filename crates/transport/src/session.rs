@@ -1,0 +1,154 @@
+//! One end of one trial over any transport of streams or of messages: which workload it runs.
+
+use std::net::SocketAddr;
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{Bytes, WorkloadKind};
+
+use crate::{
+    bulk::{self, plan::Plan},
+    context::TrialContext,
+    driver::{Session, TransportError, Unsupported},
+    message::MessageEndpoint,
+    stream::StreamEndpoint,
+    trial::Trial,
+};
+
+/// What a session does in its trial. Made from the order before anything is sent, so that an order
+/// that cannot be carried out is refused at once.
+#[derive(Debug)]
+enum Work {
+    Bulk(Plan),
+}
+
+impl Work {
+    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        match &order.workload.kind {
+            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(Plan::new(order)?)),
+            kind @ (WorkloadKind::StopAndWait { .. }
+            | WorkloadKind::RequestResponse { .. }
+            | WorkloadKind::ShortConnections { .. }
+            | WorkloadKind::MultiStream { .. }) => Err(TransportError::Unsupported(Unsupported {
+                reason: format!("the workload `{}` cannot be run yet", kind.name()),
+                hint: "choose the workload `bulk`".to_owned(),
+            })),
+        }
+    }
+}
+
+/// One end of one trial over streams.
+#[derive(Debug)]
+pub struct StreamSession<E> {
+    trial: Trial,
+    work: Work,
+    endpoint: E,
+}
+
+impl<E: StreamEndpoint> StreamSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
+    pub fn new(
+        endpoint: E,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Self, TransportError> {
+        Ok(Self {
+            trial: Trial::new(order, context)?,
+            work: Work::new(order)?,
+            endpoint,
+        })
+    }
+}
+
+impl<E: StreamEndpoint> Session for StreamSession<E> {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.listen_address()
+    }
+
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        let Self {
+            trial,
+            work,
+            endpoint,
+        } = *self;
+        let (trial, endpoint) = (&trial, &endpoint);
+        let result = match &work {
+            Work::Bulk(plan) => endpoint.block_on(bulk::streams::run(trial, plan, endpoint, peer)),
+        };
+        trial.stop.stop();
+        result.map_err(|error| trial.explain(error))
+    }
+}
+
+/// One end of one trial over messages.
+#[derive(Debug)]
+pub struct MessageSession<E> {
+    trial: Trial,
+    work: Work,
+    endpoint: E,
+}
+
+impl<E: MessageEndpoint> MessageSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for messages that this transport cannot carry and for a
+    /// workload that it cannot run.
+    pub fn new(
+        endpoint: E,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Self, TransportError> {
+        let work = Work::new(order)?;
+        match &work {
+            Work::Bulk(plan) => {
+                carries(&endpoint, plan.message)?;
+                bulk::messages::check(plan)?;
+            }
+        }
+        Ok(Self {
+            trial: Trial::new(order, context)?,
+            work,
+            endpoint,
+        })
+    }
+}
+
+/// Refuses messages that are longer than the transport's.
+fn carries<E: MessageEndpoint>(endpoint: &E, message: usize) -> Result<(), TransportError> {
+    let longest = endpoint.longest_message();
+    if message <= longest {
+        return Ok(());
+    }
+    Err(TransportError::Unsupported(Unsupported {
+        reason: format!(
+            "a message of `{}` is longer than a datagram carries",
+            Bytes(message as u64)
+        ),
+        hint: format!("choose a message of at most {longest} B"),
+    }))
+}
+
+impl<E: MessageEndpoint> Session for MessageSession<E> {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.listen_address()
+    }
+
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        let Self {
+            trial,
+            work,
+            endpoint,
+        } = *self;
+        let (trial, endpoint) = (&trial, &endpoint);
+        let result = match &work {
+            Work::Bulk(plan) => endpoint.block_on(bulk::messages::run(trial, plan, endpoint, peer)),
+        };
+        trial.stop.stop();
+        result.map_err(|error| trial.explain(error))
+    }
+}

@@ -1,0 +1,113 @@
+//! What the workloads share: what an end knows of its trial, who watches its deadline, how flows are
+//! opened and probed, and what goes into its report.
+
+pub(crate) mod findings;
+pub(crate) mod message_control;
+pub(crate) mod message_probe;
+pub(crate) mod stream_probe;
+pub(crate) mod watch;
+
+use std::time::Duration;
+
+use regatta_control::{Role, TrialOrder};
+
+use crate::{
+    clock::MonotonicTime, context::TrialContext, driver::TransportError, opening::Token,
+    probe::ProbePlan, stop::Stop,
+};
+
+/// How long a receiver waits for the first flow: the controller starts the sender as soon as both
+/// ends are ready.
+const FIRST_FLOW: Duration = Duration::from_secs(30);
+
+/// How much longer than the deadline an end waits for the other before it gives up.
+pub(crate) const MARGIN: Duration = Duration::from_secs(15);
+
+/// How much longer than the path can take a receiver waits for what control announces.
+pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
+
+/// How long the answer over control may take: the path that carries control can be slow, but it
+/// is not the path under test.
+pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
+
+/// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
+/// take longer it is not known what was lost.
+const LATE_ARRIVALS: Duration = Duration::from_secs(5);
+
+/// What every session knows of its trial.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub order: TrialOrder,
+    pub token: Token,
+    pub probe: ProbePlan,
+    pub context: TrialContext,
+    /// Stops everything of this session; the host's stop raises it.
+    pub stop: Stop,
+}
+
+impl Trial {
+    pub(crate) fn new(order: &TrialOrder, context: TrialContext) -> Result<Self, TransportError> {
+        Ok(Self {
+            token: Token::parse(&order.token)?,
+            probe: ProbePlan::new(order),
+            stop: context.stop.child(),
+            order: order.clone(),
+            context,
+        })
+    }
+
+    /// Longest that this end can have to do, if the other end is there.
+    pub(crate) fn limit(&self) -> Duration {
+        FIRST_FLOW + self.probe.idle_limit + self.order.deadline + MARGIN
+    }
+
+    /// Until when a flow before the transfer's may take to open: a path that lets no connection
+    /// through by then does not within the deadline.
+    pub(crate) fn opening_until(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.probe.idle_limit.min(self.order.deadline)
+    }
+
+    /// How long after the deadline messages may arrive; `None` if that is too long to wait for.
+    pub(crate) fn late_arrivals_within(&self) -> Option<Duration> {
+        let longest = self.order.path.longest_one_way;
+        (longest <= LATE_ARRIVALS).then(|| longest + NOTE_SLACK)
+    }
+
+    /// The outcome of a trial whose set-up did not come to its end, over any transport.
+    pub(crate) fn no_connection(&self, within: Duration) -> TransportError {
+        self.explain(TransportError::TimedOut {
+            what: "connection".to_owned(),
+            seconds: within.as_secs_f64(),
+        })
+    }
+
+    /// Says of a flow that could not be opened in time what [`Trial::no_connection`] says.
+    pub(crate) fn explain_opening(&self, error: TransportError) -> TransportError {
+        match error {
+            TransportError::TimedOut { .. } => {
+                self.no_connection(self.probe.idle_limit.min(self.order.deadline))
+            }
+            error => error,
+        }
+    }
+
+    /// An error of the transport, or that the trial was aborted, which is what caused it.
+    pub(crate) fn explain(&self, error: TransportError) -> TransportError {
+        if self.context.stop.is_stopped() {
+            TransportError::Cancelled
+        } else {
+            error
+        }
+    }
+
+    /// The peer's address, for a sender that must have one.
+    pub(crate) fn peer_of(
+        &self,
+        peer: Option<std::net::SocketAddr>,
+    ) -> Result<std::net::SocketAddr, TransportError> {
+        debug_assert_eq!(self.order.role, Role::Sender);
+        peer.ok_or_else(|| TransportError::Order {
+            what: "a sender needs the receiver's address".to_owned(),
+        })
+    }
+}
