@@ -63,7 +63,7 @@ tests: tools-build tools-test
 	exit $$ended
 
 tools-build:
-	@scripts/need cargo cc
+	@scripts/need cargo cc c++ cmake libclang
 
 tools-test:
 	@scripts/need chromium python3

@@ -20,6 +20,9 @@ use super::error::KeeperError;
 /// Name of the device in each namespace.
 const NAME: &str = "path0";
 
+/// Label of its second address.
+const SECOND_NAME: &str = "path0:1";
+
 /// Packets that the device holds for the forwarder. At 1 Gbit/s and 1500 bytes this bridges a
 /// pause of the forwarder of 24 ms; a host that sends faster than the forwarder reads sees drops
 /// here after 1 to 2 ms.
@@ -96,6 +99,13 @@ impl Tun {
         ioctl(control, libc::SIOCSIFADDR, &mut change, "address")?;
         change.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::new(255, 255, 255, 252));
         ioctl(control, libc::SIOCSIFNETMASK, &mut change, "netmask")?;
+        // A second address, for transports that use several.
+        let mut second = request(SECOND_NAME);
+        second.ifr_ifru.ifru_addr = socket_address(further(address));
+        ioctl(control, libc::SIOCSIFADDR, &mut second, "second address")?;
+        second.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::new(255, 255, 255, 252));
+        ioctl(control, libc::SIOCSIFNETMASK, &mut second, "second netmask")?;
+        let mut change = request(NAME);
         ioctl(control, libc::SIOCGIFINDEX, &mut change, "index")?;
         // SAFETY: the request before has filled this field of the union.
         let index = unsafe { change.ifr_ifru.ifru_ifindex };
@@ -149,6 +159,12 @@ impl Tun {
             })?;
         Ok(transmit_drops(&text, NAME).unwrap_or(0))
     }
+}
+
+/// A host's second address on the path: the same in the next /24.
+fn further(address: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c.wrapping_add(1), d)
 }
 
 /// Sets the number of packets that a device holds, over netlink: the older `ioctl` for it asks for

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, io};
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, units::parse_duration};
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
     TransportError, TrialContext, Unsupported,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{endpoint::Endpoint, plain::Plain, tls::Tls};
+use crate::{endpoint::Endpoint, mptcp, plain::Plain, tls::Tls};
 
 const DEFAULT_CC: &str = "cubic";
 
@@ -58,6 +58,32 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     stack: "Linux kernel, rustls on aws-lc-rs",
     stack_version: RUSTLS_VERSION,
     options: OPTIONS,
+};
+
+/// TCP over several paths.
+pub(crate) struct Mptcp;
+
+static MPTCP: DriverDescriptor = DriverDescriptor {
+    name: "mptcp",
+    title: "MPTCP",
+    summary: "Multipath TCP of the running kernel: one subflow from each address of the path's interface",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &["multihoming"],
+    stack: "Linux kernel",
+    stack_version: "",
+    options: &[
+        OPTIONS[0],
+        OptionDefinition {
+            name: "subflow_down_after",
+            kind: OptionKind::Time,
+            default: "",
+            help: "take the further subflows down so long after the transfer's connection was made",
+        },
+    ],
 };
 
 /// The congestion control that the options ask for.
@@ -144,6 +170,33 @@ impl Driver for TcpTls {
         self.supported(&order.transport.options)?;
         let cc = congestion_control(&order.transport.options);
         let endpoint = Endpoint::new(order, cc, Tls::new(order)?)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+impl Driver for Mptcp {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &MPTCP
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        mptcp::supported()?;
+        check_congestion_control(congestion_control(options))
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let options = &order.transport.options;
+        self.check_options(options)?;
+        self.supported(options)?;
+        let down_after = match options.get("subflow_down_after") {
+            Some(OptionValue::Text(text)) => parse_duration(text).ok(),
+            _ => None,
+        };
+        let endpoint = Endpoint::multipath(order, congestion_control(options), down_after, Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }
 }

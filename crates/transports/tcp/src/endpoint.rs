@@ -6,7 +6,10 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::AsRawFd,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +26,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     info,
+    mptcp::{self, Paths},
     socket::{Connected, wait},
 };
 
@@ -71,6 +75,15 @@ pub(crate) struct Endpoint<L> {
     /// Buffer that is set because autotuning would stop short of what the path holds.
     buffer: Option<usize>,
     warnings: Vec<Warning>,
+    multipath: Option<Multipath>,
+}
+
+/// What an endpoint of MPTCP has beside one of TCP.
+struct Multipath {
+    /// At the connecting end: the addresses of further subflows.
+    paths: Option<Paths>,
+    /// When these are taken down again, after the transfer's connection is made.
+    down_after: Option<Duration>,
 }
 
 impl<L: Layer> Endpoint<L> {
@@ -78,6 +91,48 @@ impl<L: Layer> Endpoint<L> {
     pub(crate) fn new(
         order: &TrialOrder,
         congestion_control: &str,
+        layer: L,
+    ) -> Result<Self, TransportError> {
+        Self::with_paths(order, congestion_control, None, layer)
+    }
+
+    /// The same for MPTCP, with a subflow from each further address of this end's interface.
+    pub(crate) fn multipath(
+        order: &TrialOrder,
+        congestion_control: &str,
+        down_after: Option<Duration>,
+        layer: L,
+    ) -> Result<Self, TransportError> {
+        let mut multipath = Multipath {
+            paths: None,
+            down_after,
+        };
+        let mut alone = false;
+        if order.connects() {
+            let addresses = mptcp::further_addresses(order.local);
+            alone = addresses.is_empty();
+            if !alone {
+                multipath.paths = Some(Paths::add(&addresses)?);
+            }
+        }
+        let mut endpoint = Self::with_paths(order, congestion_control, Some(multipath), layer)?;
+        if alone {
+            endpoint.warnings.push(Warning {
+                code: "mptcp_one_path".to_owned(),
+                message: format!(
+                    "the interface of `{}` has no other address, so MPTCP has one subflow only",
+                    order.local
+                ),
+                hint: "give both hosts a second address on the path's interface".to_owned(),
+            });
+        }
+        Ok(endpoint)
+    }
+
+    fn with_paths(
+        order: &TrialOrder,
+        congestion_control: &str,
+        multipath: Option<Multipath>,
         layer: L,
     ) -> Result<Self, TransportError> {
         let mut endpoint = Self {
@@ -89,6 +144,7 @@ impl<L: Layer> Endpoint<L> {
             listener: None,
             buffer: None,
             warnings: Vec::new(),
+            multipath,
         };
         endpoint.size_buffer(order);
         if !order.connects() {
@@ -188,12 +244,16 @@ impl<L: Layer> Endpoint<L> {
 
     /// A bound socket with the congestion control that was asked for.
     fn socket(&self) -> Result<Socket, TransportError> {
+        let (protocol, name) = match self.multipath {
+            Some(_) => (Protocol::MPTCP, "an MPTCP"),
+            None => (Protocol::TCP, "a TCP"),
+        };
         let socket = Socket::new(
             Domain::for_address(self.local),
             Type::STREAM,
-            Some(Protocol::TCP),
+            Some(protocol),
         )
-        .map_err(TransportError::io("cannot open a TCP socket"))?;
+        .map_err(TransportError::io(format!("cannot open {name} socket")))?;
         let cc = &self.congestion_control;
         socket
             .set_tcp_congestion(cc.as_bytes())
@@ -259,6 +319,8 @@ impl<L: Layer> Endpoint<L> {
             statistics: Arc::new(Statistics {
                 socket: Arc::downgrade(socket),
                 facts,
+                subflows: self.multipath.as_ref().map(|_| Subflows::default()),
+                side: end,
             }),
             stream: Mutex::new(Some(layered.stream)),
         })
@@ -333,6 +395,14 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
                 .map_err(TransportError::io("cannot set TCP_NODELAY"))?;
         }
         let layered = self.layer.client(Arc::clone(&socket), holds_back, until)?;
+        if let Some(Multipath {
+            paths: Some(paths),
+            down_after: Some(time),
+        }) = &self.multipath
+            && purpose == Purpose::Transfer
+        {
+            paths.take_down_after(*time, stop);
+        }
         self.connection(&socket, layered)
     }
 
@@ -475,14 +545,62 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
 struct Statistics {
     socket: Weak<Connected>,
     facts: BTreeMap<String, String>,
+    /// Of MPTCP.
+    subflows: Option<Subflows>,
+    side: &'static str,
+}
+
+/// What was seen of an MPTCP connection, whenever it was looked at.
+#[derive(Default)]
+struct Subflows {
+    most: AtomicU8,
+    last: AtomicU8,
+    fell_back: AtomicBool,
+}
+
+impl Subflows {
+    fn look(&self, socket: std::os::fd::RawFd) {
+        if let Some(state) = mptcp::state(socket) {
+            let now = if state.fell_back {
+                1
+            } else {
+                state.further_subflows.saturating_add(1)
+            };
+            self.most.fetch_max(now, Ordering::Relaxed);
+            self.last.store(now, Ordering::Relaxed);
+            self.fell_back.fetch_or(state.fell_back, Ordering::Relaxed);
+        }
+    }
 }
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        info::sample(self.socket.upgrade()?.0.as_raw_fd())
+        let socket = self.socket.upgrade()?;
+        let descriptor = socket.0.as_raw_fd();
+        match &self.subflows {
+            None => info::sample(descriptor),
+            Some(subflows) => {
+                subflows.look(descriptor);
+                mptcp::sample(descriptor)
+            }
+        }
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
+        let mut facts = self.facts.clone();
+        if let Some(subflows) = &self.subflows {
+            if let Some(socket) = self.socket.upgrade() {
+                subflows.look(socket.0.as_raw_fd());
+            }
+            let mut fact = |name: &str, value: String| {
+                facts.insert(format!("mptcp.{name}.{}", self.side), value);
+            };
+            let number = |of: &AtomicU8| of.load(Ordering::Relaxed).to_string();
+            fact("subflows_most", number(&subflows.most));
+            fact("subflows_at_end", number(&subflows.last));
+            let fell_back = subflows.fell_back.load(Ordering::Relaxed);
+            fact("fell_back_to_tcp", fell_back.to_string());
+        }
+        facts
     }
 }

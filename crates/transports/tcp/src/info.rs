@@ -8,7 +8,7 @@ use regatta_transport::{ProtocolSample, WindowLimited};
 /// kernel fills less of it and says how much.
 #[repr(C)]
 #[derive(Default)]
-struct TcpInfo {
+pub(crate) struct TcpInfo {
     bytes: [u8; 8],
     rto: u32,
     ato: u32,
@@ -66,28 +66,34 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     if result != 0 {
         return None;
     }
-    let filled = length as usize;
-    // A field counts only where the kernel has written it.
-    let known = |end: usize| filled >= end;
-    let microseconds = |value: u64| Duration::from_micros(value);
-    let mss = u64::from(info.snd_mss);
-    let in_flight =
-        (info.unacked + info.retrans).saturating_sub(info.sacked.saturating_add(info.lost));
-    let min_rtt_end = mem::offset_of!(TcpInfo, min_rtt) + 4;
-    let sent_end = mem::offset_of!(TcpInfo, data_segs_out) + 4;
-    Some(ProtocolSample {
-        smoothed_rtt: (info.rtt > 0).then(|| microseconds(info.rtt.into())),
-        // The kernel starts from the largest number, before it has measured.
-        min_rtt: (known(min_rtt_end) && info.min_rtt != u32::MAX)
-            .then(|| microseconds(info.min_rtt.into())),
-        congestion_window_bytes: Some(u64::from(info.snd_cwnd) * mss),
-        bytes_in_flight: Some(u64::from(in_flight) * mss),
-        packets_sent: known(sent_end).then_some(info.data_segs_out.into()),
-        retransmitted_packets: Some(info.total_retrans.into()),
-        congestion_events: None,
-        window_limited: known(mem::size_of::<TcpInfo>()).then(|| WindowLimited {
-            time: microseconds(info.rwnd_limited),
-            hint: "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`",
-        }),
-    })
+    Some(info.sample(length as usize))
+}
+
+impl TcpInfo {
+    /// The statistics, of which the kernel has written so many bytes.
+    pub(crate) fn sample(&self, filled: usize) -> ProtocolSample {
+        // A field counts only where the kernel has written it.
+        let known = |end: usize| filled >= end;
+        let microseconds = |value: u64| Duration::from_micros(value);
+        let mss = u64::from(self.snd_mss);
+        let in_flight =
+            (self.unacked + self.retrans).saturating_sub(self.sacked.saturating_add(self.lost));
+        let min_rtt_end = mem::offset_of!(TcpInfo, min_rtt) + 4;
+        let sent_end = mem::offset_of!(TcpInfo, data_segs_out) + 4;
+        ProtocolSample {
+            smoothed_rtt: (self.rtt > 0).then(|| microseconds(self.rtt.into())),
+            // The kernel starts from the largest number, before it has measured.
+            min_rtt: (known(min_rtt_end) && self.min_rtt != u32::MAX)
+                .then(|| microseconds(self.min_rtt.into())),
+            congestion_window_bytes: Some(u64::from(self.snd_cwnd) * mss),
+            bytes_in_flight: Some(u64::from(in_flight) * mss),
+            packets_sent: known(sent_end).then_some(self.data_segs_out.into()),
+            retransmitted_packets: Some(self.total_retrans.into()),
+            congestion_events: None,
+            window_limited: known(mem::size_of::<TcpInfo>()).then(|| WindowLimited {
+                time: microseconds(self.rwnd_limited),
+                hint: "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`",
+            }),
+        }
+    }
 }

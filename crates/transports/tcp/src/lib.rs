@@ -1,19 +1,20 @@
-//! TCP of the running kernel, plain and with TLS 1.3.
+//! TCP of the running kernel: plain, with TLS 1.3, and over several paths (MPTCP).
 //!
-//! Both drivers share one blocking endpoint; what differs is the layer between the socket and the
+//! The drivers share one blocking endpoint; what differs is the layer between the socket and the
 //! workload: none, or TLS.
 
 mod driver;
 mod endpoint;
 mod info;
+mod mptcp;
 mod plain;
 mod socket;
 mod tls;
 
 use regatta_transport::Driver;
 
-/// The drivers of this crate: `tcp`, `tcp-tls`.
+/// The drivers of this crate: `tcp`, `tcp-tls`, `mptcp`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&driver::Tcp, &driver::TcpTls]
+    &[&driver::Tcp, &driver::TcpTls, &driver::Mptcp]
 }

@@ -1,0 +1,124 @@
+//! What the kernel tells of an MPTCP connection and of its subflows (`linux/mptcp.h`).
+
+use std::{mem, os::fd::RawFd};
+
+use regatta_transport::ProtocolSample;
+
+use crate::info::{self, TcpInfo};
+
+const SOL_MPTCP: libc::c_int = 284;
+const MPTCP_INFO: libc::c_int = 1;
+const MPTCP_TCPINFO: libc::c_int = 2;
+
+/// Flag of a connection that has become plain TCP.
+const FALLBACK: u32 = 1;
+
+/// Subflows that are asked about: the kernel allows eight.
+const MOST_SUBFLOWS: usize = 8;
+
+/// The beginning of the kernel's `struct mptcp_info`.
+#[repr(C)]
+#[derive(Default)]
+struct MptcpInfo {
+    subflows: u8,
+    add_addr_signal: u8,
+    add_addr_accepted: u8,
+    subflows_max: u8,
+    add_addr_signal_max: u8,
+    add_addr_accepted_max: u8,
+    padding: [u8; 2],
+    flags: u32,
+}
+
+/// The kernel's `struct mptcp_subflow_data`, followed by what it is asked for.
+#[repr(C)]
+#[derive(Default)]
+struct Subflows {
+    size_subflow_data: u32,
+    num_subflows: u32,
+    size_kernel: u32,
+    size_user: u32,
+    info: [TcpInfo; MOST_SUBFLOWS],
+}
+
+/// What a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Subflows beside the first one, now.
+    pub further_subflows: u8,
+    /// Whether it has become plain TCP.
+    pub fell_back: bool,
+}
+
+fn ask<T>(socket: RawFd, option: libc::c_int, answer: &mut T) -> Option<usize> {
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: both callers give a plain structure of `length` bytes, every bit pattern of which is
+    // valid.
+    let result = unsafe {
+        libc::getsockopt(
+            socket,
+            SOL_MPTCP,
+            option,
+            std::ptr::from_mut(answer).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some(length as usize)
+}
+
+/// Asks what a connection is; `None` if the kernel does not tell.
+pub(crate) fn state(socket: RawFd) -> Option<State> {
+    let mut answer = MptcpInfo::default();
+    match ask(socket, MPTCP_INFO, &mut answer) {
+        Some(filled) if filled >= mem::size_of::<MptcpInfo>() => Some(State {
+            further_subflows: answer.subflows,
+            fell_back: answer.flags & FALLBACK != 0,
+        }),
+        Some(_) => None,
+        // This is how a connection that fell back answers.
+        None => Some(State {
+            further_subflows: 0,
+            fell_back: true,
+        }),
+    }
+}
+
+/// Statistics over all subflows: windows and counts are sums, times are the least.
+pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
+    let mut answer = Subflows {
+        size_subflow_data: mem::offset_of!(Subflows, info) as u32,
+        size_user: mem::size_of::<TcpInfo>() as u32,
+        ..Subflows::default()
+    };
+    let Some(_) = ask(socket, MPTCP_TCPINFO, &mut answer) else {
+        return info::sample(socket);
+    };
+    let filled = answer.size_kernel.min(answer.size_user) as usize;
+    let count = (answer.num_subflows as usize).min(MOST_SUBFLOWS);
+    answer.info[..count]
+        .iter()
+        .map(|info| info.sample(filled))
+        .reduce(combined)
+}
+
+fn combined(a: ProtocolSample, b: ProtocolSample) -> ProtocolSample {
+    fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(both(a, b)),
+            (a, b) => a.or(b),
+        }
+    }
+    let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
+    ProtocolSample {
+        smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
+        min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
+        congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
+        bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
+        packets_sent: sum(a.packets_sent, b.packets_sent),
+        retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
+        congestion_events: sum(a.congestion_events, b.congestion_events),
+        window_limited: with(a.window_limited, b.window_limited, |a, b| {
+            if a.time < b.time { b } else { a }
+        }),
+    }
+}
