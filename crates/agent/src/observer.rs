@@ -10,7 +10,7 @@ use std::{
 use regatta_control::{Note, Role};
 use regatta_model::Series;
 use regatta_telemetry::{
-    FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, WindowDeltas,
+    FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
     interface_of, process,
 };
 use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, WindowEdge};
@@ -68,6 +68,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Observes one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
+    /// Whose CPU time and memory are charged.
+    subject: Subject,
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
     interface: Option<InterfaceInfo>,
     send_note: Box<dyn Fn(Note) + Send + Sync>,
@@ -101,8 +103,9 @@ impl TrialObserver {
             live,
             transfer: Arc::clone(&transfer),
         };
+        let subject = Subject::new();
         let sampler = Sampler::spawn(
-            Instruments::open(name),
+            Instruments::open_for(name, subject.clone()),
             Box::new(flow),
             interval,
             role.name(),
@@ -115,12 +118,13 @@ impl TrialObserver {
         process::reset_peak_memory();
         Self {
             window: Mutex::new(Window {
-                instruments: Instruments::open(name),
+                instruments: Instruments::open_for(name, subject.clone()),
                 sampler: sampler.ok(),
                 start: None,
                 end: None,
                 peak_memory_bytes: None,
             }),
+            subject,
             transfer,
             interface,
             send_note: Box::new(send_note),
@@ -157,7 +161,7 @@ impl Observer for TrialObserver {
             WindowEdge::End => {
                 let reading = window.instruments.read_end();
                 window.end = Some(reading);
-                window.peak_memory_bytes = process::peak_memory_bytes();
+                window.peak_memory_bytes = window.instruments.peak_memory_bytes();
                 if let Some(sampler) = &window.sampler {
                     sampler.end(reading);
                 }
@@ -169,6 +173,10 @@ impl Observer for TrialObserver {
         if purpose == Purpose::Transfer {
             *lock(&self.transfer) = Some(source);
         }
+    }
+
+    fn on_process(&self, process: u32) {
+        self.subject.set(process);
     }
 
     fn send_note(&self, note: Note) {

@@ -18,6 +18,7 @@ pub mod protocol;
 pub mod reading;
 pub mod sampler;
 pub mod series;
+pub mod tree;
 
 pub use capability::{Capability, capabilities};
 pub use clock::monotonic_ns;
@@ -26,6 +27,7 @@ pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
 pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
 pub use sampler::Sampler;
 pub use series::{FlowSample, FlowSource};
+pub use tree::Subject;
 
 /// Why an instrument cannot be opened or read.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! CPU time and memory of this process.
+//! CPU time and memory of this process, and memory of others.
 
 use std::{fs, io::Write};
 
@@ -65,11 +65,9 @@ pub(crate) struct ResidentMemory {
 
 impl ResidentMemory {
     pub(crate) fn open() -> Result<Self, TelemetryError> {
-        // SAFETY: takes no pointer.
-        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         Ok(Self {
             file: file::ProcFile::open("/proc/self/statm")?,
-            page_bytes: u64::try_from(page_bytes).unwrap_or(4096),
+            page_bytes: page_bytes(),
         })
     }
 
@@ -80,10 +78,31 @@ impl ResidentMemory {
     }
 }
 
+/// Size of a page of memory, in bytes.
+fn page_bytes() -> u64 {
+    // SAFETY: takes no pointer.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
 /// Largest resident set of this process since it began or since [`reset_peak_memory`], in bytes.
 #[must_use]
 pub fn peak_memory_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    peak_in(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// As [`peak_memory_bytes`], of another process; absent once it has ended.
+pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
+    peak_in(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
+}
+
+/// Resident set of another process, in bytes; absent once it has ended.
+pub(crate) fn resident_bytes_of(process: i32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{process}/statm")).ok()?;
+    Some(file::numbers(&text).nth(1)? * page_bytes()).filter(|bytes| *bytes > 0)
+}
+
+fn peak_in(status: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kibibytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(kibibytes * 1024)

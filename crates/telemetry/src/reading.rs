@@ -6,8 +6,9 @@ use crate::{
     clock::monotonic_ns,
     host_cpu::{HostCpu, HostCpuFile, cores},
     interface::{InterfaceCounters, InterfaceFile},
-    process::{ProcessCpu, ResidentMemory},
+    process::{ProcessCpu, ResidentMemory, peak_memory_bytes},
     protocol::{ProtocolCounters, ProtocolFiles},
+    tree::{Subject, TreeUse, read_tree},
 };
 
 /// All counters at one moment. What the kernel does not tell is absent.
@@ -15,11 +16,11 @@ use crate::{
 pub struct Reading {
     /// Monotonic clock, in nanoseconds.
     pub monotonic_ns: i64,
-    /// CPU time of this process.
+    /// CPU time of this process, or of the tree of processes that does its work.
     pub process: ProcessCpu,
     /// CPU time of the host.
     pub host: Option<HostCpu>,
-    /// Resident set of this process, in bytes.
+    /// Resident set of the same, in bytes.
     pub resident_bytes: Option<u64>,
     /// Counters of the data interface.
     pub interface: Option<InterfaceCounters>,
@@ -39,6 +40,11 @@ pub trait Gauges {
 /// threads that read have one each.
 #[derive(Debug)]
 pub struct Instruments {
+    subject: Subject,
+    /// What the tree had used when it was read last.
+    tree: TreeUse,
+    /// Largest resident set of the tree that any reading has seen, in bytes.
+    tree_peak_bytes: Option<u64>,
     host: Option<HostCpuFile>,
     memory: Option<ResidentMemory>,
     interface: Option<InterfaceFile>,
@@ -47,10 +53,19 @@ pub struct Instruments {
 
 impl Instruments {
     /// Opens what this kernel offers. The interface is one of the calling thread's network
-    /// namespace; none if absent.
+    /// namespace; none if absent. CPU time and memory are this process's.
     #[must_use]
     pub fn open(interface: Option<&str>) -> Self {
+        Self::open_for(interface, Subject::new())
+    }
+
+    /// As [`Instruments::open`], but CPU time and memory are the subject's.
+    #[must_use]
+    pub fn open_for(interface: Option<&str>, subject: Subject) -> Self {
         Self {
+            subject,
+            tree: TreeUse::default(),
+            tree_peak_bytes: None,
             host: HostCpuFile::open().ok(),
             memory: ResidentMemory::open().ok(),
             interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
@@ -66,7 +81,7 @@ impl Instruments {
         Reading {
             protocol,
             monotonic_ns: monotonic_ns(),
-            process: ProcessCpu::now(),
+            process: self.cpu(),
             ..reading
         }
     }
@@ -81,13 +96,43 @@ impl Instruments {
     }
 }
 
+impl Instruments {
+    /// Largest resident set of the subject so far, in bytes. Of a tree of several processes it is
+    /// the largest sum that a reading of these instruments has seen.
+    #[must_use]
+    pub fn peak_memory_bytes(&self) -> Option<u64> {
+        match self.subject.other() {
+            None => peak_memory_bytes(),
+            Some(_) => self.tree_peak_bytes,
+        }
+    }
+
+    /// CPU time of the subject. A tree that has ended keeps what it had used.
+    fn cpu(&mut self) -> ProcessCpu {
+        let Some(root) = self.subject.other() else {
+            return ProcessCpu::now();
+        };
+        if let Some(tree) = read_tree(root) {
+            self.tree = tree;
+            self.tree_peak_bytes = self.tree_peak_bytes.max(tree.peak_bytes);
+        }
+        self.tree.cpu
+    }
+}
+
 impl Gauges for Instruments {
     fn read(&mut self) -> Reading {
+        let monotonic_ns = monotonic_ns();
+        let process = self.cpu();
+        let resident_bytes = match self.subject.other() {
+            None => self.memory.as_mut().and_then(ResidentMemory::read),
+            Some(_) => self.tree.resident_bytes,
+        };
         Reading {
-            monotonic_ns: monotonic_ns(),
-            process: ProcessCpu::now(),
+            monotonic_ns,
+            process,
             host: self.host.as_mut().and_then(HostCpuFile::read),
-            resident_bytes: self.memory.as_mut().and_then(ResidentMemory::read),
+            resident_bytes,
             interface: self.interface.as_mut().and_then(InterfaceFile::read),
             protocol: None,
         }

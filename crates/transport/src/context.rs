@@ -69,6 +69,12 @@ pub trait Observer: Send + Sync {
     /// Series are made from the connection whose purpose is [`Purpose::Transfer`].
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>);
 
+    /// Another process does this end's work: from now on its CPU time and memory, and those of what
+    /// it starts, are charged instead of this process's. Comes before [`WindowEdge::Start`].
+    fn on_process(&self, process: u32) {
+        let _ = process;
+    }
+
     /// Passes a note to the other end of the trial, over control. Never blocks for long.
     fn send_note(&self, note: Note);
 }

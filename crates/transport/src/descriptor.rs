@@ -77,7 +77,14 @@ pub enum OptionKind {
     Size,
     /// A span of time above zero with its unit, `500ms`.
     Time,
+    /// A file's place on the host of the end that reads it, `./my-driver`.
+    Path,
+    /// Words on one line.
+    Text,
 }
+
+/// Longest path or text, in bytes: what a kernel takes as a path.
+const LONGEST_TEXT: usize = 4095;
 
 impl OptionKind {
     /// In words: `a rate such as "96Mbit/s"`.
@@ -91,6 +98,8 @@ impl OptionKind {
             Self::Rate => "a rate such as `\"96Mbit/s\"`".to_owned(),
             Self::Size => "a size such as `\"4MiB\"`".to_owned(),
             Self::Time => "a time such as `\"500ms\"`".to_owned(),
+            Self::Path => "a path such as `\"./my-driver\"`".to_owned(),
+            Self::Text => "words on one line".to_owned(),
         }
     }
 
@@ -116,6 +125,12 @@ impl OptionKind {
             }
             (Self::Time, OptionValue::Text(text)) => {
                 parse_duration(text).is_ok_and(|time| !time.is_zero())
+            }
+            (Self::Path, OptionValue::Text(text)) => {
+                (1..=LONGEST_TEXT).contains(&text.len()) && !text.contains('\0')
+            }
+            (Self::Text, OptionValue::Text(text)) => {
+                text.len() <= LONGEST_TEXT && !text.chars().any(char::is_control)
             }
             _ => false,
         }
