@@ -384,6 +384,26 @@ impl WorkloadKind {
         }
     }
 
+    /// The metric that transports are ranked by when they do this work: what a verdict is about.
+    #[must_use]
+    pub const fn primary_metric(&self) -> &'static str {
+        match self {
+            Self::Bulk { .. } | Self::StopAndWait { .. } => "goodput_bps",
+            // So many under way at any time: what is left to the transport is how many a second.
+            Self::RequestResponse {
+                arrivals: Arrivals::Closed { .. },
+                ..
+            } => "requests_per_second",
+            // The rate is given: what is left to the transport is how late answers come.
+            Self::RequestResponse {
+                arrivals: Arrivals::Open { .. },
+                ..
+            }
+            | Self::MultiStream { .. } => "message_delay_p95_ns",
+            Self::ShortConnections { .. } => "time_to_completion_p50_ns",
+        }
+    }
+
     /// Which handshake its connections make.
     #[must_use]
     pub const fn handshake(&self) -> Handshake {

@@ -1,0 +1,191 @@
+//! The metrics: one name, one unit, one definition for each.
+//!
+//! A metric that is not in this table is not written to any file.
+
+mod hosts;
+mod network;
+mod series;
+mod work;
+
+use serde::{Deserialize, Serialize};
+
+pub use series::{SERIES, SeriesDefinition, find_series};
+
+/// The unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
+/// scaled (ms, MB, Mbit/s, %).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Bits per second.
+    #[serde(rename = "bit/s")]
+    BitsPerSecond,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Nanoseconds per byte.
+    #[serde(rename = "ns/B")]
+    NanosecondsPerByte,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Events per second.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// A number of things.
+    #[serde(rename = "1")]
+    Count,
+    /// A part of a whole, 0 to 1.
+    #[serde(rename = "ratio")]
+    Ratio,
+    /// CPU time over elapsed time; 1 is one whole core, more is several.
+    #[serde(rename = "cores")]
+    CoreRatio,
+}
+
+impl Unit {
+    /// As written in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BitsPerSecond => "bit/s",
+            Self::Nanoseconds => "ns",
+            Self::NanosecondsPerByte => "ns/B",
+            Self::Bytes => "B",
+            Self::PerSecond => "1/s",
+            Self::Count => "1",
+            Self::Ratio => "ratio",
+            Self::CoreRatio => "cores",
+        }
+    }
+}
+
+/// Which direction a user wants a metric to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither direction is better in itself.
+    Neither,
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MetricDefinition {
+    /// Name in every file.
+    pub name: &'static str,
+    /// Unit of the stored value.
+    pub unit: Unit,
+    /// Short title for tables and axes.
+    pub title: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+    /// What is measured, between which events, with its source.
+    pub definition: &'static str,
+}
+
+/// Looks a metric up by its name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static MetricDefinition> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// The tables, in the order in which files and reports show their metrics.
+const TABLES: [&[MetricDefinition]; 3] = [work::METRICS, hosts::METRICS, network::METRICS];
+
+const COUNT: usize = TABLES[0].len() + TABLES[1].len() + TABLES[2].len();
+
+/// Every metric of a trial, in the order in which tables show them.
+pub const METRICS: &[MetricDefinition] = &all();
+
+const fn all() -> [MetricDefinition; COUNT] {
+    let mut all = [TABLES[0][0]; COUNT];
+    let (mut table, mut filled) = (0, 0);
+    while table < TABLES.len() {
+        let mut index = 0;
+        while index < TABLES[table].len() {
+            all[filled] = TABLES[table][index];
+            filled += 1;
+            index += 1;
+        }
+        table += 1;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, time::Duration};
+
+    use super::*;
+    use crate::{
+        Bytes,
+        workload::{Arrivals, BulkOptions, Handshake, Pattern, Spread, WorkloadKind},
+    };
+
+    #[test]
+    fn every_metric_has_one_definition_and_carries_its_unit_in_its_name() {
+        let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), METRICS.len(), "a name is there twice");
+        for metric in METRICS {
+            let suffix = match metric.unit {
+                Unit::BitsPerSecond => "_bps",
+                Unit::Nanoseconds | Unit::NanosecondsPerByte => "_ns",
+                Unit::Bytes => "",
+                Unit::PerSecond => "_per_second",
+                Unit::Ratio | Unit::CoreRatio => "_ratio",
+                Unit::Count => "",
+            };
+            assert!(metric.name.ends_with(suffix), "{}", metric.name);
+            assert!(metric.definition.ends_with('.'), "{}", metric.name);
+        }
+    }
+    #[test]
+    fn what_transports_are_ranked_by_is_a_metric() {
+        let (size, message) = (Bytes(1), Bytes(1));
+        let kinds = [
+            WorkloadKind::Bulk {
+                size,
+                message,
+                pattern: Pattern::Data,
+                options: BulkOptions::default(),
+            },
+            WorkloadKind::StopAndWait {
+                size,
+                message,
+                pattern: Pattern::Data,
+                timeout: Duration::from_secs(1),
+            },
+            WorkloadKind::ShortConnections {
+                connections: 1,
+                handshake: Handshake::Full,
+                request: size,
+                response: size,
+            },
+            WorkloadKind::MultiStream {
+                messages: 1,
+                message,
+                messages_per_second: 1.0,
+                streams: 1,
+                spread: Spread::Streams,
+            },
+        ];
+        let arrivals = [
+            Arrivals::Open {
+                requests_per_second: 1.0,
+            },
+            Arrivals::Closed { outstanding: 1 },
+        ];
+        let exchanges = arrivals.map(|arrivals| WorkloadKind::RequestResponse {
+            requests: 1,
+            request: size,
+            response: size,
+            arrivals,
+        });
+        for kind in kinds.iter().chain(&exchanges) {
+            let metric = find(kind.primary_metric()).expect("a metric of the table");
+            assert_ne!(metric.better, Better::Neither, "{}", metric.name);
+        }
+    }
+}

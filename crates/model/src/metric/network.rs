@@ -1,0 +1,118 @@
+//! What the transport's stack and the emulated path say of the network.
+
+use super::{Better, MetricDefinition, Unit};
+
+pub(super) const METRICS: &[MetricDefinition] = &[
+    MetricDefinition {
+        name: "retransmitted_packets",
+        unit: Unit::Count,
+        title: "retransmissions",
+        better: Better::Lower,
+        definition: "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again.",
+    },
+    MetricDefinition {
+        name: "retransmit_ratio",
+        unit: Unit::Ratio,
+        title: "retransmit ratio",
+        better: Better::Lower,
+        definition: "Retransmissions over packets the transport sent. It is not the path's loss.",
+    },
+    MetricDefinition {
+        name: "congestion_window_mean_bytes",
+        unit: Unit::Bytes,
+        title: "congestion window, mean",
+        better: Better::Neither,
+        definition: "Mean of the samples during the transfer.",
+    },
+    MetricDefinition {
+        name: "congestion_window_max_bytes",
+        unit: Unit::Bytes,
+        title: "congestion window, maximum",
+        better: Better::Neither,
+        definition: "Maximum of the samples during the transfer.",
+    },
+    MetricDefinition {
+        name: "smoothed_rtt_ns",
+        unit: Unit::Nanoseconds,
+        title: "smoothed RTT, mean",
+        better: Better::Lower,
+        definition: "Mean of the sender's smoothed_rtt samples during the transfer (RFC 9002; TCP: tcpi_rtt).",
+    },
+    MetricDefinition {
+        name: "min_rtt_ns",
+        unit: Unit::Nanoseconds,
+        title: "minimum RTT",
+        better: Better::Lower,
+        definition: "The sender's own min_rtt at the end of the transfer.",
+    },
+    MetricDefinition {
+        name: "bytes_in_flight_max_bytes",
+        unit: Unit::Bytes,
+        title: "bytes in flight, maximum",
+        better: Better::Neither,
+        definition: "Maximum of the samples during the transfer.",
+    },
+    MetricDefinition {
+        name: "path_packets",
+        unit: Unit::Count,
+        title: "packets into the path",
+        better: Better::Neither,
+        definition: "IP packets that the emulated path was offered, sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_loss_drops",
+        unit: Unit::Count,
+        title: "path drops: random loss",
+        better: Better::Neither,
+        definition: "IP packets that the path lost at random, sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_queue_drops",
+        unit: Unit::Count,
+        title: "path drops: queue full",
+        better: Better::Neither,
+        definition: "IP packets that the bottleneck's full queue dropped, sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_other_drops",
+        unit: Unit::Count,
+        title: "path drops: other",
+        better: Better::Neither,
+        definition: "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_loss_ratio",
+        unit: Unit::Ratio,
+        title: "path loss",
+        better: Better::Neither,
+        definition: "Random loss over packets into the path, sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_reverse_packets",
+        unit: Unit::Count,
+        title: "packets into the path, reverse",
+        better: Better::Neither,
+        definition: "IP packets that the emulated path was offered, receiver to sender.",
+    },
+    MetricDefinition {
+        name: "path_reverse_loss_drops",
+        unit: Unit::Count,
+        title: "path drops, reverse: random loss",
+        better: Better::Neither,
+        definition: "IP packets that the path lost at random, receiver to sender.",
+    },
+    MetricDefinition {
+        name: "path_reverse_queue_drops",
+        unit: Unit::Count,
+        title: "path drops, reverse: queue full",
+        better: Better::Neither,
+        definition: "IP packets that the bottleneck's full queue dropped, receiver to sender.",
+    },
+    MetricDefinition {
+        name: "path_queue_max_bytes",
+        unit: Unit::Bytes,
+        title: "path queue, maximum",
+        better: Better::Neither,
+        definition: "Longest that the bottleneck's queue was, sender to receiver.",
+    },
+];
