@@ -158,6 +158,9 @@ fn find(
     driver
         .supported(&transport.options)
         .map_err(TransportError::from)?;
+    driver
+        .applicable(&transport.options, &order.workload.kind)
+        .map_err(TransportError::from)?;
     Ok(driver)
 }
 

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr};
 
 use regatta_control::{FailureKind, SideReport, TrialOrder};
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, WorkloadKind};
 
 use crate::{
+    applicable,
     context::TrialContext,
     descriptor::{Carries, DriverDescriptor, OptionError},
 };
@@ -27,6 +28,19 @@ pub trait Driver: Send + Sync {
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
         let _ = options;
         self.descriptor().carries
+    }
+
+    /// Whether it can do what a workload asks for, with these options: the handshake, several
+    /// streams of one connection. Needs nothing of a host. Its default goes by the descriptor.
+    ///
+    /// # Errors
+    /// Why not, with what to type next.
+    fn applicable(
+        &self,
+        options: &BTreeMap<String, OptionValue>,
+        workload: &WorkloadKind,
+    ) -> Result<(), Unsupported> {
+        applicable::check(self.descriptor(), self.carries(options), workload)
     }
 
     /// Whether this host can run it with these options.

@@ -201,6 +201,7 @@ pub fn run_pair_while(
     let mut sender_order = order_for(Role::Sender, name, size, message);
     change(&mut receiver_order);
     change(&mut sender_order);
+    driver.applicable(&sender_order.transport.options, &sender_order.workload.kind)?;
     let (sender_context, sender_seen) = trial_context();
     let (receiver_context, receiver_seen) = trial_context();
     sender_seen.connect(&receiver_context.mailbox);

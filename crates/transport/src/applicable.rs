@@ -1,0 +1,155 @@
+//! Whether a transport can run a workload at all, told before anything of it is tried.
+
+use regatta_model::{Handshake, Spread, WorkloadKind};
+
+use crate::{
+    descriptor::{Carries, DriverDescriptor},
+    driver::Unsupported,
+};
+
+/// What a driver must name among its capabilities for a handshake; none for a full one.
+const fn capability(handshake: Handshake) -> Option<&'static str> {
+    match handshake {
+        Handshake::Full => None,
+        Handshake::Resumed => Some("resumption"),
+        Handshake::EarlyData => Some("0-rtt"),
+        Handshake::Retry => Some("retry"),
+    }
+}
+
+/// What kind of handshake is missing, in words.
+const fn in_words(handshake: Handshake) -> &'static str {
+    match handshake {
+        Handshake::Full => "a full handshake",
+        Handshake::Resumed => "a handshake with a ticket of an earlier connection",
+        Handshake::EarlyData => "data in the first flight (0-RTT)",
+        Handshake::Retry => "a Retry, which has the address proved before the handshake",
+    }
+}
+
+/// Checks a workload against what a driver says of itself. `carries` is what it carries with the
+/// options that are asked for.
+pub(crate) fn check(
+    driver: &DriverDescriptor,
+    carries: Carries,
+    workload: &WorkloadKind,
+) -> Result<(), Unsupported> {
+    let name = driver.name;
+    let unsupported = |reason: String, hint: String| Err(Unsupported { reason, hint });
+    match workload {
+        WorkloadKind::ShortConnections { handshake, .. } => {
+            if carries == Carries::Messages {
+                return unsupported(
+                    format!(
+                        "`{name}` carries messages without connections, so there is nothing to \
+                         set up and close"
+                    ),
+                    "choose a transport of streams".to_owned(),
+                );
+            }
+            match capability(*handshake) {
+                Some(needed) if !driver.capabilities.contains(&needed) => unsupported(
+                    format!(
+                        "`{name}` does not have {} (`{needed}`)",
+                        in_words(*handshake)
+                    ),
+                    "write `handshake = \"full\"`, or choose another transport".to_owned(),
+                ),
+                _ => Ok(()),
+            }
+        }
+        WorkloadKind::MultiStream {
+            streams, spread, ..
+        } => {
+            if carries == Carries::Messages {
+                return unsupported(
+                    format!("`{name}` carries messages without streams that could block them"),
+                    "choose a transport of streams".to_owned(),
+                );
+            }
+            if *spread == Spread::Streams && *streams > 1 && !driver.multiplexes {
+                return unsupported(
+                    format!("a connection of `{name}` has one stream, not {streams}"),
+                    "write `spread = \"connections\"`, or `streams = 1`".to_owned(),
+                );
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::Bytes;
+
+    use super::*;
+
+    fn driver(multiplexes: bool, capabilities: &'static [&'static str]) -> DriverDescriptor {
+        DriverDescriptor {
+            name: "raft",
+            title: "Raft",
+            summary: "floats",
+            carries: Carries::Streams,
+            reliable: true,
+            encrypted: false,
+            multiplexes,
+            congestion_control_choosable: false,
+            capabilities,
+            stack: "wood",
+            stack_version: "1",
+            options: &[],
+        }
+    }
+
+    fn short(handshake: Handshake) -> WorkloadKind {
+        WorkloadKind::ShortConnections {
+            connections: 1,
+            handshake,
+            request: Bytes(1),
+            response: Bytes(1),
+        }
+    }
+
+    fn many(streams: u32, spread: Spread) -> WorkloadKind {
+        WorkloadKind::MultiStream {
+            messages: 1,
+            message: Bytes(1),
+            messages_per_second: 1.0,
+            streams,
+            spread,
+        }
+    }
+
+    #[test]
+    fn a_handshake_is_asked_only_of_those_who_name_it() {
+        let plain = driver(false, &[]);
+        let tickets = driver(false, &["resumption"]);
+        let check = |driver, handshake| check(driver, Carries::Streams, &short(handshake));
+        assert!(check(&plain, Handshake::Full).is_ok());
+        for handshake in [Handshake::Resumed, Handshake::EarlyData, Handshake::Retry] {
+            assert!(check(&plain, handshake).is_err(), "{handshake:?}");
+        }
+        assert!(check(&tickets, Handshake::Resumed).is_ok());
+        let refused = check(&tickets, Handshake::EarlyData).expect_err("not named");
+        assert!(refused.reason.contains("`0-rtt`"), "{refused}");
+    }
+
+    #[test]
+    fn several_streams_of_one_connection_need_a_transport_that_multiplexes() {
+        let one = driver(false, &[]);
+        let check = |driver, kind| check(driver, Carries::Streams, &kind);
+        assert!(check(&one, many(1, Spread::Streams)).is_ok());
+        assert!(check(&one, many(8, Spread::Connections)).is_ok());
+        assert!(check(&one, many(8, Spread::Streams)).is_err());
+        assert!(check(&driver(true, &[]), many(8, Spread::Streams)).is_ok());
+    }
+
+    #[test]
+    fn messages_without_connections_run_neither() {
+        let driver = driver(true, &["resumption"]);
+        for kind in [short(Handshake::Full), many(1, Spread::Connections)] {
+            assert!(check(&driver, Carries::Messages, &kind).is_err());
+        }
+    }
+}
