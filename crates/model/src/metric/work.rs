@@ -270,6 +270,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         definition: "99th percentile of the same connections.",
     },
     MetricDefinition {
+        name: "time_to_first_byte_max_ns",
+        unit: Unit::Nanoseconds,
+        title: "time to first byte, maximum",
+        better: Better::Lower,
+        definition: "Maximum of the same connections.",
+    },
+    MetricDefinition {
         name: "time_to_completion_ns",
         unit: Unit::Nanoseconds,
         title: "time to completion",
@@ -296,5 +303,12 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         title: "time to completion, 99th percentile",
         better: Better::Lower,
         definition: "99th percentile of the same connections.",
+    },
+    MetricDefinition {
+        name: "time_to_completion_max_ns",
+        unit: Unit::Nanoseconds,
+        title: "time to completion, maximum",
+        better: Better::Lower,
+        definition: "Maximum of the same connections.",
     },
 ];

@@ -1,0 +1,109 @@
+//! Delays that are many of a kind: what a report says of them.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram as Hdr;
+use regatta_model::Histogram;
+
+use super::findings::Findings;
+use crate::{
+    clock::MonotonicTime,
+    probe::{encode, new_histogram, record},
+};
+
+/// So many delays, of which the mean and the maximum are kept exactly and the others to three
+/// digits.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    histogram: Hdr<u64>,
+    sum_ns: f64,
+    max_ns: f64,
+}
+
+impl Distribution {
+    pub(crate) fn new() -> Self {
+        Self {
+            histogram: new_histogram(),
+            sum_ns: 0.0,
+            max_ns: 0.0,
+        }
+    }
+
+    /// Adds the time from one moment to another; none if it is below zero.
+    pub(crate) fn add(&mut self, from: MonotonicTime, to: MonotonicTime) {
+        self.add_duration(to.since(from));
+    }
+
+    pub(crate) fn add_duration(&mut self, delay: Duration) {
+        let ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        record(&mut self.histogram, ns, 1);
+        self.sum_ns += ns as f64;
+        self.max_ns = self.max_ns.max(ns as f64);
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.len() > 0).then(|| self.sum_ns / self.len() as f64)
+    }
+
+    fn quantile(&self, quantile: f64) -> Option<f64> {
+        // A value stands for the range of equal first digits that it ends; the largest of all is
+        // known better.
+        (self.len() > 0)
+            .then(|| (self.histogram.value_at_quantile(quantile) as f64).min(self.max_ns))
+    }
+
+    fn histogram(&self, name: &str, side: &str) -> Option<Histogram> {
+        encode(name, side, &self.histogram)
+    }
+
+    /// Writes mean, median, 95th and 99th percentile, and the maximum if there is a metric for it,
+    /// as `NAME_ns`, `NAME_p50_ns`, … and the histogram as `NAME_ns`.
+    pub(crate) fn report(&self, name: &str, side: &str, findings: &mut Findings) {
+        let whole = format!("{name}_ns");
+        findings.metric(&whole, self.mean());
+        for (suffix, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+            findings.metric(&format!("{name}_{suffix}_ns"), self.quantile(quantile));
+        }
+        let max = format!("{name}_max_ns");
+        if regatta_model::metric::find(&max).is_some() {
+            findings.metric(&max, (self.len() > 0).then_some(self.max_ns));
+        }
+        findings.0.histograms.extend(self.histogram(&whole, side));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_exact_and_quantiles_have_three_digits() {
+        let mut delays = Distribution::new();
+        for ms in 1..=100_u64 {
+            delays.add_duration(Duration::from_millis(ms));
+        }
+        assert_eq!(delays.mean(), Some(50.5e6));
+        let near = |value: Option<f64>, expected: f64| {
+            let value = value.expect("there are delays");
+            assert!((value / expected - 1.0).abs() < 1e-3, "{value}");
+        };
+        near(delays.quantile(0.5), 50e6);
+        near(delays.quantile(0.95), 95e6);
+        assert_eq!(delays.quantile(1.0), Some(100e6));
+        let mut findings = Findings::default();
+        delays.report("message_delay", "receiver", &mut findings);
+        assert_eq!(findings.0.metrics["message_delay_max_ns"], 100e6);
+        assert_eq!(findings.0.histograms[0].name, "message_delay_ns");
+    }
+
+    #[test]
+    fn nothing_is_said_of_no_delays() {
+        let mut findings = Findings::default();
+        Distribution::new().report("message_delay", "receiver", &mut findings);
+        assert!(findings.0.metrics.is_empty() && findings.0.histograms.is_empty());
+    }
+}
