@@ -3,19 +3,24 @@
 //! | driver | stack |
 //! |---|---|
 //! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
+//! | `quic-s2n` | s2n-quic on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!
 //! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
-//! the UDP socket ([`socket`]), the timer ([`timer`]).
+//! the UDP socket ([`socket`]), the timer ([`timer`]), waits with an end ([`wait`]), the time for
+//! which flow control held a sender back ([`blocked`]).
 
+pub mod blocked;
 pub mod path;
 pub mod quinn_driver;
+pub mod s2n_driver;
 pub mod socket;
 pub mod timer;
+pub mod wait;
 
 use regatta_transport::Driver;
 
 /// Every driver of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&quinn_driver::QuicQuinn]
+    &[&quinn_driver::QuicQuinn, &s2n_driver::QuicS2n]
 }

@@ -7,6 +7,8 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
+use regatta_control::Role;
+use regatta_model::Warning;
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -69,6 +71,37 @@ pub fn bind(
     opened().map_err(TransportError::io(format!(
         "cannot open a UDP socket on {local}"
     )))
+}
+
+/// Size of a receive buffer as it was asked for and as the kernel granted it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedGranted {
+    /// Of payload.
+    pub asked: usize,
+    /// Of the kernel's own accounting.
+    pub granted: usize,
+}
+
+impl AskedGranted {
+    /// What a reader must know if the kernel granted less: packets may be dropped in the buffer.
+    #[must_use]
+    pub fn warning(&self, role: Role) -> Option<Warning> {
+        // The kernel doubles what it is asked for, for its own accounting.
+        let wanted = self.asked.saturating_mul(2);
+        (self.granted < wanted).then(|| Warning {
+            code: "receive_buffer_small".to_owned(),
+            message: format!(
+                "the kernel grants the {} {} bytes of UDP receive buffer instead of {wanted}, so \
+                 packets may be dropped there, not on the path",
+                role.name(),
+                self.granted,
+            ),
+            hint: format!(
+                "run `sysctl -w net.core.rmem_max={}` on that host",
+                self.asked
+            ),
+        })
+    }
 }
 
 /// A second descriptor of the same socket, to read its counters after a stack has taken it.

@@ -1,0 +1,71 @@
+//! For how long flow control held a sender back, where its stack only says how often.
+
+use std::time::{Duration, Instant};
+
+/// The time between two samples counts if the stack said in between that flow control blocked it,
+/// and the congestion window has room at its end: with a full congestion window the path is the
+/// limit, whatever flow control says.
+#[derive(Debug)]
+pub struct Blocked {
+    sampled: Instant,
+    frames: u64,
+    total: Duration,
+}
+
+impl Blocked {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self {
+            sampled: now,
+            frames: 0,
+            total: Duration::ZERO,
+        }
+    }
+
+    /// Adds a sample: how often the stack has said by now that it was blocked (DATA_BLOCKED and
+    /// STREAM_DATA_BLOCKED frames, RFC 9000 §19.12 f.), and the state of its congestion control.
+    /// Returns the time that flow control held it back so far.
+    pub fn add(
+        &mut self,
+        now: Instant,
+        frames: u64,
+        in_flight_bytes: u64,
+        window_bytes: u64,
+    ) -> Duration {
+        if frames > self.frames && has_room(in_flight_bytes, window_bytes) {
+            self.total += now.saturating_duration_since(self.sampled);
+        }
+        self.sampled = now;
+        self.frames = frames;
+        self.total
+    }
+}
+
+/// Whether the congestion window has room for a tenth of it or more.
+fn has_room(in_flight_bytes: u64, window_bytes: u64) -> bool {
+    (in_flight_bytes as f64) < 0.9 * window_bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_time_in_which_it_was_blocked_counts() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let mut blocked = Blocked::new(begun);
+        let ms = Duration::from_millis;
+        assert_eq!(blocked.add(at(100), 0, 0, 100), ms(0));
+        assert_eq!(blocked.add(at(200), 3, 0, 100), ms(100));
+        assert_eq!(blocked.add(at(300), 3, 0, 100), ms(100));
+        assert_eq!(blocked.add(at(350), 4, 89, 100), ms(150));
+        // Blocked with a full congestion window: the path is the limit.
+        assert_eq!(blocked.add(at(450), 9, 90, 100), ms(150));
+        // What it said then counts no later either.
+        assert_eq!(blocked.add(at(550), 9, 0, 100), ms(150));
+        // Nothing is known of a window of no bytes.
+        assert_eq!(blocked.add(at(650), 10, 0, 0), ms(150));
+    }
+}

@@ -1,0 +1,154 @@
+//! A connection of s2n-quic as a [`StreamConnection`].
+
+use std::{sync::Arc, time::Duration};
+
+use regatta_transport::{
+    MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    stop::{Abort, Stop},
+};
+use s2n_quic::{
+    Connection,
+    application::Error as Code,
+    connection::{Handle, StreamAcceptor},
+};
+use tokio::sync::Mutex;
+
+use super::{
+    events::{Board, Followed, Watch},
+    statistics::Statistics,
+    stream::S2nStream,
+};
+use crate::{
+    socket::Counters,
+    wait::{Timed, timed_out, until},
+};
+
+/// Application error code of a connection that is closed in good order.
+pub(super) const DONE: u8 = 0;
+
+/// Application error code of a connection, or a stream, that was aborted, by the deadline or from
+/// outside.
+pub(super) const ABORTED: u8 = 1;
+
+/// Closes the connection when the trial, or the transfer, is stopped.
+struct Closer(Handle);
+
+impl Abort for Closer {
+    fn abort(&self) {
+        self.0.close(Code::from(ABORTED));
+    }
+}
+
+/// What an end knows of all its connections.
+#[derive(Clone)]
+pub(super) struct End {
+    pub(super) board: Arc<Board>,
+    pub(super) counters: Arc<Counters>,
+    /// `sender` or `receiver`.
+    pub(super) side: &'static str,
+    pub(super) connects: bool,
+}
+
+/// An established connection; closed when dropped.
+pub struct S2nConnection {
+    closer: Arc<Closer>,
+    acceptor: Mutex<StreamAcceptor>,
+    watch: Arc<Watch>,
+    statistics: Arc<Statistics>,
+    connects: bool,
+}
+
+impl S2nConnection {
+    /// # Errors
+    /// [`TransportError::Stack`] for one that its stack cannot tell of any more.
+    pub(super) fn new(
+        connection: Connection,
+        end: &End,
+        stop: &Stop,
+    ) -> Result<Self, TransportError> {
+        let watch = connection
+            .query_event_context(|followed: &Followed| Arc::clone(&followed.watch))
+            .map_err(|error| {
+                TransportError::stack("the QUIC connection is not followed")(error.to_string())
+            })?;
+        let (handle, acceptor) = connection.split();
+        let closer = Arc::new(Closer(handle));
+        stop.on_stop(&closer);
+        Ok(Self {
+            closer,
+            acceptor: Mutex::new(acceptor),
+            statistics: Arc::new(Statistics::new(Arc::clone(&watch), end.clone())),
+            watch,
+            connects: end.connects,
+        })
+    }
+
+    fn close_now(&self) {
+        self.statistics.release();
+        self.closer.0.close(Code::from(DONE));
+    }
+}
+
+impl Drop for S2nConnection {
+    fn drop(&mut self) {
+        self.close_now();
+    }
+}
+
+impl StreamConnection for S2nConnection {
+    type Stream = S2nStream;
+
+    async fn open_stream(&self) -> Result<S2nStream, TransportError> {
+        self.closer
+            .0
+            .clone()
+            .open_bidirectional_stream()
+            .await
+            .map(S2nStream::new)
+            .map_err(TransportError::stack("cannot open a QUIC stream"))
+    }
+
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<S2nStream, TransportError> {
+        let since = MonotonicTime::now();
+        let accepted = async {
+            self.acceptor
+                .lock()
+                .await
+                .accept_bidirectional_stream()
+                .await
+        };
+        match until(moment, accepted).await {
+            Timed::Done(Ok(Some(stream))) => Ok(S2nStream::new(stream)),
+            Timed::Done(Ok(None)) => Err(TransportError::Closed {
+                flow: "QUIC connection",
+            }),
+            Timed::Done(Err(error)) => {
+                Err(TransportError::stack("no QUIC stream was opened")(error))
+            }
+            Timed::Late => Err(timed_out("QUIC stream", since)),
+        }
+    }
+
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    async fn close(self, moment: MonotonicTime) {
+        // Closing forgets what is not acknowledged. The end that sent last is the listening one,
+        // so it waits for the connecting one to close, which has nothing under way any more.
+        if self.connects {
+            // Should the packet that closes be lost, it is sent again in answer to whatever the
+            // other end says for three probe timeouts; RFC 9000 §10.2.
+            let rtt = self
+                .watch
+                .recovery()
+                .map_or(Duration::ZERO, |recovery| recovery.smoothed_rtt);
+            let draining = 3 * (2 * rtt + Duration::from_millis(25));
+            self.close_now();
+            let moment = moment.min(MonotonicTime::now() + draining);
+            let _ = until(moment, self.watch.gone()).await;
+        } else {
+            let _ = until(moment, self.watch.closed()).await;
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! One end of s2n-quic in one trial as a [`StreamEndpoint`].
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::{Future, poll_fn},
+    net::{IpAddr, SocketAddr, UdpSocket},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Handshake, Warning};
+use regatta_transport::{
+    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+};
+use regatta_transport_tls::{self as tls, Resumption};
+use s2n_quic::{
+    Client, Connection, Server,
+    client::Connect,
+    connection,
+    provider::{
+        congestion_controller::{Bbr, Cubic, Endpoint as CongestionControllers},
+        io::tokio::Builder as Io,
+        tls::rustls as provider,
+    },
+};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::Mutex,
+};
+
+use super::{
+    connection::{End, S2nConnection},
+    events::{Admission, Board, Named, Writer},
+    options::{self, CongestionControl, Options},
+};
+use crate::{
+    path::Sizes,
+    socket::{self, AskedGranted, Counters},
+    timer,
+    wait::{Stopped, Timed, timed_out, until},
+};
+
+/// How long an end that was aborted stays to tell the other one. One that closed in good order has
+/// waited already.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Headers of IP and UDP before a payload: s2n-quic counts them to the size of a packet.
+const fn headers_bytes(local: IpAddr) -> u16 {
+    match local {
+        IpAddr::V4(_) => 20 + 8,
+        IpAddr::V6(_) => 40 + 8,
+    }
+}
+
+/// One end: its runtime and the stack's handle, which listens or connects.
+pub struct S2nEndpoint {
+    /// Taken when the end is dropped, so that the stack closes what was never accepted.
+    stack: Option<Stack>,
+    role: Role,
+    peer: IpAddr,
+    listen: Option<SocketAddr>,
+    server_name: String,
+    end: End,
+    receive_buffer: AskedGranted,
+    facts: BTreeMap<String, String>,
+    /// Last, because the stack's tasks run on it.
+    runtime: Runtime,
+}
+
+enum Stack {
+    Connects(Client),
+    Listens(Mutex<Server>),
+}
+
+impl fmt::Debug for S2nEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S2nEndpoint")
+            .field("role", &self.role)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
+}
+
+fn cannot(error: impl fmt::Display) -> TransportError {
+    TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
+}
+
+/// What the stack sends and receives with.
+fn io(
+    runtime: &Runtime,
+    socket: UdpSocket,
+    options: &Options,
+    sizes: &Sizes,
+    local: IpAddr,
+) -> Result<Io, TransportError> {
+    let packet = sizes.payload_bytes + headers_bytes(local);
+    let made = || {
+        let io = Io::default()
+            .with_handle(runtime.handle().clone())
+            .with_rx_socket(socket)?
+            .with_gso(options.gso)?
+            .with_max_mtu(packet)?;
+        if options.mtu_discovery {
+            return Ok(io);
+        }
+        // The path's packet size is known, so nothing is searched for; and random loss must not be
+        // taken for a path that swallows large packets, so it is the least one too.
+        io.with_initial_mtu(packet)?.with_base_mtu(packet)
+    };
+    made().map_err(TransportError::io("cannot set up the UDP socket"))
+}
+
+impl Stack {
+    fn start(
+        order: &TrialOrder,
+        io: Io,
+        sizes: &Sizes,
+        board: &Arc<Board>,
+        control: CongestionControl,
+    ) -> Result<Self, TransportError> {
+        match control {
+            CongestionControl::Cubic => Self::start_with(order, io, sizes, board, Cubic::default()),
+            CongestionControl::Bbr => Self::start_with(order, io, sizes, board, Bbr::default()),
+        }
+    }
+
+    fn start_with<C: CongestionControllers>(
+        order: &TrialOrder,
+        io: Io,
+        sizes: &Sizes,
+        board: &Arc<Board>,
+        controllers: C,
+    ) -> Result<Self, TransportError> {
+        let limits = options::limits(order, sizes)?;
+        let io = io.build().map_err(cannot)?;
+        let writer = Writer {
+            board: Arc::clone(board),
+        };
+        let controllers = Named {
+            inner: controllers,
+            board: Arc::clone(board),
+        };
+        if order.connects() {
+            let tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+            let client = Client::builder()
+                .with_tls(provider::Client::from(tls))
+                .map_err(cannot)?
+                .with_io(io)
+                .map_err(cannot)?
+                .with_limits(limits)
+                .map_err(cannot)?
+                .with_event(writer)
+                .map_err(cannot)?
+                .with_congestion_controller(controllers)
+                .map_err(cannot)?
+                .start()
+                .map_err(cannot)?;
+            return Ok(Self::Connects(client));
+        }
+        let tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+        let admission = Admission {
+            peer: order.peer,
+            retry: order.workload.kind.handshake() == Handshake::Retry,
+        };
+        let server = Server::builder()
+            .with_tls(provider::Server::from(tls))
+            .map_err(cannot)?
+            .with_io(io)
+            .map_err(cannot)?
+            .with_limits(limits)
+            .map_err(cannot)?
+            .with_event(writer)
+            .map_err(cannot)?
+            .with_endpoint_limits(admission)
+            .map_err(cannot)?
+            .with_congestion_controller(controllers)
+            .map_err(cannot)?
+            .start()
+            .map_err(cannot)?;
+        Ok(Self::Listens(Mutex::new(server)))
+    }
+}
+
+impl S2nEndpoint {
+    /// Makes the end of a trial that the order describes; a listening one listens when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets,
+    /// [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for
+    /// a socket that cannot be opened.
+    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let options = Options::read(&order.transport.options);
+        let mut sizes = Sizes::of(&order.path, order.local)?;
+        if let Some(window) = options.stream_window_bytes {
+            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
+        }
+        let asked = options
+            .receive_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
+        let send = options
+            .send_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
+        let (socket, buffers) = socket::bind(order.local, asked, send)?;
+        let address = socket
+            .local_addr()
+            .map_err(TransportError::io("cannot read the address of the socket"))?;
+        let counters =
+            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(TransportError::io("cannot make a runtime"))?;
+        let board = Arc::new(Board::default());
+        let stack = Stack::start(
+            order,
+            io(&runtime, socket, &options, &sizes, order.local)?,
+            &sizes,
+            &board,
+            options.congestion_control,
+        )?;
+        let side = order.role.name();
+        Ok(Self {
+            stack: Some(stack),
+            role: order.role,
+            peer: order.peer,
+            listen: (!order.connects()).then_some(address),
+            server_name: order.tls.server_name.clone(),
+            end: End {
+                board,
+                counters: Arc::new(counters),
+                side,
+                connects: order.connects(),
+            },
+            receive_buffer: AskedGranted {
+                asked,
+                granted: buffers.receive_bytes,
+            },
+            facts: facts(side, &options, &sizes, buffers),
+            runtime,
+        })
+    }
+
+    /// Waits for an attempt from the peer and what comes of it.
+    async fn next(
+        &self,
+        server: &Mutex<Server>,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Result<Connection, connection::Error>, TransportError> {
+        let mut server = server.lock().await;
+        let mut is_told = false;
+        let next = poll_fn(|context| {
+            // Registers for what begins as well, so it comes before that is looked at.
+            let failed = self.end.board.poll_failed(context);
+            if !is_told && self.end.board.take_begun() {
+                is_told = true;
+                arrived();
+            }
+            if let Poll::Ready(error) = failed {
+                return Poll::Ready(Some(Err(error)));
+            }
+            server
+                .poll_accept(context)
+                .map(|connection| connection.map(Ok))
+        });
+        next.await.ok_or(TransportError::Closed {
+            flow: "QUIC endpoint",
+        })
+    }
+}
+
+fn facts(
+    side: &str,
+    options: &Options,
+    sizes: &Sizes,
+    buffers: socket::Buffers,
+) -> BTreeMap<String, String> {
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    BTreeMap::from([
+        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
+        (
+            "packet_payload_bytes".to_owned(),
+            if options.mtu_discovery {
+                format!("searched, at most {}", sizes.payload_bytes)
+            } else {
+                format!("{}, fixed", sizes.payload_bytes)
+            },
+        ),
+        (
+            "quic.stream_window_bytes".to_owned(),
+            sizes.stream_window_bytes.to_string(),
+        ),
+        (
+            "quic.connection_window_bytes".to_owned(),
+            sizes.connection_window_bytes.to_string(),
+        ),
+        (
+            format!("receive_buffer_bytes.{side}"),
+            buffers.receive_bytes.to_string(),
+        ),
+        (
+            format!("send_buffer_bytes.{side}"),
+            buffers.send_bytes.to_string(),
+        ),
+    ])
+}
+
+impl Drop for S2nEndpoint {
+    fn drop(&mut self) {
+        self.stack = None;
+        // A connection that was closed just now still has to say so to the other end, and to say it
+        // again should that be lost: the other end would otherwise wait for its idle timeout.
+        // Inside a runtime there is no other to be had.
+        if Handle::try_current().is_err() {
+            self.runtime.block_on(async {
+                let _ = tokio::time::timeout(LAST_WORDS, self.end.board.idle()).await;
+            });
+        }
+    }
+}
+
+impl StreamEndpoint for S2nEndpoint {
+    type Connection = S2nConnection;
+
+    const MULTIPLEXES: bool = true;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listen
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<S2nConnection, TransportError> {
+        let since = MonotonicTime::now();
+        let what = || format!("cannot connect to `{}`", peer.ip());
+        let Some(Stack::Connects(client)) = &self.stack else {
+            return Err(TransportError::Order {
+                what: "a listening end does not connect".to_owned(),
+            });
+        };
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let connect = Connect::new(peer).with_server_name(self.server_name.as_str());
+        let connected = stopped.or(async {
+            client
+                .connect(connect)
+                .await
+                .map_err(TransportError::stack(what()))
+        });
+        match until(moment, connected).await {
+            Timed::Done(connection) => S2nConnection::new(connection?, &self.end, stop),
+            Timed::Late => Err(timed_out(
+                format!("QUIC handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<S2nConnection>, TransportError> {
+        let since = MonotonicTime::now();
+        let Some(Stack::Listens(server)) = &self.stack else {
+            return Err(TransportError::Order {
+                what: "a connecting end does not listen".to_owned(),
+            });
+        };
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        match until(moment, stopped.or(self.next(server, arrived))).await {
+            Timed::Done(next) => Ok(match next? {
+                Ok(connection) => match S2nConnection::new(connection, &self.end, stop) {
+                    Ok(connection) => Accepted::Connection(connection),
+                    Err(error) => Accepted::Failed(error),
+                },
+                // None but the announced peer comes so far.
+                Err(error) => Accepted::Failed(TransportError::stack(format!(
+                    "the QUIC handshake with `{}` failed",
+                    self.peer
+                ))(error)),
+            }),
+            Timed::Late => Err(timed_out("QUIC connection", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        if timer::sleep_until(moment).await.is_err() {
+            // Without a descriptor there is still the runtime's own timer, which is late by up to
+            // a millisecond or two.
+            tokio::time::sleep(moment.remaining()).await;
+        }
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let (board, side) = (&self.end.board, self.end.side);
+        let mut facts = self.facts.clone();
+        facts.insert(
+            format!("gso.{side}"),
+            match board.segments() {
+                0 | 1 => "off".to_owned(),
+                segments => format!("on, {segments} packets at most"),
+            },
+        );
+        let receive = if board.receive_offload() { "on" } else { "off" };
+        facts.insert(format!("gro.{side}"), receive.to_owned());
+        facts
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.receive_buffer.warning(self.role).into_iter().collect()
+    }
+}

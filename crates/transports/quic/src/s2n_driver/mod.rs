@@ -1,0 +1,129 @@
+//! `quic-s2n`: s2n-quic on tokio, one current-thread runtime per end.
+
+mod connection;
+mod endpoint;
+mod events;
+mod options;
+mod statistics;
+mod stream;
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
+    TransportError, TrialContext, Unsupported,
+};
+
+pub use connection::S2nConnection;
+pub use endpoint::S2nEndpoint;
+pub use options::{CongestionControl, Options};
+pub use stream::S2nStream;
+
+/// Version of s2n-quic that this crate is built with.
+pub const S2N_QUIC_VERSION: &str = "1.91.0";
+
+/// The driver `quic-s2n`.
+#[derive(Debug, Clone, Copy)]
+pub struct QuicS2n;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "quic-s2n",
+    title: "QUIC, s2n-quic",
+    summary: "QUIC version 1 with TLS 1.3 by s2n-quic, one stream for the transfer",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: true,
+    multiplexes: true,
+    congestion_control_choosable: true,
+    capabilities: &["retry"],
+    stack: "s2n-quic",
+    stack_version: S2N_QUIC_VERSION,
+    options: &[
+        OptionDefinition {
+            name: "cc",
+            kind: OptionKind::OneOf(&CongestionControl::NAMES),
+            default: "cubic",
+            help: "congestion control of the sender, s2n-quic's own implementation",
+        },
+        OptionDefinition {
+            name: "gso",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
+        },
+        OptionDefinition {
+            name: "mtu_discovery",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
+        },
+        OptionDefinition {
+            name: "stream_window",
+            kind: OptionKind::Size,
+            default: "",
+            help: "flow-control window of a stream; from the path if not set",
+        },
+        OptionDefinition {
+            name: "receive_buffer",
+            kind: OptionKind::Size,
+            default: "",
+            help: "receive buffer of the UDP socket; from the path if not set",
+        },
+        OptionDefinition {
+            name: "send_buffer",
+            kind: OptionKind::Size,
+            default: "",
+            help: "send buffer of the UDP socket; from the path if not set",
+        },
+    ],
+};
+
+impl Driver for QuicS2n {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
+        // without, and the facts of the trial say so.
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        let endpoint = S2nEndpoint::new(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../../Cargo.lock");
+        assert!(lock.contains(&format!(
+            "name = \"s2n-quic\"\nversion = \"{S2N_QUIC_VERSION}\""
+        )));
+    }
+
+    #[test]
+    fn options_are_checked_before_any_trial() {
+        let check =
+            |name: &str, value| QuicS2n.check_options(&BTreeMap::from([(name.to_owned(), value)]));
+        for name in CongestionControl::NAMES {
+            assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
+        }
+        let error = check("cc", OptionValue::Text("newreno".to_owned())).expect_err("unknown");
+        assert_eq!(error.hint(), "write one of `cubic`, `bbr`");
+        assert!(check("gso", OptionValue::Number(1)).is_err());
+        assert!(check("stream_window", OptionValue::Text("4 parsec".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! The options of `quic-s2n`, read, and what s2n-quic is told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use regatta_control::TrialOrder;
+use regatta_model::{Bytes, OptionValue};
+use regatta_transport::TransportError;
+use s2n_quic::provider::limits::Limits;
+
+use crate::path::Sizes;
+
+/// A connection without a packet from the peer for so long is dead. s2n-quic's own default, and
+/// what other stacks use.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// s2n-quic's default for the time that a handshake may take; a trial with a longer deadline gets
+/// more, so that its deadline is what ends it.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Streams that a connection may have open at once. s2n-quic's default of 100 would hold back
+/// workloads over more.
+const OPEN_STREAMS: u64 = 4096;
+
+/// Flow-control windows and send buffers are 32 bits wide in s2n-quic.
+const MOST_WINDOW_BYTES: u64 = u32::MAX as u64;
+
+/// A congestion control that s2n-quic has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CongestionControl {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// BBR version 2.
+    Bbr,
+}
+
+impl CongestionControl {
+    /// As written in a study.
+    pub const NAMES: [&'static str; 2] = ["cubic", "bbr"];
+
+    /// As written in a study.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+
+    fn from_name(name: &str) -> Self {
+        match name {
+            "bbr" => Self::Bbr,
+            _ => Self::Cubic,
+        }
+    }
+
+    /// That of a controller whose type has this name; `None` for one that is not listed here.
+    pub(super) fn of_type(name: &str) -> Option<Self> {
+        if name.ends_with("::CubicCongestionController") {
+            Some(Self::Cubic)
+        } else if name.ends_with("::BbrCongestionController") {
+            Some(Self::Bbr)
+        } else {
+            None
+        }
+    }
+}
+
+/// The options of a trial, with their defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Congestion control of the sender.
+    pub congestion_control: CongestionControl,
+    /// Segmentation offload.
+    pub gso: bool,
+    /// Whether the packet size is searched for.
+    pub mtu_discovery: bool,
+    /// Flow-control window of a stream, in bytes.
+    pub stream_window_bytes: Option<u64>,
+    /// Receive buffer of the socket, in bytes.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Send buffer of the socket, in bytes.
+    pub send_buffer_bytes: Option<usize>,
+}
+
+impl Options {
+    /// Reads options that were checked against the driver's descriptor.
+    #[must_use]
+    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        let flag = |name: &str, default| match options.get(name) {
+            Some(OptionValue::Flag(flag)) => *flag,
+            _ => default,
+        };
+        let text = |name: &str| match options.get(name) {
+            Some(OptionValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let size = |name: &str| {
+            text(name)
+                .and_then(|text| text.parse::<Bytes>().ok())
+                .map(|size| size.0)
+        };
+        let buffer =
+            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        Self {
+            congestion_control: text("cc")
+                .map(CongestionControl::from_name)
+                .unwrap_or_default(),
+            gso: flag("gso", true),
+            mtu_discovery: flag("mtu_discovery", false),
+            stream_window_bytes: size("stream_window").map(|size| size.min(MOST_WINDOW_BYTES)),
+            receive_buffer_bytes: buffer("receive_buffer"),
+            send_buffer_bytes: buffer("send_buffer"),
+        }
+    }
+}
+
+/// What s2n-quic is told of every connection of the trial, at both ends alike.
+///
+/// # Errors
+/// [`TransportError::Stack`] for a value that it refuses.
+pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
+    let stream_window = sizes.stream_window_bytes.min(MOST_WINDOW_BYTES);
+    let connection_window = sizes.connection_window_bytes.min(MOST_WINDOW_BYTES);
+    let send_buffer = u32::try_from(sizes.send_window_bytes).unwrap_or(u32::MAX);
+    let made = || {
+        Limits::new()
+            .with_data_window(connection_window)?
+            .with_bidirectional_local_data_window(stream_window)?
+            .with_bidirectional_remote_data_window(stream_window)?
+            .with_max_open_local_bidirectional_streams(OPEN_STREAMS)?
+            .with_max_open_remote_bidirectional_streams(OPEN_STREAMS)?
+            // Unidirectional streams are not used.
+            .with_max_open_remote_unidirectional_streams(0)?
+            .with_max_send_buffer_size(send_buffer)?
+            .with_max_idle_timeout(IDLE_TIMEOUT)?
+            .with_max_handshake_duration(order.deadline.max(HANDSHAKE_TIME))
+    };
+    made().map_err(|error| {
+        TransportError::stack("s2n-quic does not take the limits of the path")(error.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_control::Role;
+    use regatta_transport::testing::order_for;
+
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_descriptor() {
+        let options = Options::read(&BTreeMap::new());
+        assert_eq!(options.congestion_control.name(), "cubic");
+        assert!(options.gso && !options.mtu_discovery);
+        assert_eq!(options.stream_window_bytes, None);
+    }
+
+    #[test]
+    fn windows_beyond_what_the_stack_can_hold_are_cut_to_that() {
+        let order = order_for(Role::Sender, "quic-s2n", 1, 1);
+        for window in [1, 1 << 32, u64::MAX / 4] {
+            assert!(limits(&order, &Sizes::with_stream_window(1472, window)).is_ok());
+        }
+    }
+}
