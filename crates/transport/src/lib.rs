@@ -16,10 +16,12 @@
 mod applicable;
 mod bulk;
 pub mod clock;
+mod content;
 pub mod context;
 pub mod descriptor;
 pub mod driver;
 pub mod message;
+mod one_flow;
 pub mod opening;
 mod probe;
 mod session;

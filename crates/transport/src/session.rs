@@ -6,10 +6,12 @@ use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Bytes, WorkloadKind};
 
 use crate::{
-    bulk::{self, plan::Plan},
+    bulk,
+    content::plan::Plan,
     context::TrialContext,
     driver::{Session, TransportError, Unsupported},
     message::MessageEndpoint,
+    one_flow,
     stream::StreamEndpoint,
     trial::Trial,
 };
@@ -76,7 +78,9 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = match &work {
-            Work::Bulk(plan) => endpoint.block_on(bulk::streams::run(trial, plan, endpoint, peer)),
+            Work::Bulk(plan) => {
+                endpoint.block_on(one_flow::streams::run(trial, plan, endpoint, peer))
+            }
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))
@@ -146,7 +150,9 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = match &work {
-            Work::Bulk(plan) => endpoint.block_on(bulk::messages::run(trial, plan, endpoint, peer)),
+            Work::Bulk(plan) => {
+                endpoint.block_on(one_flow::messages::run(trial, plan, endpoint, peer))
+            }
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))

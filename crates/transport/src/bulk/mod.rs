@@ -1,9 +1,14 @@
 //! The workload `bulk`: one flow of messages from the connecting end to the listening one.
 
-mod message_check;
-mod message_receiver;
 pub(crate) mod messages;
-pub(crate) mod plan;
-mod stream_check;
-mod stream_receiver;
-pub(crate) mod streams;
+mod streams;
+
+use crate::{content::plan::Plan, one_flow::Work};
+
+impl Work for Plan {
+    type Sent = ();
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}

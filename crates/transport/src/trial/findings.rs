@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::SideReport;
-use regatta_model::{Warning, units::format_duration};
+use regatta_model::{Warning, WorkloadKind, units::format_duration};
 
 use super::{
     Trial,
@@ -87,12 +87,7 @@ impl Findings {
     ) {
         let ended = end.at();
         self.span(started, ended);
-        let nanoseconds = (ended - started) as f64;
-        self.metric("transfer_time_ns", nanoseconds);
-        self.metric(
-            "goodput_bps",
-            delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
-        );
+        self.metric("transfer_time_ns", (ended - started) as f64);
         self.metric("set_up_time_ns", set_up.map(|time| time.as_nanos() as f64));
         if matches!(end, SenderEnd::Deadline { .. }) {
             self.warn(
@@ -104,9 +99,21 @@ impl Findings {
                     delivered.bytes,
                     size
                 ),
-                "give a longer `deadline` or a smaller `size`",
+                format!(
+                    "give a longer `deadline` or {}",
+                    less(&trial.order.workload.kind)
+                ),
             );
         }
+    }
+
+    /// Delivered bits over the time of the transfer.
+    pub(crate) fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
+        let nanoseconds = transfer.as_nanos() as f64;
+        self.metric(
+            "goodput_bps",
+            delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
+        );
     }
 
     /// The sender's figures from its stack.
@@ -232,6 +239,16 @@ impl Findings {
                 "",
             );
         }
+    }
+}
+
+/// What to ask for so that a workload takes less time.
+const fn less(kind: &WorkloadKind) -> &'static str {
+    match kind {
+        WorkloadKind::Bulk { .. } | WorkloadKind::StopAndWait { .. } => "a smaller `size`",
+        WorkloadKind::RequestResponse { .. } => "fewer `requests`",
+        WorkloadKind::ShortConnections { .. } => "fewer `connections`",
+        WorkloadKind::MultiStream { .. } => "fewer `messages`",
     }
 }
 

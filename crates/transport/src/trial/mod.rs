@@ -5,17 +5,20 @@ pub(crate) mod distribution;
 pub(crate) mod findings;
 pub(crate) mod message_control;
 pub(crate) mod message_probe;
+pub(crate) mod stream_admission;
+pub(crate) mod stream_opening;
 pub(crate) mod stream_probe;
 pub(crate) mod watch;
 
 use std::time::Duration;
 
-use regatta_control::{Role, TrialOrder};
+use regatta_control::{Note, Role, TrialOrder};
 
 use crate::{
     clock::MonotonicTime, context::TrialContext, driver::TransportError, opening::Token,
     probe::ProbePlan, stop::Stop,
 };
+use watch::Delivered;
 
 /// How long a receiver waits for the first flow: the controller starts the sender as soon as both
 /// ends are ready.
@@ -29,7 +32,7 @@ pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
 
 /// How long the answer over control may take: the path that carries control can be slow, but it
 /// is not the path under test.
-pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
+const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
 /// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
 /// take longer it is not known what was lost.
@@ -110,5 +113,27 @@ impl Trial {
         peer.ok_or_else(|| TransportError::Order {
             what: "a sender needs the receiver's address".to_owned(),
         })
+    }
+    /// Waits for what the receiver says over control that it got.
+    pub(crate) fn answer_over_control(&self) -> Result<Delivered, TransportError> {
+        let until = MonotonicTime::now() + CONTROL_ANSWER;
+        self.context.stop.on_stop(&self.context.mailbox);
+        while let Some(note) = self.context.mailbox.take_until(until) {
+            if let Note::Received { messages, bytes } = note {
+                return Ok(Delivered { bytes, messages });
+            }
+        }
+        Err(self.explain(TransportError::TimedOut {
+            what: "answer of the receiver over control".to_owned(),
+            seconds: CONTROL_ANSWER.as_secs_f64(),
+        }))
+    }
+
+    /// The outcome of a receiver that heard nothing of its sender for too long.
+    pub(crate) fn timed_out(&self) -> TransportError {
+        TransportError::TimedOut {
+            what: "end of the transfer".to_owned(),
+            seconds: self.limit().as_secs_f64(),
+        }
     }
 }

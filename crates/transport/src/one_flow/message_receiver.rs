@@ -1,11 +1,11 @@
-//! The listening end of a transfer over messages.
+//! The listening end of a trial of one flow over messages.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
 use hdrhistogram::Histogram as Hdr;
 use regatta_control::{Note, SideReport};
 
-use super::{message_check::MessageCheck, plan::Plan, stream_receiver::timed_out};
+use super::{MessageSink, MessageWork};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
@@ -122,8 +122,8 @@ async fn admit_after_idle<E: MessageEndpoint>(
 }
 
 /// What came of the transfer.
-struct Taken {
-    check: MessageCheck,
+struct Taken<K> {
+    sink: K,
     deliveries: Option<Deliveries>,
     one_way: Hdr<u64>,
     result: Result<(), TransportError>,
@@ -205,20 +205,20 @@ impl Late {
     }
 
     /// Whether all that was sent is here, or nothing can come any more.
-    fn is_over(&self, check: &MessageCheck) -> bool {
+    fn is_over(&self, sink: &impl MessageSink) -> bool {
         self.until.has_passed()
-            || (check.messages >= self.sent && check.arrived_of(self.sent) == self.sent)
+            || (sink.delivered().messages >= self.sent && sink.arrived_of(self.sent) == self.sent)
     }
 }
 
-async fn take<F: MessageFlow>(
-    (trial, plan): (&Trial, &Plan),
+async fn take<W: MessageWork, F: MessageFlow>(
+    (trial, work): (&Trial, &W),
     watch: &ReceiverWatch,
     deadline: &Stop,
     flow: &mut F,
-) -> Taken {
+) -> Taken<W::Sink> {
     let mut taken = Taken {
-        check: MessageCheck::new(plan),
+        sink: work.message_sink(),
         deliveries: None,
         one_way: probe::new_histogram(),
         result: Ok(()),
@@ -227,17 +227,17 @@ async fn take<F: MessageFlow>(
     taken
 }
 
-async fn take_all<F: MessageFlow>(
+async fn take_all<K: MessageSink, F: MessageFlow>(
     trial: &Trial,
     watch: &ReceiverWatch,
     deadline: &Stop,
     flow: &mut F,
-    taken: &mut Taken,
+    taken: &mut Taken<K>,
 ) -> Result<(), TransportError> {
     let live = &trial.context.live;
     let shared_clock = trial.order.path.shared_clock;
     let Taken {
-        check,
+        sink,
         deliveries,
         one_way,
         ..
@@ -247,7 +247,7 @@ async fn take_all<F: MessageFlow>(
     // A sender that is gone says nothing; one that is there is stopped by its deadline.
     let patience = trial.order.deadline + MARGIN;
     let give_up = MonotonicTime::now() + patience;
-    while !check.is_complete() {
+    while !sink.is_complete() {
         if give_up.has_passed() {
             return Err(TransportError::TimedOut {
                 what: "end of the transfer".to_owned(),
@@ -258,7 +258,7 @@ async fn take_all<F: MessageFlow>(
         if late.is_none() && deadline.is_stopped() {
             late = Some(Late::new(trial, watch));
         }
-        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(check)) {
+        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(sink)) {
             break;
         }
         let until = end_at.min(MonotonicTime::now() + LOOK);
@@ -270,7 +270,7 @@ async fn take_all<F: MessageFlow>(
                 return;
             }
             let now = *now.get_or_insert_with(MonotonicTime::now);
-            let sent = check.consume(arrival.data, now);
+            let sent = sink.consume(arrival.data, now);
             if let (Some(sent), true) = (sent, shared_clock) {
                 probe::record(one_way, now - sent, 1);
             }
@@ -281,10 +281,13 @@ async fn take_all<F: MessageFlow>(
             && late.is_none()
             && !deadline.is_stopped()
         {
-            Deliveries::note(deliveries, now, check.bytes);
+            let delivered = sink.delivered();
+            Deliveries::note(deliveries, now, delivered.bytes);
             live.messages_delivered
-                .store(check.messages, Ordering::Relaxed);
-            live.bytes_delivered.store(check.bytes, Ordering::Release);
+                .store(delivered.messages, Ordering::Relaxed);
+            live.bytes_delivered
+                .store(delivered.bytes, Ordering::Release);
+            sink.answer(flow).await?;
         }
         if std::mem::take(&mut ending.reopened) {
             message_control::send(trial, flow, Purpose::Transfer, Control::Opened).await?;
@@ -293,15 +296,12 @@ async fn take_all<F: MessageFlow>(
             return Err(TransportError::Cancelled);
         }
     }
-    let delivered = Delivered {
-        bytes: check.bytes,
-        messages: check.messages,
-    };
+    let delivered = sink.delivered();
     if !watch.complete(delivered) {
         if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
             && trial.late_arrivals_within().is_some()
         {
-            let messages = check.arrived_of(sent);
+            let messages = sink.arrived_of(sent);
             let note = Note::Arrived { messages };
             trial.context.observer.send_note(note);
         }
@@ -345,9 +345,9 @@ async fn answer_markers<F: MessageFlow>(
 }
 
 /// Runs the listening end.
-pub(super) async fn run<E: MessageEndpoint>(
+pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
     trial: &Trial,
-    plan: &Plan,
+    work: &W,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
     let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
@@ -368,7 +368,7 @@ pub(super) async fn run<E: MessageEndpoint>(
         .join(
             move || async move {
                 let transferred =
-                    transfer_flow((trial, plan), endpoint, watch_ref, door_ref, transfer);
+                    transfer_flow((trial, work), endpoint, watch_ref, door_ref, transfer);
                 let transferred = transferred.await;
                 over_ref.stop();
                 transferred
@@ -385,19 +385,19 @@ pub(super) async fn run<E: MessageEndpoint>(
         )
         .await;
     match transferred {
-        Ok((transfer, taken)) => report(trial, &watch, &transfer, taken, &door),
+        Ok((transfer, taken)) => report((trial, work), &watch, &transfer, taken, &door),
         Err(error) => without_transfer(trial, &watch, error),
     }
 }
 
 /// Takes the transfer, whose flow is here or is to come.
-async fn transfer_flow<E: MessageEndpoint>(
-    (trial, plan): (&Trial, &Plan),
+async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
+    (trial, work): (&Trial, &W),
     endpoint: &E,
     watch: &ReceiverWatch,
     door: &mut Door,
     transfer: Option<Admitted<E::Flow>>,
-) -> Result<(Admitted<E::Flow>, Taken), TransportError> {
+) -> Result<(Admitted<E::Flow>, Taken<W::Sink>), TransportError> {
     let mut transfer = match transfer {
         Some(transfer) => transfer,
         None => admit(trial, endpoint, watch.limit(), door).await?,
@@ -414,7 +414,7 @@ async fn transfer_flow<E: MessageEndpoint>(
     // The deadline ends what is delivered, and not the flow: what is under way arrives still.
     let deadline = trial.stop.child();
     watch.transfer(&deadline);
-    let taken = take((trial, plan), watch, &deadline, &mut transfer.flow).await;
+    let taken = take((trial, work), watch, &deadline, &mut transfer.flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))
 }
@@ -433,42 +433,35 @@ fn without_transfer(
             trial.context.live.set_phase(Phase::Done);
             Ok(findings.0)
         }
-        Some(ReceiverEnd::TimedOut) => Err(timed_out(trial)),
+        Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
         _ => Err(trial.explain(error)),
     }
 }
 
-fn report<F: MessageFlow>(
-    trial: &Trial,
+fn report<W: MessageWork, F: MessageFlow>(
+    (trial, work): (&Trial, &W),
     watch: &ReceiverWatch,
     transfer: &Admitted<F>,
-    taken: Taken,
+    taken: Taken<W::Sink>,
     door: &Door,
 ) -> Result<SideReport, TransportError> {
     let (ended, delivered) = match watch.end_after_break() {
         Some(
             ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
         ) => (at, delivered),
-        Some(ReceiverEnd::TimedOut) => return Err(timed_out(trial)),
+        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
         None => {
             let error = taken.result.err();
             return Err(trial.explain(error.unwrap_or(TransportError::Closed { flow: "transfer" })));
         }
     };
-    let check = &taken.check;
     let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(transfer.flow.facts());
-    findings.delivery(delivered, check.corrupted, taken.deliveries);
+    let deliveries = taken.deliveries.filter(|_| work.has_goodput());
+    findings.delivery(delivered, taken.sink.corrupted(), deliveries);
     findings.refused(door.refused);
-    if check.has_headers() {
-        findings.fact("message_check", "sequence");
-        findings.count("messages_duplicated", check.duplicated);
-        findings.count("messages_reordered", check.reordered);
-        findings.metric("interarrival_jitter_ns", check.interarrival_jitter());
-    } else {
-        findings.fact("message_check", "count");
-    }
+    taken.sink.report(&mut findings);
     if !taken.one_way.is_empty() {
         let median = taken.one_way.value_at_quantile(0.5) as f64;
         findings.metric("one_way_delay_ns", median);

@@ -1,6 +1,7 @@
 //! The header of a message that may be lost, and the receiver's counts.
 
 use super::{
+    Marks,
     plan::{HEADER_BYTES, Plan, looks_right},
     stream_check::check,
 };
@@ -30,7 +31,7 @@ fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
 #[derive(Debug)]
 pub(crate) struct MessageCheck {
     plan: Plan,
-    seen: Vec<u64>,
+    seen: Marks,
     next_expected: u64,
     jitter: InterarrivalJitter,
     /// Distinct messages that came whole.
@@ -48,7 +49,7 @@ pub(crate) struct MessageCheck {
 impl MessageCheck {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            seen: Vec::new(),
+            seen: Marks::default(),
             next_expected: 0,
             jitter: InterarrivalJitter::default(),
             messages: 0,
@@ -75,17 +76,7 @@ impl MessageCheck {
         if !self.has_headers() {
             return self.messages.min(sent);
         }
-        let whole = usize::try_from(sent / 64).unwrap_or(usize::MAX);
-        let rest = (1 << (sent % 64)) - 1;
-        self.seen
-            .iter()
-            .take(whole)
-            .map(|word| u64::from(word.count_ones()))
-            .sum::<u64>()
-            + self
-                .seen
-                .get(whole)
-                .map_or(0, |word| u64::from((word & rest).count_ones()))
+        self.seen.count_below(sent)
     }
 
     /// Smoothed interarrival jitter; `None` before the second message.
@@ -114,7 +105,7 @@ impl MessageCheck {
             self.corrupted += 1;
             return None;
         }
-        if !self.mark(sequence) {
+        if !self.seen.mark(sequence) {
             self.duplicated += 1;
             return None;
         }
@@ -138,7 +129,7 @@ impl MessageCheck {
         if self.has_headers() {
             if !right || message.len() != self.plan.length(last) {
                 self.corrupted += 1;
-            } else if !self.mark(last) {
+            } else if !self.seen.mark(last) {
                 self.duplicated += 1;
             } else {
                 self.next_expected = last + 1;
@@ -151,17 +142,6 @@ impl MessageCheck {
             self.messages += 1;
             self.bytes += message.len() as u64;
         }
-    }
-
-    /// Notes that a message has come; false if it had already.
-    fn mark(&mut self, sequence: u64) -> bool {
-        let (word, bit) = ((sequence / 64) as usize, 1 << (sequence % 64));
-        if self.seen.len() <= word {
-            self.seen.resize(word + 1, 0);
-        }
-        let new = self.seen[word] & bit == 0;
-        self.seen[word] |= bit;
-        new
     }
 }
 

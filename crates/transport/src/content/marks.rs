@@ -1,0 +1,27 @@
+//! Which of many numbered things are here.
+
+/// One bit for each number.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Vec<u64>);
+
+impl Marks {
+    /// Marks a number; false if it was marked already.
+    pub(crate) fn mark(&mut self, number: u64) -> bool {
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+
+    /// How many of the numbers below this one are marked.
+    pub(crate) fn count_below(&self, end: u64) -> u64 {
+        let whole = usize::try_from(end / 64).unwrap_or(usize::MAX);
+        let rest = (1 << (end % 64)) - 1;
+        let ones = |word: u64| u64::from(word.count_ones());
+        let before: u64 = self.0.iter().take(whole).map(|word| ones(*word)).sum();
+        before + self.0.get(whole).map_or(0, |word| ones(word & rest))
+    }
+}

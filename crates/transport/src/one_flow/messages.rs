@@ -1,0 +1,305 @@
+//! A trial of one flow over any transport of messages: its connecting end.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+use regatta_control::{Note, Role, SideReport};
+
+use super::{MessageWork, message_receiver};
+use crate::{
+    clock::MonotonicTime,
+    context::Phase,
+    driver::TransportError,
+    message::{MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    probe::{Delays, Probed},
+    stop::Stop,
+    trial::{
+        MARGIN, Trial,
+        findings::Findings,
+        message_control::{self, Control},
+        message_probe,
+        watch::{Delivered, SenderEnd, SenderWatch},
+    },
+};
+
+/// How much longer than late messages may take the receiver's word on them may take.
+const LATE_ANSWER: Duration = Duration::from_secs(3);
+
+/// Runs one end.
+pub(crate) async fn run<W: MessageWork, E: MessageEndpoint>(
+    trial: &Trial,
+    work: &W,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    match trial.order.role {
+        Role::Sender => send_side(trial, work, endpoint, trial.peer_of(peer)?).await,
+        Role::Receiver => message_receiver::run(trial, work, endpoint).await,
+    }
+}
+
+/// Probes the idle path on a flow of its own.
+async fn probe_idle<E: MessageEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<Probed, TransportError> {
+    let until = MonotonicTime::now() + trial.probe.idle_limit;
+    let opening_until = trial.opening_until();
+    let stop = trial.stop.child();
+    let mut flow = endpoint.connect(peer, Purpose::IdleProbe, &stop).await?;
+    match message_control::open(trial, &mut flow, Purpose::IdleProbe, opening_until).await {
+        Ok(()) => Ok(message_probe::idle(trial, &mut flow, until).await),
+        Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
+            delays: Delays::new(),
+            broken: Some(error),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs the connecting end.
+async fn send_side<W: MessageWork, E: MessageEndpoint>(
+    trial: &Trial,
+    work: &W,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let load = if trial.probe.under_load {
+        let until = trial.opening_until();
+        let mut flow = endpoint
+            .connect(peer, Purpose::LoadProbe, &trial.stop)
+            .await?;
+        message_control::open(trial, &mut flow, Purpose::LoadProbe, until)
+            .await
+            .map_err(|error| trial.explain_opening(error))?;
+        Some(flow)
+    } else {
+        None
+    };
+
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let mut sent = Sent::<W::Sent>::default();
+    let flows = (&transfer, &watch, load);
+    let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    // When the deadline has stopped it, the stack's complaint about that is no news.
+    if let (None, Err(error)) = (end, result) {
+        return Err(trial.explain(error));
+    }
+
+    let (end, delivered) = match end {
+        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
+            return Err(trial.no_connection(trial.order.deadline));
+        }
+        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
+        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
+    };
+    let handed_over = match end {
+        SenderEnd::Deadline { sent, .. } => sent,
+        SenderEnd::Acknowledged { .. } => Delivered {
+            bytes: live.bytes_sent.load(Ordering::Relaxed),
+            messages: live.messages_sent.load(Ordering::Relaxed),
+        },
+    };
+    // The counters lag behind by the batch under way when the deadline came, part of which may
+    // have been delivered.
+    let bytes = handed_over.bytes.max(delivered.bytes);
+    let messages = handed_over.messages.max(delivered.messages);
+    // What was under way at the deadline is not lost.
+    let arrived = match end {
+        SenderEnd::Deadline { .. } if delivered.messages < messages => arrived_late(trial),
+        _ => Some(delivered.messages),
+    };
+    findings.fact(
+        "acknowledgement",
+        if sent.in_band { "in_band" } else { "control" },
+    );
+    findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
+    if work.has_goodput() {
+        findings.goodput(delivered, end.at().since(started));
+    }
+    work.report(&sent.work, &mut findings);
+    findings.samples(trial, &samples, end.at().since(started));
+    findings.count("bytes_sent", bytes);
+    findings.count("messages_sent", messages);
+    if let Some(arrived) = arrived {
+        let lost = messages.saturating_sub(arrived);
+        findings.count("messages_lost", lost);
+        if messages > 0 {
+            findings.metric("message_loss_ratio", lost as f64 / messages as f64);
+        }
+    }
+    if let Some(probed) = &sent.probed {
+        let early = matches!(end, SenderEnd::Deadline { .. });
+        findings.load_probe(trial, probed, "own flow", early);
+    }
+    findings.0.facts.extend(sent.facts);
+    findings
+        .0
+        .warnings
+        .extend(endpoint.warnings(work.longest_message()));
+    Ok(findings.0)
+}
+
+/// Waits for what the receiver says over control that has arrived after the deadline as well;
+/// `None` if that takes too long.
+fn arrived_late(trial: &Trial) -> Option<u64> {
+    let until = MonotonicTime::now() + trial.late_arrivals_within()? + LATE_ANSWER;
+    while let Some(note) = trial.context.mailbox.take_until(until) {
+        if let Note::Arrived { messages } = note {
+            return Some(messages);
+        }
+    }
+    None
+}
+
+/// What is known after the transfer, at its sender.
+#[derive(Debug, Default)]
+struct Sent<W> {
+    set_up: Option<Duration>,
+    work: W,
+    in_band: bool,
+    probed: Option<Probed>,
+    facts: BTreeMap<String, String>,
+}
+
+async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
+    (trial, work): (&Trial, &W),
+    endpoint: &E,
+    peer: SocketAddr,
+    started: MonotonicTime,
+    (stop, watch, mut load): (&Stop, &SenderWatch, Option<E::Flow>),
+    sent: &mut Sent<W::Sent>,
+) -> Result<(), TransportError> {
+    // The watch ends the opening at the deadline; this limit only stands behind it.
+    let until = started + trial.order.deadline + MARGIN;
+    let mut flow = endpoint.connect(peer, Purpose::Transfer, stop).await?;
+    message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
+    sent.set_up = Some(MonotonicTime::now().since(started));
+    sent.facts = flow.facts();
+    let statistics = flow.statistics();
+    if let Some(statistics) = &statistics {
+        watch.connection(statistics);
+    }
+
+    let over = Stop::new();
+    let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
+    let work_sent = &mut sent.work;
+    let (result, probed) = endpoint
+        .join(
+            move || async move {
+                let result = work
+                    .send(trial, endpoint, flow_ref, (stop, watch), work_sent)
+                    .await;
+                over_ref.stop();
+                result
+            },
+            move || async move {
+                match load_ref {
+                    Some(flow) => Some(message_probe::under_load(trial, flow, over_ref).await),
+                    None => None,
+                }
+            },
+        )
+        .await;
+    sent.probed = probed;
+    sent.facts = flow.facts();
+    sent.in_band = result?;
+    Ok(())
+}
+
+/// Takes what arrives until the moment has come, or until an acknowledgement is among it.
+async fn await_acknowledgement<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    until: MonotonicTime,
+) -> Result<Option<Delivered>, TransportError> {
+    let mut answer = None;
+    while answer.is_none() {
+        let received = flow
+            .receive_batch(until, &mut |arrival| {
+                if let Some((_, Control::Acknowledgement(delivered))) =
+                    Control::decode(trial, arrival.data)
+                {
+                    answer.get_or_insert(delivered);
+                }
+            })
+            .await?;
+        if received == 0 {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+/// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
+/// through, over control. Returns whether it came in the flow, when, and what it says.
+///
+/// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
+/// been sent in the time of N − 1, faster than the rate that was asked for.
+pub(crate) async fn agree<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    stop: &Stop,
+    sent: Delivered,
+    over: MonotonicTime,
+) -> Result<(bool, MonotonicTime, Delivered), TransportError> {
+    trial.context.observer.send_note(Note::Sent {
+        messages: sent.messages,
+        bytes: sent.bytes,
+        deadline_reached: false,
+    });
+    let round_trip = trial.order.path.round_trip_delay;
+    let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
+    let mut over_control: Option<(MonotonicTime, Delivered)> = None;
+    if !over.has_passed() {
+        // A receiver that has everything says so unasked, and may be gone before it is asked.
+        let early = await_acknowledgement(trial, flow, over).await?;
+        while !stop.is_stopped() && !over.has_passed() {
+            flow.receive_batch(over, &mut |_| {}).await?;
+        }
+        if let Some(delivered) = early {
+            return Ok((true, MonotonicTime::now(), delivered));
+        }
+    }
+    loop {
+        if stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
+        let again = MonotonicTime::now() + again_after;
+        if let Some(delivered) = await_acknowledgement(trial, flow, again).await? {
+            return Ok((true, MonotonicTime::now(), delivered));
+        }
+        while let Some(note) = trial.context.mailbox.try_take() {
+            if let Note::Received { messages, bytes } = note {
+                let now = MonotonicTime::now();
+                over_control.get_or_insert((now, Delivered { bytes, messages }));
+            }
+        }
+        if let Some((at, delivered)) = over_control
+            && (at + patience).has_passed()
+        {
+            return Ok((false, at, delivered));
+        }
+    }
+}

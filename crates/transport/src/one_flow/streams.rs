@@ -1,0 +1,236 @@
+//! A trial of one flow over any transport of streams: its connecting end.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+use regatta_control::{Role, SideReport};
+
+use super::{StreamWork, stream_receiver};
+use crate::{
+    clock::MonotonicTime,
+    context::Phase,
+    driver::TransportError,
+    opening::Purpose,
+    probe::Probed,
+    stop::Stop,
+    stream::{ByteStream, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        findings::Findings,
+        stream_opening::{open, open_stream, probe_idle},
+        stream_probe,
+        watch::{SenderEnd, SenderWatch},
+    },
+};
+
+/// Memory to receive into. Large enough that a system call is cheap beside its copy, small enough
+/// to stay in a core's cache between copy and check.
+pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
+
+/// How long closing may take when all is agreed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Runs one end.
+pub(crate) async fn run<W: StreamWork, E: StreamEndpoint>(
+    trial: &Trial,
+    work: &W,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    match trial.order.role {
+        Role::Sender => send_side(trial, work, endpoint, trial.peer_of(peer)?).await,
+        Role::Receiver => stream_receiver::run(trial, work, endpoint).await,
+    }
+}
+
+/// Runs the connecting end.
+async fn send_side<W: StreamWork, E: StreamEndpoint>(
+    trial: &Trial,
+    work: &W,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let load = if trial.probe.under_load && !E::MULTIPLEXES {
+        let until = trial.opening_until();
+        Some(
+            open(
+                trial,
+                endpoint,
+                peer,
+                Purpose::LoadProbe,
+                until,
+                &trial.stop,
+            )
+            .await
+            .map_err(|error| trial.explain_opening(error))?,
+        )
+    } else {
+        None
+    };
+
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let mut sent = Sent::<W::Sent>::default();
+    let flows = (&transfer, &watch, load);
+    let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    // When the deadline has stopped it, the stack's complaint about that is no news.
+    if let (None, Err(error)) = (end, result) {
+        return Err(trial.explain(error));
+    }
+
+    let (end, delivered) = match end {
+        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
+            return Err(trial.no_connection(trial.order.deadline));
+        }
+        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
+        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
+    };
+    findings.fact("acknowledgement", acknowledgement_fact(&end));
+    findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
+    if work.has_goodput() {
+        findings.goodput(delivered, end.at().since(started));
+    }
+    work.report(&sent.work, &mut findings);
+    findings.samples(trial, &samples, end.at().since(started));
+    // The counters lag behind by the message under way when the deadline came, part of which may
+    // have been delivered.
+    let bytes = live.bytes_sent.load(Ordering::Relaxed);
+    let messages = live.messages_sent.load(Ordering::Relaxed);
+    findings.count("bytes_sent", bytes.max(delivered.bytes));
+    findings.count("messages_sent", messages.max(delivered.messages));
+    if let SenderEnd::Acknowledged { .. } = end {
+        findings.count("messages_lost", 0);
+        findings.metric("message_loss_ratio", 0.0);
+    }
+    if let Some(probed) = &sent.probed {
+        let placement = if E::MULTIPLEXES {
+            "own stream"
+        } else {
+            "own connection"
+        };
+        let early = matches!(end, SenderEnd::Deadline { .. });
+        findings.load_probe(trial, probed, placement, early);
+    }
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.facts.extend(sent.facts);
+    Ok(findings.0)
+}
+
+pub(super) fn acknowledgement_fact(end: &SenderEnd) -> &'static str {
+    match end {
+        SenderEnd::Acknowledged { .. } => "in_band",
+        SenderEnd::Deadline { .. } => "control",
+    }
+}
+
+/// What is known after the transfer, at its sender.
+#[derive(Debug, Default)]
+struct Sent<W> {
+    set_up: Option<Duration>,
+    work: W,
+    probed: Option<Probed>,
+    facts: BTreeMap<String, String>,
+}
+
+type Opened<E> = (
+    <E as StreamEndpoint>::Connection,
+    <<E as StreamEndpoint>::Connection as StreamConnection>::Stream,
+);
+
+async fn send_transfer<W: StreamWork, E: StreamEndpoint>(
+    (trial, work): (&Trial, &W),
+    endpoint: &E,
+    peer: SocketAddr,
+    started: MonotonicTime,
+    (stop, watch, load): (&Stop, &SenderWatch, Option<Opened<E>>),
+    sent: &mut Sent<W::Sent>,
+) -> Result<(), TransportError> {
+    // The watch ends a connect call at the deadline; this limit only stands behind it.
+    let until = started + trial.order.deadline + CLOSING;
+    // Where the probe has a stream of the same connection, the deadline ends the transfer's stream
+    // alone: the probe's last answers are waited for over every transport.
+    let connection_stop = if E::MULTIPLEXES {
+        trial.stop.child()
+    } else {
+        stop.clone()
+    };
+    let connection = stop
+        .unless_raised(endpoint.connect(peer, Purpose::Transfer, until, &connection_stop))
+        .await?;
+    sent.set_up = Some(MonotonicTime::now().since(started));
+    let statistics = connection.statistics();
+    sent.facts = statistics.facts();
+    watch.connection(&statistics);
+    let mut stream = stop
+        .unless_raised(open_stream(trial, &connection, Purpose::Transfer))
+        .await?;
+    let (load_connection, mut load_stream) = match load {
+        Some((connection, stream)) => (Some(connection), Some(stream)),
+        None if trial.probe.under_load => (
+            None,
+            Some(
+                stop.unless_raised(open_stream(trial, &connection, Purpose::LoadProbe))
+                    .await?,
+            ),
+        ),
+        None => (None, None),
+    };
+
+    let over = Stop::new();
+    let (over_ref, stream_ref, load_ref) = (&over, &mut stream, &mut load_stream);
+    let work_sent = &mut sent.work;
+    let (result, probed) = endpoint
+        .join(
+            move || async move {
+                let sending = work.send(trial, stream_ref, watch, work_sent);
+                let result = stop.unless_raised(sending).await;
+                if result.is_err() {
+                    stream_ref.abandon();
+                }
+                over_ref.stop();
+                result
+            },
+            move || async move {
+                match load_ref {
+                    Some(stream) => {
+                        Some(stream_probe::under_load(stream, &trial.probe, over_ref).await)
+                    }
+                    None => None,
+                }
+            },
+        )
+        .await;
+
+    sent.probed = probed;
+    // Some of it is known only now.
+    sent.facts = statistics.facts();
+    drop(statistics);
+    if result.is_err() {
+        connection_stop.stop();
+    }
+    result?;
+    let until = MonotonicTime::now() + CLOSING;
+    drop((stream, load_stream));
+    connection.close(until).await;
+    if let Some(load) = load_connection {
+        load.close(until).await;
+    }
+    Ok(())
+}
