@@ -29,6 +29,7 @@ use crate::{
     agents::Race,
     error::BenchError,
     process::Running,
+    reference::Library,
     report::Report,
     rounds::{Comparison, Figures, Gate},
 };
@@ -71,7 +72,7 @@ struct Arguments {
 enum Part {
     /// `tcp` against iperf3.
     Tcp,
-    /// `quic-quinn` against the least quinn program.
+    /// The QUIC drivers against the least programs on their libraries.
     Quic,
     /// `udp` against iperf3.
     Udp,
@@ -82,12 +83,16 @@ enum Part {
 /// Parts that this program plays for itself.
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// The listening end of the quinn reference.
+    /// The listening end of the least program on a library.
     #[command(hide = true)]
-    ReferenceReceive { bytes: u64 },
-    /// The sending end of the quinn reference.
+    ReferenceReceive { library: Library, bytes: u64 },
+    /// Its sending end.
     #[command(hide = true)]
-    ReferenceSend { bytes: u64, message: usize },
+    ReferenceSend {
+        library: Library,
+        bytes: u64,
+        message: usize,
+    },
 }
 
 /// How much is moved.
@@ -138,10 +143,14 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     let done = match arguments.role {
-        Some(Role::ReferenceReceive { bytes }) => reference::receive(bytes).map(|()| true),
-        Some(Role::ReferenceSend { bytes, message }) => {
-            reference::send(bytes, message).map(|()| true)
+        Some(Role::ReferenceReceive { library, bytes }) => {
+            reference::receive(library, bytes).map(|()| true)
         }
+        Some(Role::ReferenceSend {
+            library,
+            bytes,
+            message,
+        }) => reference::send(library, bytes, message).map(|()| true),
         None => bench(&arguments),
     };
     match done {
@@ -292,18 +301,19 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     Ok(())
 }
 
-/// Both ends of the least quinn program, in processes of their own.
-fn least_quinn(executable: &Path, race: &Race) -> Result<Figures, BenchError> {
+/// Both ends of the least program on a library, in processes of their own.
+fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, BenchError> {
     use std::io::{BufRead, BufReader};
 
     let bytes = race.bytes.to_string();
     let message = race.message.to_string();
+    let name = library.name();
     let mut receiver =
-        Running::start(Command::new(executable).args(["reference-receive", &bytes]))?;
+        Running::start(Command::new(executable).args(["reference-receive", name, &bytes]))?;
     let mut first = String::new();
     BufReader::new(receiver.output()?).read_line(&mut first)?;
     let mut sender =
-        Running::start(Command::new(executable).args(["reference-send", &bytes, &message]))?;
+        Running::start(Command::new(executable).args(["reference-send", name, &bytes, &message]))?;
     if let Some(input) = &mut sender.child()?.stdin {
         input.write_all(first.as_bytes())?;
     }
@@ -319,33 +329,36 @@ fn least_quinn(executable: &Path, race: &Race) -> Result<Figures, BenchError> {
 }
 
 fn quic(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
-    let race = Race {
-        driver: "quic-quinn",
-        options: cubic(),
-        bytes: amounts.quic_bytes,
-        message: MESSAGE_BYTES,
-        path: agents::loopback(ETHERNET_MTU_BYTES),
-    };
-    let pairs = alternate(
-        "quic-quinn / least quinn",
-        amounts.rounds,
-        || agents::race(&race, executable),
-        || least_quinn(executable, &race),
-    )?;
-    report.compare(Comparison::new(
-        "quic-quinn / least quinn, goodput",
-        "bit/s",
-        &pairs,
-        Figures::goodput_bps,
-        Some(Gate::AtLeast(0.95)),
-    ));
-    report.compare(Comparison::new(
-        "quic-quinn / least quinn, CPU for each GiB",
-        "s/GiB",
-        &pairs,
-        Figures::cpu_seconds_per_gib,
-        None,
-    ));
+    for &library in Library::ALL {
+        let race = Race {
+            driver: library.driver(),
+            options: cubic(),
+            bytes: amounts.quic_bytes,
+            message: MESSAGE_BYTES,
+            path: agents::loopback(ETHERNET_MTU_BYTES),
+        };
+        let name = format!("{} / least {}", race.driver, library.name());
+        let pairs = alternate(
+            &name,
+            amounts.rounds,
+            || agents::race(&race, executable),
+            || least(library, executable, &race),
+        )?;
+        report.compare(Comparison::new(
+            format!("{name}, goodput"),
+            "bit/s",
+            &pairs,
+            Figures::goodput_bps,
+            Some(Gate::AtLeast(library.gate())),
+        ));
+        report.compare(Comparison::new(
+            format!("{name}, CPU for each GiB"),
+            "s/GiB",
+            &pairs,
+            Figures::cpu_seconds_per_gib,
+            None,
+        ));
+    }
     Ok(())
 }
 

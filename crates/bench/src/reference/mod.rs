@@ -1,0 +1,248 @@
+//! The least programs that move bytes with a library: what the drivers on the same libraries are
+//! held against.
+//!
+//! One connection, one stream, one message size, an acknowledgement of eight bytes; no headers, no
+//! checks, no sampling. Each states its own tuning instead of taking the driver's, so that a badly
+//! tuned driver shows. Each end is a process of its own with one current-thread runtime.
+
+mod quinn;
+mod s2n;
+
+use std::{
+    io::{BufRead, Write},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
+use clap::ValueEnum;
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::PrivatePkcs8KeyDer,
+    version::TLS13,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::BenchError;
+
+/// A library that has a least program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Library {
+    /// quinn.
+    Quinn,
+    /// s2n-quic.
+    S2n,
+}
+
+impl Library {
+    /// All of them, in the order of the table.
+    pub const ALL: &[Self] = &[Self::Quinn, Self::S2n];
+
+    /// The driver that is held against it.
+    pub const fn driver(self) -> &'static str {
+        match self {
+            Self::Quinn => "quic-quinn",
+            Self::S2n => "quic-s2n",
+        }
+    }
+
+    /// As on a command line, and in the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quinn => "quinn",
+            Self::S2n => "s2n",
+        }
+    }
+
+    /// Least ratio of the driver's goodput to the program's.
+    pub const fn gate(self) -> f64 {
+        match self {
+            Self::Quinn => 0.95,
+            Self::S2n => 0.9,
+        }
+    }
+}
+
+/// Name in the certificate.
+const SERVER_NAME: &str = "regatta";
+
+/// Application protocol of the programs.
+const ALPN: &[u8] = b"bench";
+
+/// Largest UDP payload in an IPv4 packet of 1500 bytes.
+const PAYLOAD_BYTES: u16 = 1472;
+
+/// Flow-control windows: above what loopback holds in flight, so that nothing waits for credit.
+const WINDOW_BYTES: u32 = 4 << 20;
+
+/// Socket buffers: they hold a whole window, so that nothing is lost.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// First line of the listening end: where it listens and which certificate it shows.
+#[derive(Debug, Serialize, Deserialize)]
+struct Listening {
+    /// Address to connect to.
+    address: SocketAddr,
+    /// Its certificate, DER, base64.
+    certificate_der_base64: String,
+}
+
+/// Last line of the sending end.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Transferred {
+    /// Bytes that the receiver acknowledged.
+    pub bytes: u64,
+    /// From the connect call to the arrival of the acknowledgement, in nanoseconds.
+    pub transfer_time_ns: u64,
+}
+
+/// The one cipher suite of all programs.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        ..aws_lc_rs::default_provider()
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?)
+}
+
+/// Sizes the socket's buffers.
+fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
+    let buffers = socket2::SockRef::from(socket);
+    buffers.set_recv_buffer_size(BUFFER_BYTES)?;
+    buffers.set_send_buffer_size(BUFFER_BYTES)?;
+    Ok(())
+}
+
+/// A listening end's TLS, and its certificate, made just now.
+struct Server {
+    tls: ServerConfig,
+    certificate_der_base64: String,
+}
+
+impl Server {
+    fn new() -> Result<Self, BenchError> {
+        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
+            .map_err(BenchError::reference)?;
+        let certificate = made.cert.der().clone();
+        let certificate_der_base64 = BASE64.encode(&certificate);
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let mut tls = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(BenchError::reference)?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key.into())
+            .map_err(BenchError::reference)?;
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Self {
+            tls,
+            certificate_der_base64,
+        })
+    }
+}
+
+/// Says on standard output where the listening end is.
+fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), BenchError> {
+    let listening = Listening {
+        address,
+        certificate_der_base64,
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(&listening)?)?;
+    Ok(out.flush()?)
+}
+
+/// What the sending end moves, where to, with which TLS.
+struct Client {
+    tls: ClientConfig,
+    address: SocketAddr,
+    bytes: u64,
+    payload: Bytes,
+}
+
+impl Client {
+    /// Reads the receiver's first line from standard input.
+    fn new(bytes: u64, message: usize) -> Result<Self, BenchError> {
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line)?;
+        let listening: Listening = serde_json::from_str(&line)?;
+        let certificate = BASE64
+            .decode(&listening.certificate_der_base64)
+            .map_err(BenchError::reference)?;
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(certificate.into())
+            .map_err(BenchError::reference)?;
+        let mut tls = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(BenchError::reference)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        // The cryptographic library seeds its random numbers from the CPU's jitter when it first
+        // needs one, which takes tens of milliseconds; ours is not measured with that either.
+        provider()
+            .secure_random
+            .fill(&mut [0; 16])
+            .map_err(|_| BenchError::reference("the system gives no random numbers"))?;
+        Ok(Self {
+            tls,
+            address: listening.address,
+            bytes,
+            payload: Bytes::from(b"DATA".repeat(message.div_ceil(4))).slice(..message),
+        })
+    }
+
+    /// The messages, uncopied, the last one shorter.
+    fn messages(&self) -> impl Iterator<Item = Bytes> {
+        let (message, payload) = (self.payload.len() as u64, self.payload.clone());
+        let count = self.bytes.div_ceil(message);
+        let bytes = self.bytes;
+        (0..count).map(move |index| {
+            let length = message.min(bytes - index * message);
+            payload.slice(..length as usize)
+        })
+    }
+}
+
+/// Prints what was transferred.
+fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> {
+    let transferred = Transferred {
+        bytes: u64::from_be_bytes(acknowledged),
+        transfer_time_ns: time.as_nanos() as u64,
+    };
+    println!("{}", serde_json::to_string(&transferred)?);
+    Ok(())
+}
+
+/// Listens, says where on standard output, takes `bytes` from one stream, acknowledges, ends.
+///
+/// # Errors
+/// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
+pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
+    let server = Server::new()?;
+    match library {
+        Library::Quinn => quinn::receive(server, bytes),
+        Library::S2n => s2n::receive(server, bytes),
+    }
+}
+
+/// Reads the receiver's first line from standard input, sends `bytes` in writes of `message`
+/// bytes, waits for the acknowledgement and prints [`Transferred`].
+///
+/// # Errors
+/// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
+pub fn send(library: Library, bytes: u64, message: usize) -> Result<(), BenchError> {
+    let client = Client::new(bytes, message)?;
+    match library {
+        Library::Quinn => quinn::send(client),
+        Library::S2n => s2n::send(client),
+    }
+}
