@@ -6,7 +6,11 @@ use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Bytes, WorkloadKind};
 
 use crate::{
-    bulk,
+    bulk::{
+        self,
+        lanes::{self, Lanes},
+    },
+    connections::{self, Exchanges},
     content::plan::Plan,
     context::TrialContext,
     driver::{Session, TransportError, Unsupported},
@@ -21,15 +25,22 @@ use crate::{
 #[derive(Debug)]
 enum Work {
     Bulk(Plan),
+    Lanes(Lanes),
+    Connections(Exchanges),
 }
 
 impl Work {
     fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(Plan::new(order)?)),
+            WorkloadKind::Bulk { .. } => match Lanes::new(order)? {
+                Some(lanes) => Ok(Self::Lanes(lanes)),
+                None => Ok(Self::Bulk(Plan::new(order)?)),
+            },
+            WorkloadKind::ShortConnections { .. } => {
+                Ok(Self::Connections(Exchanges::new(order)?))
+            }
             kind @ (WorkloadKind::StopAndWait { .. }
             | WorkloadKind::RequestResponse { .. }
-            | WorkloadKind::ShortConnections { .. }
             | WorkloadKind::MultiStream { .. }) => Err(TransportError::Unsupported(Unsupported {
                 reason: format!("the workload `{}` cannot be run yet", kind.name()),
                 hint: "choose the workload `bulk`".to_owned(),
@@ -81,6 +92,10 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::Bulk(plan) => {
                 endpoint.block_on(one_flow::streams::run(trial, plan, endpoint, peer))
             }
+            Work::Lanes(work) => endpoint.block_on(lanes::run(trial, work, endpoint, peer)),
+            Work::Connections(work) => {
+                endpoint.block_on(connections::run(trial, work, endpoint, peer))
+            }
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))
@@ -113,6 +128,8 @@ impl<E: MessageEndpoint> MessageSession<E> {
                 carries(&endpoint, plan.message)?;
                 bulk::messages::check(plan)?;
             }
+            Work::Lanes(_) => return Err(lanes::not_over_messages()),
+            Work::Connections(_) => return Err(needs_connections()),
         }
         Ok(Self {
             trial: Trial::new(order, context)?,
@@ -120,6 +137,14 @@ impl<E: MessageEndpoint> MessageSession<E> {
             endpoint,
         })
     }
+}
+
+/// Refuses a workload of connections over a transport that has none.
+fn needs_connections() -> TransportError {
+    TransportError::Unsupported(Unsupported {
+        reason: "messages without connections or streams cannot run this workload".to_owned(),
+        hint: "choose a transport of streams".to_owned(),
+    })
 }
 
 /// Refuses messages that are longer than the transport's.
@@ -153,6 +178,8 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
             Work::Bulk(plan) => {
                 endpoint.block_on(one_flow::messages::run(trial, plan, endpoint, peer))
             }
+            Work::Lanes(_) => Err(lanes::not_over_messages()),
+            Work::Connections(_) => Err(needs_connections()),
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))

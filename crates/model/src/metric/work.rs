@@ -8,7 +8,21 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::BitsPerSecond,
         title: "goodput",
         better: Better::Higher,
-        definition: "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement. Retransmitted bits do not count.",
+        definition: "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count, nor does the warm-up, if there is one. Of several flows, or both directions, the sum.",
+    },
+    MetricDefinition {
+        name: "goodput_forward_bps",
+        unit: Unit::BitsPerSecond,
+        title: "goodput from the connecting host",
+        better: Better::Higher,
+        definition: "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.",
+    },
+    MetricDefinition {
+        name: "goodput_reverse_bps",
+        unit: Unit::BitsPerSecond,
+        title: "goodput to the connecting host",
+        better: Better::Higher,
+        definition: "Of the same transfer: the part that the listening host sent.",
     },
     MetricDefinition {
         name: "receiver_goodput_bps",
@@ -23,6 +37,20 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         title: "transfer time",
         better: Better::Lower,
         definition: "From the first connect call to the arrival of the receiver's acknowledgement, or to the deadline.",
+    },
+    MetricDefinition {
+        name: "warm_up_ns",
+        unit: Unit::Nanoseconds,
+        title: "warm-up",
+        better: Better::Neither,
+        definition: "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.",
+    },
+    MetricDefinition {
+        name: "warm_up_bytes",
+        unit: Unit::Bytes,
+        title: "bytes in the warm-up",
+        better: Better::Neither,
+        definition: "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.",
     },
     MetricDefinition {
         name: "set_up_time_ns",

@@ -10,13 +10,14 @@ use crate::{
     },
     driver::TransportError,
     message::{MessageEndpoint, MessageFlow},
-    one_flow::{MessageSink, MessageWork, messages::agree},
-    opening::Purpose,
+    one_flow::{
+        MessageSink, MessageWork,
+        messages::{agree, say_done},
+    },
     stop::Stop,
     trial::{
         Trial,
         findings::Findings,
-        message_control::{self, Control},
         watch::{Delivered, SenderWatch},
     },
 };
@@ -108,11 +109,7 @@ async fn send_all<E: MessageEndpoint>(
     let (in_band, at, delivered) = agree(trial, flow, stop, sent, over).await?;
     watch.acknowledged(at, delivered);
     if in_band {
-        // Spares the other end a wait; if all are lost it waits. After the first of them it may
-        // be gone already.
-        for _ in 0..3 {
-            let _ = message_control::send(trial, flow, Purpose::Transfer, Control::Done).await;
-        }
+        say_done(trial, flow).await;
     }
     Ok(in_band)
 }

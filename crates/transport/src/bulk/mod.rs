@@ -1,5 +1,7 @@
-//! The workload `bulk`: one flow of messages from the connecting end to the listening one.
+//! The workload `bulk`: one flow of messages from the connecting end to the listening one, and in
+//! [`lanes`] what differs from that.
 
+pub(crate) mod lanes;
 pub(crate) mod messages;
 mod streams;
 

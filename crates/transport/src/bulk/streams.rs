@@ -68,7 +68,7 @@ async fn send_all<S: ByteStream>(
     let live = &trial.context.live;
     let mut bytes = 0;
     // All messages but the last have the same payload; cutting it once saves counting references.
-    let whole = payload(plan, plan.message);
+    let whole = plan.payload(plan.message);
     for sequence in 0..plan.count {
         let length = plan.length(sequence);
         let header = Plan::header(length);
@@ -80,7 +80,7 @@ async fn send_all<S: ByteStream>(
         if length == plan.message {
             stream.send_message(&head[..header], &whole).await?;
         } else {
-            let last = payload(plan, length);
+            let last = plan.payload(length);
             stream.send_message(&head[..header], &last).await?;
         }
         bytes += length as u64;
@@ -100,9 +100,4 @@ async fn send_all<S: ByteStream>(
     }
     watch.acknowledged(arrived, delivered);
     Ok(())
-}
-
-/// The payload of a message of this length, uncopied.
-fn payload(plan: &Plan, length: usize) -> Bytes {
-    plan.content.slice(Plan::header(length)..length)
 }

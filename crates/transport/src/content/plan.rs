@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use regatta_control::TrialOrder;
-use regatta_model::{Pattern, WorkloadKind};
+use regatta_model::{Bytes as Size, Pattern, WorkloadKind};
 
 use crate::driver::TransportError;
 
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub content: Bytes,
     /// Tells this trial's headers from those of any other.
     pub salt: u32,
+    /// Whether what arrives can be compared with [`Plan::content`]: both ends have it in memory.
+    pub compared: bool,
 }
 
 impl Plan {
@@ -42,6 +44,17 @@ impl Plan {
                 what: format!("`{}` is not a bulk transfer", order.workload.kind.name()),
             });
         };
+        Self::of(order, "", size, message, pattern)
+    }
+
+    /// The messages of one part of a trial: `part` tells it from the trial's others.
+    pub(crate) fn of(
+        order: &TrialOrder,
+        part: &str,
+        size: Size,
+        message: Size,
+        pattern: Pattern,
+    ) -> Result<Self, TransportError> {
         if message.0 == 0 {
             return Err(TransportError::Order {
                 what: "a message of zero bytes cannot be sent".to_owned(),
@@ -57,13 +70,36 @@ impl Plan {
         let message = longest as usize;
         let mut salt = crc32fast::Hasher::new();
         salt.update(order.token.as_bytes());
+        salt.update(part.as_bytes());
         Ok(Self {
             size: size.0,
             message,
             count: size.0.div_ceil(longest),
             content: fill(pattern, message, order.seed),
             salt: salt.finalize(),
+            compared: pattern != Pattern::File,
         })
+    }
+
+    /// A part of it with so many bytes, whose headers are told from those of other parts.
+    pub(crate) fn part(&self, size: u64, number: u32) -> Self {
+        Self {
+            size,
+            count: size.div_ceil(self.message as u64),
+            salt: self.salt.wrapping_add(number),
+            ..self.clone()
+        }
+    }
+
+    /// The same messages without an end.
+    pub(crate) fn endless(&self, number: u32) -> Self {
+        let most = u64::MAX / self.message as u64;
+        self.part(most * self.message as u64, number)
+    }
+
+    /// The payload of a message of this length, uncopied.
+    pub(crate) fn payload(&self, length: usize) -> Bytes {
+        self.content.slice(Self::header(length)..length)
     }
 
     /// Length of the message at this position, in bytes.

@@ -133,7 +133,7 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
     Ok(findings.0)
 }
 
-pub(super) fn acknowledgement_fact(end: &SenderEnd) -> &'static str {
+pub(crate) fn acknowledgement_fact(end: &SenderEnd) -> &'static str {
     match end {
         SenderEnd::Acknowledged { .. } => "in_band",
         SenderEnd::Deadline { .. } => "control",

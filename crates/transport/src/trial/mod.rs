@@ -12,7 +12,7 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use regatta_control::{Note, Role, TrialOrder};
+use regatta_control::{Note, TrialOrder};
 
 use crate::{
     clock::MonotonicTime, context::TrialContext, driver::TransportError, opening::Token,
@@ -104,14 +104,14 @@ impl Trial {
         }
     }
 
-    /// The peer's address, for a sender that must have one.
+    /// The peer's address, for an end that connects and must have one.
     pub(crate) fn peer_of(
         &self,
         peer: Option<std::net::SocketAddr>,
     ) -> Result<std::net::SocketAddr, TransportError> {
-        debug_assert_eq!(self.order.role, Role::Sender);
+        debug_assert!(self.order.connects());
         peer.ok_or_else(|| TransportError::Order {
-            what: "a sender needs the receiver's address".to_owned(),
+            what: "the connecting end needs the other one's address".to_owned(),
         })
     }
     /// Waits for what the receiver says over control that it got.

@@ -53,12 +53,34 @@ pub(crate) async fn read_opening<S: ByteStream>(
     Ok((opening::decode(&bytes, trial.token), rest))
 }
 
-/// Waits for a connection whose first stream shows this trial's token; refuses others.
+/// Waits for a connection whose first stream shows this trial's token; refuses others. It may be
+/// the transfer's, so that the window is opened.
 pub(crate) async fn admit<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
     until: MonotonicTime,
     refused: &mut u64,
+) -> Result<Admitted<E>, TransportError> {
+    let open_window = || trial.context.observer.on_window(WindowEdge::Start);
+    admit_with(trial, endpoint, until, refused, &open_window).await
+}
+
+/// The same for a connection after the transfer's first one.
+pub(crate) async fn admit_further<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    until: MonotonicTime,
+    refused: &mut u64,
+) -> Result<Admitted<E>, TransportError> {
+    admit_with(trial, endpoint, until, refused, &|| {}).await
+}
+
+async fn admit_with<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    until: MonotonicTime,
+    refused: &mut u64,
+    open_window: &(impl Fn() + Sync),
 ) -> Result<Admitted<E>, TransportError> {
     loop {
         let stop = trial.stop.child();
@@ -66,7 +88,7 @@ pub(crate) async fn admit<E: StreamEndpoint>(
         let accepted = endpoint
             .accept(until, &stop, &mut || {
                 // This may be the transfer; the last call before it counts.
-                trial.context.observer.on_window(WindowEdge::Start);
+                open_window();
                 arrived = MonotonicTime::now();
             })
             .await?;

@@ -285,6 +285,8 @@ struct ReceiverState {
     deaf: bool,
     /// Stops the transfer's flow, once it is there.
     transfer: Option<Stop>,
+    /// What ends when the sender has sent everything.
+    until_sent: Option<Stop>,
 }
 
 struct ReceiverShared {
@@ -314,7 +316,13 @@ impl ReceiverShared {
             if deadline_reached {
                 self.stop_at_deadline(now, messages);
             } else {
-                self.lock().sent.get_or_insert((now, messages));
+                let mut state = self.lock();
+                state.sent.get_or_insert((now, messages));
+                let until_sent = state.until_sent.clone();
+                drop(state);
+                if let Some(until_sent) = until_sent {
+                    until_sent.stop();
+                }
             }
         }
         if self.limit.has_passed() {
@@ -408,6 +416,18 @@ impl ReceiverWatch {
         let mut state = self.shared.lock();
         state.transfer = Some(stop.clone());
         let late = state.end.is_some();
+        drop(state);
+        if late {
+            stop.stop();
+        }
+    }
+
+    /// Has this raised when the sender says that it has sent everything: for a workload whose
+    /// receiver cannot know by itself what was the last.
+    pub(crate) fn stop_when_sent(&self, stop: &Stop) {
+        let mut state = self.shared.lock();
+        state.until_sent = Some(stop.clone());
+        let late = state.sent.is_some();
         drop(state);
         if late {
             stop.stop();

@@ -98,27 +98,5 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     answer.info[..count]
         .iter()
         .map(|info| info.sample(filled))
-        .reduce(combined)
-}
-
-fn combined(a: ProtocolSample, b: ProtocolSample) -> ProtocolSample {
-    fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(both(a, b)),
-            (a, b) => a.or(b),
-        }
-    }
-    let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
-    ProtocolSample {
-        smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
-        min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
-        congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
-        bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
-        packets_sent: sum(a.packets_sent, b.packets_sent),
-        retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
-        congestion_events: sum(a.congestion_events, b.congestion_events),
-        window_limited: with(a.window_limited, b.window_limited, |a, b| {
-            if a.time < b.time { b } else { a }
-        }),
-    }
+        .reduce(ProtocolSample::combined)
 }

@@ -1,0 +1,237 @@
+//! The connecting end of a transfer over lanes.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use regatta_control::{Note, Role, SideReport};
+
+use super::{Lane, Lanes, Shared, receiving, sending};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, StatisticsSource},
+    driver::TransportError,
+    one_flow::streams::acknowledgement_fact,
+    opening::Purpose,
+    probe::Probed,
+    stream::{ByteStream, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        findings::Findings,
+        stream_opening::{open, open_stream, probe_idle},
+        stream_probe,
+        watch::{SenderEnd, SenderWatch},
+    },
+};
+
+/// How long closing may take when all is agreed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// What a task does.
+enum Part<'a, S> {
+    Lane(&'a Lane),
+    Probe(&'a mut S),
+}
+
+pub(super) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    lanes: &Lanes,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let mut load = None;
+    if trial.probe.under_load {
+        let until = trial.opening_until();
+        let opened = open(
+            trial,
+            endpoint,
+            peer,
+            Purpose::LoadProbe,
+            until,
+            &trial.stop,
+        );
+        load = Some(
+            opened
+                .await
+                .map_err(|error| trial.explain_opening(error))?,
+        );
+    }
+
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let shared = Shared::new(trial, lanes, &transfer, started);
+    let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
+    watch.connection(&statistics);
+
+    let mut parts: Vec<_> = lanes.lanes.iter().map(Part::Lane).collect();
+    if let Some((_, stream)) = &mut load {
+        parts.push(Part::Probe(stream));
+    }
+    let (shared_ref, watch_ref) = (&shared, &watch);
+    let tasks: Vec<_> = parts
+        .into_iter()
+        .map(|part| {
+            move || async move {
+                match part {
+                    Part::Probe(stream) => {
+                        let over = &shared_ref.over;
+                        Some(stream_probe::under_load(stream, &trial.probe, over).await)
+                    }
+                    Part::Lane(lane) => {
+                        carry(shared_ref, lane, endpoint, peer, watch_ref).await;
+                        None
+                    }
+                }
+            }
+        })
+        .collect();
+    let probed: Option<Probed> = endpoint.join_all(tasks).await.into_iter().flatten().next();
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    let (error, set_up, acknowledged) = {
+        let mut tally = shared.tally();
+        (tally.error.take(), tally.set_up, tally.acknowledged)
+    };
+    let Some(end) = end else {
+        let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
+        return Err(trial.explain(error));
+    };
+    if matches!(end, SenderEnd::Deadline { .. }) && set_up.is_none() {
+        return Err(trial.no_connection(trial.order.deadline));
+    }
+    let theirs = if matches!(end, SenderEnd::Deadline { .. }) || shared.abandons() {
+        trial.answer_over_control()?
+    } else {
+        crate::trial::watch::Delivered {
+            bytes: acknowledged.bytes,
+            messages: acknowledged.messages,
+        }
+    };
+    let mut delivered = shared.delivered();
+    delivered.bytes += theirs.bytes;
+    delivered.messages += theirs.messages;
+    let size = lanes.size * if lanes.lanes.iter().any(|lane| lane.sent_by == Role::Receiver) {
+        2
+    } else {
+        1
+    };
+    findings.fact("acknowledgement", acknowledgement_fact(&end));
+    findings.transfer(trial, (started, size), &end, delivered, set_up);
+    if trial.order.role == Role::Sender {
+        findings.samples(trial, &samples, end.at().since(started));
+        if matches!(end, SenderEnd::Acknowledged { .. }) && !shared.abandons() {
+            findings.count("messages_lost", 0);
+            findings.metric("message_loss_ratio", 0.0);
+        }
+    }
+    shared.report(&mut findings, Some(theirs));
+    if let Some(probed) = &probed {
+        let early = matches!(end, SenderEnd::Deadline { .. });
+        findings.load_probe(trial, probed, "own connection", early);
+    }
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.facts.extend(shared.statistics.facts());
+    if let Some((connection, stream)) = load {
+        drop(stream);
+        connection.close(MonotonicTime::now() + CLOSING).await;
+    }
+    Ok(findings.0)
+}
+
+/// Makes a lane's connection and carries its part; the last lane ends the transfer.
+async fn carry<E: StreamEndpoint>(
+    shared: &Shared<'_>,
+    lane: &Lane,
+    endpoint: &E,
+    peer: SocketAddr,
+    watch: &SenderWatch,
+) {
+    let result = shared
+        .stop
+        .unless_raised(connect(shared, lane, endpoint, peer))
+        .await;
+    let (result, opened) = match result {
+        Ok((connection, mut stream)) => {
+            let part = async {
+                if shared.sends(lane) {
+                    sending::send(shared, lane, &mut stream).await
+                } else {
+                    receiving::receive(shared, lane, &mut stream, &[]).await
+                }
+            };
+            let result = shared.stop.unless_raised(part).await;
+            (result, Some((connection, stream)))
+        }
+        Err(error) => (Err(error), None),
+    };
+    let whole = result.is_ok();
+    let abandoned = shared.abandons();
+    if shared.ended(result) {
+        let tally = shared.tally();
+        let (at, sound) = (tally.last_end, tally.error.is_none());
+        drop(tally);
+        if let Some(at) = at.filter(|_| sound) {
+            let sent = shared.sent();
+            if abandoned {
+                // The receiver counts what comes until the end of the flow.
+                shared.trial.context.observer.send_note(Note::Sent {
+                    messages: sent.messages,
+                    bytes: sent.bytes,
+                    deadline_reached: false,
+                });
+            }
+            watch.acknowledged(at, shared.delivered());
+        }
+    }
+    let Some((connection, mut stream)) = opened else {
+        return;
+    };
+    if !whole {
+        stream.abandon();
+    } else if !abandoned {
+        let until = MonotonicTime::now() + CLOSING;
+        if !shared.sends(lane) {
+            // The other end closes once it has the acknowledgement, which closing here would lose.
+            receiving::await_close(&mut stream, until).await;
+        }
+        drop(stream);
+        connection.close(until).await;
+    }
+}
+
+/// A lane's connection and its stream, opened and introduced.
+async fn connect<E: StreamEndpoint>(
+    shared: &Shared<'_>,
+    lane: &Lane,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<(E::Connection, <E::Connection as StreamConnection>::Stream), TransportError> {
+    // The watch ends a connect call at the deadline; this limit only stands behind it.
+    let until = shared.started + shared.trial.order.deadline + CLOSING;
+    let connection = endpoint
+        .connect(peer, Purpose::Transfer, until, &shared.stop)
+        .await?;
+    let now = MonotonicTime::now();
+    shared.statistics.add(connection.statistics());
+    // The longest of them: until then not all lanes could carry data.
+    {
+        let mut tally = shared.tally();
+        tally.set_up = tally.set_up.max(Some(now.since(shared.started)));
+    }
+    let mut stream = open_stream(shared.trial, &connection, Purpose::Transfer).await?;
+    sending::introduce(lane, &mut stream).await?;
+    Ok((connection, stream))
+}

@@ -1,0 +1,335 @@
+//! A bulk transfer that is more than one whole flow from the connecting end: several connections,
+//! either direction or both, a duration instead of a size, a warm-up that is left out, a file on
+//! disk, a digest of everything, or an end that does not wait for delivery.
+//!
+//! A *lane* is one connection that carries one direction's part. Several flows are several lanes;
+//! both directions are two sets of them, as a stream that is being written cannot be read by the
+//! same task. The plain transfer has rooms of its own beside this one: it is what drivers are
+//! benched with, and pays for none of this.
+
+mod acknowledgement;
+mod connecting;
+mod listening;
+mod noise;
+mod receiving;
+mod sending;
+mod statistics;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Direction, Finish, Pattern, WorkloadKind};
+
+use crate::content::plan::Plan;
+use crate::{
+    clock::MonotonicTime,
+    context::WindowEdge,
+    driver::{TransportError, Unsupported},
+    stop::Stop,
+    stream::StreamEndpoint,
+    trial::{Trial, findings::Deliveries, findings::Findings, watch::Delivered},
+};
+use acknowledgement::Acknowledgement;
+use noise::Noise;
+use statistics::AllLanes;
+
+/// One direction's part on one connection.
+#[derive(Debug)]
+struct Lane {
+    /// Told at its opening, so that both ends mean the same part.
+    index: u16,
+    sent_by: Role,
+    plan: Plan,
+    /// Where its part of the file begins, in bytes.
+    offset: u64,
+}
+
+/// All lanes of a transfer. Both ends make the same from their orders.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    lanes: Vec<Lane>,
+    options: BulkOptions,
+    /// At an end that sends from a file.
+    noise: Option<Noise>,
+    /// Bytes of each direction.
+    size: u64,
+}
+
+impl Lanes {
+    /// The lanes of an order; `None` if it is a plain transfer.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out, [`TransportError::Io`]
+    /// for a file that cannot be made.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Option<Self>, TransportError> {
+        let WorkloadKind::Bulk {
+            size,
+            pattern,
+            options,
+            ..
+        } = order.workload.kind
+        else {
+            return Ok(None);
+        };
+        if options == BulkOptions::default() && pattern != Pattern::File {
+            return Ok(None);
+        }
+        let whole = Plan::new(order)?;
+        let senders: &[Role] = match options.direction {
+            Direction::Forward | Direction::Reverse => &[Role::Sender],
+            Direction::Both => &[Role::Sender, Role::Receiver],
+        };
+        let flows = u64::from(options.flows.max(1));
+        let mut lanes = Vec::new();
+        for sent_by in senders {
+            let mut offset = 0;
+            for flow in 0..flows {
+                // The first ones have one byte more where it does not divide.
+                let part = size.0 / flows + u64::from(flow < size.0 % flows);
+                let index = u16::try_from(lanes.len()).map_err(|_| TransportError::Order {
+                    what: format!("{flows} flows are too many"),
+                })?;
+                let plan = match options.duration {
+                    None => whole.part(part, u32::from(index)),
+                    Some(_) => whole.endless(u32::from(index)),
+                };
+                lanes.push(Lane {
+                    index,
+                    sent_by: *sent_by,
+                    plan,
+                    offset,
+                });
+                offset += part;
+            }
+        }
+        let sends = senders.contains(&order.role);
+        let noise = match pattern {
+            Pattern::File if sends => Some(Noise::of(size.0)?),
+            _ => None,
+        };
+        Ok(Some(Self {
+            lanes,
+            options,
+            noise,
+            size: size.0,
+        }))
+    }
+}
+
+/// Why messages without a stream cannot be sent so.
+pub(crate) fn not_over_messages() -> TransportError {
+    TransportError::Unsupported(Unsupported {
+        reason: "over messages a bulk transfer is one flow of a size from the connecting host: \
+                 `direction`, `flows`, `duration`, `warm_up`, `finish`, `verify` and the pattern \
+                 `file` are for streams"
+            .to_owned(),
+        hint: "leave these keys out, or choose a transport of streams".to_owned(),
+    })
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    lanes: &Lanes,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    if trial.order.connects() {
+        connecting::run(trial, lanes, endpoint, trial.peer_of(peer)?).await
+    } else {
+        listening::run(trial, lanes, endpoint).await
+    }
+}
+
+/// What the tasks of one end share.
+struct Shared<'a> {
+    trial: &'a Trial,
+    lanes: &'a Lanes,
+    /// Ends the transfer: at the deadline, or when a lane breaks.
+    stop: Stop,
+    /// Raised when every lane has ended.
+    over: Stop,
+    statistics: std::sync::Arc<AllLanes>,
+    started: MonotonicTime,
+    warm: AtomicBool,
+    left: AtomicUsize,
+    /// Sum over the lanes of the digests of what was sent, and of what was delivered.
+    digest_sent: AtomicU64,
+    digest_delivered: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+/// What the lanes have come to.
+#[derive(Default)]
+struct Tally {
+    corrupted: u64,
+    deliveries: Option<Deliveries>,
+    /// What the other end's acknowledgements say.
+    acknowledged: Acknowledgement,
+    last_end: Option<MonotonicTime>,
+    set_up: Option<std::time::Duration>,
+    /// The first that went wrong.
+    error: Option<TransportError>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(trial: &'a Trial, lanes: &'a Lanes, stop: &Stop, started: MonotonicTime) -> Self {
+        Self {
+            trial,
+            lanes,
+            stop: stop.clone(),
+            over: Stop::new(),
+            statistics: std::sync::Arc::new(AllLanes::default()),
+            started,
+            warm: AtomicBool::new(lanes.options.warm_up.is_zero()),
+            left: AtomicUsize::new(lanes.lanes.len()),
+            digest_sent: AtomicU64::new(0),
+            digest_delivered: AtomicU64::new(0),
+            tally: Mutex::default(),
+        }
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        // Nothing that can panic runs under this lock.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn abandons(&self) -> bool {
+        self.lanes.options.finish == Finish::Abandon
+    }
+
+    fn sends(&self, lane: &Lane) -> bool {
+        lane.sent_by == self.trial.order.role
+    }
+
+    /// Whether the warm-up is over at this moment. The window over which CPU time is charged
+    /// begins anew when it ends.
+    fn is_warm(&self, now: MonotonicTime) -> bool {
+        if self.warm.load(Ordering::Relaxed) {
+            return true;
+        }
+        if now < self.started + self.lanes.options.warm_up {
+            return false;
+        }
+        if !self.warm.swap(true, Ordering::Relaxed) {
+            self.trial.context.observer.on_window(WindowEdge::Start);
+        }
+        true
+    }
+
+    /// Until when lanes of a transfer with a duration send.
+    fn sends_until(&self) -> Option<MonotonicTime> {
+        let duration = self.lanes.options.duration?;
+        Some(self.started + duration)
+    }
+
+    /// Notes the end of a lane; says whether it was the last one.
+    fn ended(&self, result: Result<(), TransportError>) -> bool {
+        let now = MonotonicTime::now();
+        let mut tally = self.tally();
+        let broke = result.is_err();
+        if let Err(error) = result {
+            tally.error.get_or_insert(error);
+        } else {
+            tally.last_end = tally.last_end.max(Some(now));
+        }
+        drop(tally);
+        if broke {
+            // What the others still do is of no use.
+            self.stop.stop();
+        }
+        let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
+            self.over.stop();
+        }
+        last
+    }
+
+    /// What this end has sent, by its live counters.
+    fn sent(&self) -> Delivered {
+        let live = &self.trial.context.live;
+        Delivered {
+            bytes: live.bytes_sent.load(Ordering::Relaxed),
+            messages: live.messages_sent.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What this end has got, by its live counters.
+    fn delivered(&self) -> Delivered {
+        let live = &self.trial.context.live;
+        Delivered {
+            bytes: live.bytes_delivered.load(Ordering::Acquire),
+            messages: live.messages_delivered.load(Ordering::Acquire),
+        }
+    }
+
+    /// Puts what this end knows of the lanes into its report. `theirs`: what the other end has got
+    /// of this end's, where that is known.
+    fn report(&self, findings: &mut Findings, theirs: Option<Delivered>) {
+        let options = &self.lanes.options;
+        let tally = self.tally();
+        let role = self.trial.order.role;
+        if self.lanes.lanes.iter().any(|lane| lane.sent_by == role) {
+            let mut sent = self.sent();
+            if let Some(theirs) = theirs {
+                // The counters lag behind by the message under way at the deadline, part of which
+                // may have been delivered.
+                sent.bytes = sent.bytes.max(theirs.bytes);
+                sent.messages = sent.messages.max(theirs.messages);
+            }
+            findings.count("bytes_sent", sent.bytes);
+            findings.count("messages_sent", sent.messages);
+            if let Some(theirs) = theirs.filter(|_| self.abandons()) {
+                let lost = sent.messages - theirs.messages;
+                findings.count("messages_lost", lost);
+                findings.metric(
+                    "message_loss_ratio",
+                    lost as f64 / (sent.messages as f64).max(1.0),
+                );
+            }
+            if options.verify == regatta_model::Verify::Digest {
+                let digest = self.digest_sent.load(Ordering::Relaxed);
+                findings.fact("digest.sent", format!("{digest:016x}"));
+            }
+        }
+        if self.lanes.lanes.iter().any(|lane| lane.sent_by != role) {
+            findings.delivery(self.delivered(), tally.corrupted, tally.deliveries);
+            let live = &self.trial.context.live;
+            if !options.warm_up.is_zero() {
+                findings.count(
+                    "warm_up_bytes",
+                    live.bytes_in_warm_up.load(Ordering::Relaxed),
+                );
+            }
+            if options.verify == regatta_model::Verify::Digest {
+                let digest = self.digest_delivered.load(Ordering::Relaxed);
+                findings.fact("digest.delivered", format!("{digest:016x}"));
+            }
+        }
+        if !options.warm_up.is_zero() && self.trial.order.connects() {
+            findings.metric("warm_up_ns", options.warm_up.as_nanos() as f64);
+        }
+        findings.fact("flows", options.flows.to_string());
+        if self.abandons() {
+            findings.fact("finish", "abandon");
+            if role == Role::Sender {
+                findings.warn(
+                    "abandoned",
+                    "the sender closed as soon as its last message was handed over, as some \
+                     published experiments did: what was under way then is lost, and the transfer \
+                     time ends there",
+                    "leave `finish` out to have every byte delivered",
+                );
+            }
+        }
+        if let Some(noise) = &self.lanes.noise {
+            findings.fact("file", noise.name());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A file of white noise: made once on a host, read in every transfer that asks for it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use bytes::{Bytes, BytesMut};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::driver::{TransportError, Unsupported};
+
+/// Seed of the noise: the same on every host, so that two of them send the same file.
+const SEED: u64 = 0x7265_6761_7474_6121;
+
+/// How much is made and written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The file, open.
+#[derive(Debug)]
+pub(super) struct Noise {
+    file: File,
+    path: PathBuf,
+}
+
+/// Where the file is: beside what else Regatta keeps for this user.
+fn place() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .unwrap_or_else(|| PathBuf::from("/var/tmp"));
+    cache.join("regatta")
+}
+
+/// Writes the file under another name first, so that one that is there is whole.
+fn make(path: &Path, size: u64) -> io::Result<()> {
+    let directory = path.parent().unwrap_or_else(|| Path::new("/"));
+    fs::create_dir_all(directory)?;
+    let unfinished = path.with_extension(format!("{}.part", std::process::id()));
+    let written = (|| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        let mut random = ChaCha8Rng::seed_from_u64(SEED);
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut left = size;
+        while left > 0 {
+            random.fill(&mut piece[..]);
+            let part = left.min(PIECE_BYTES as u64) as usize;
+            file.write_all(&piece[..part])?;
+            left -= part as u64;
+        }
+        fs::rename(&unfinished, path)
+    })();
+    if written.is_err() {
+        // Half a file would only take room.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+impl Noise {
+    /// The file of this size, made if it is not there.
+    pub(super) fn of(size: u64) -> Result<Self, TransportError> {
+        let path = place().join(format!("noise-{size}.bin"));
+        let shown = path.display().to_string();
+        let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
+        if !there && let Err(error) = make(&path, size) {
+            return Err(if error.raw_os_error() == Some(libc::ENOSPC) {
+                TransportError::Unsupported(Unsupported {
+                    reason: format!("no room for the file `{shown}` of {size} bytes"),
+                    hint: "free some, or set XDG_CACHE_HOME to a directory on a larger disk"
+                        .to_owned(),
+                })
+            } else {
+                TransportError::io(format!("cannot make the file `{shown}`"))(error)
+            });
+        }
+        let file =
+            File::open(&path).map_err(TransportError::io(format!("cannot open `{shown}`")))?;
+        Ok(Self { file, path })
+    }
+
+    /// As shown in results: without directories, which differ between hosts.
+    pub(super) fn name(&self) -> String {
+        self.path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Reads this part of it; `memory` is used again once nobody holds what was read before.
+    pub(super) fn read(
+        &self,
+        memory: &mut BytesMut,
+        offset: u64,
+        length: usize,
+    ) -> Result<Bytes, TransportError> {
+        memory.resize(length, 0);
+        self.file
+            .read_exact_at(memory, offset)
+            .map_err(TransportError::io(format!(
+                "cannot read `{}`",
+                self.path.display()
+            )))?;
+        Ok(memory.split().freeze())
+    }
+}

@@ -1,0 +1,116 @@
+//! The sending end of a lane.
+
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use regatta_model::Verify;
+
+use super::{Lane, Shared, acknowledgement::Acknowledgement};
+use crate::{
+    content::{
+        plan::{HEADER_BYTES, Plan},
+        stream_check::encode_header,
+    },
+    clock::MonotonicTime,
+    driver::TransportError,
+    stream::ByteStream,
+};
+
+/// The clock is looked at after so many bytes, where a transfer ends by it.
+const LOOK_BYTES: u64 = 64 << 10;
+
+/// Sends a lane's part, and waits for its acknowledgement unless it is abandoned.
+pub(super) async fn send<S: ByteStream>(
+    shared: &Shared<'_>,
+    lane: &Lane,
+    stream: &mut S,
+) -> Result<(), TransportError> {
+    let (plan, live) = (&lane.plan, &shared.trial.context.live);
+    let looks_at_clock =
+        shared.lanes.options.duration.is_some() || !shared.lanes.options.warm_up.is_zero();
+    let until = shared.sends_until().unwrap_or(MonotonicTime::NEVER);
+    let digests = shared.lanes.options.verify == Verify::Digest;
+    let mut digest = crc32fast::Hasher::new();
+    let mut memory = BytesMut::new();
+    let mut sent = 0;
+    let mut next_look = 0;
+    for sequence in 0..plan.count {
+        if looks_at_clock && sent >= next_look {
+            let now = MonotonicTime::now();
+            shared.is_warm(now);
+            if now >= until {
+                break;
+            }
+            next_look = sent + LOOK_BYTES;
+        }
+        let length = plan.length(sequence);
+        let header = Plan::header(length);
+        let head: [u8; HEADER_BYTES] = if header > 0 {
+            encode_header(plan, sequence, length)
+        } else {
+            [0; HEADER_BYTES]
+        };
+        let payload = match &shared.lanes.noise {
+            None => plan.content.slice(header..length),
+            // A transfer with a duration begins the file again.
+            Some(noise) => {
+                let position = (lane.offset + sent) % shared.lanes.size.max(1);
+                let position = position.min(shared.lanes.size.saturating_sub(length as u64));
+                noise
+                    .read(&mut memory, position, length)?
+                    .slice(header..length)
+            }
+        };
+        if digests {
+            digest.update(&head[..header]);
+            digest.update(&payload);
+        }
+        stream.send_message(&head[..header], &payload).await?;
+        sent += length as u64;
+        live.messages_sent.fetch_add(1, Ordering::Relaxed);
+        live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
+    }
+    stream.flush().await?;
+    if shared.lanes.options.duration.is_some() {
+        stream.finish().await?;
+    }
+    let digest = if digests {
+        u64::from(digest.finalize())
+    } else {
+        0
+    };
+    shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
+    if shared.abandons() {
+        return Ok(());
+    }
+
+    let got = Acknowledgement::of(stream).await?;
+    if got.bytes != sent {
+        return Err(TransportError::Protocol {
+            what: format!("the receiver acknowledged {} of {sent} bytes", got.bytes),
+        });
+    }
+    if got.digest != digest {
+        return Err(TransportError::Protocol {
+            what: format!(
+                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
+                got.digest
+            ),
+        });
+    }
+    let mut tally = shared.tally();
+    tally.acknowledged.bytes += got.bytes;
+    tally.acknowledged.messages += got.messages;
+    Ok(())
+}
+
+/// Tells which lane this is, after the opening.
+pub(super) async fn introduce<S: ByteStream>(
+    lane: &Lane,
+    stream: &mut S,
+) -> Result<(), TransportError> {
+    stream
+        .send_message(&lane.index.to_le_bytes(), &Bytes::new())
+        .await?;
+    stream.flush().await
+}
