@@ -7,7 +7,6 @@ use std::{
     io,
     mem::MaybeUninit,
     net::{IpAddr, SocketAddr},
-    os::fd::AsRawFd,
     time::Duration,
 };
 
@@ -22,7 +21,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     Settings,
     batch::LONGEST_PAYLOAD,
-    flow::{Connected, Flow, Tuning, wait_readable},
+    flow::{Connected, Flow, Tuning},
+    socket::{address, fragmentation, headers, set_buffers, set_integer, wait_readable},
 };
 
 /// How often a listening end looks whether it is stopped.
@@ -41,43 +41,6 @@ pub(crate) struct Endpoint {
     listener: Option<(Socket, SocketAddr)>,
 }
 
-fn headers(address: IpAddr) -> usize {
-    if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
-}
-
-/// Sets an option that takes one C integer.
-fn set_integer(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the value is one C integer, and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Asks for a buffer, by force where that is permitted; returns what the kernel gives.
-fn set_buffers(socket: &Socket, settings: &Settings) -> io::Result<(usize, usize)> {
-    // The kernel doubles what is asked for, for its own bookkeeping.
-    let asked = |size: usize| i32::try_from(size / 2).unwrap_or(i32::MAX / 2);
-    let (receive, send) = (asked(settings.receive_buffer), asked(settings.send_buffer));
-    if set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive).is_err() {
-        set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive)?;
-    }
-    if set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send).is_err() {
-        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send)?;
-    }
-    Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
-}
-
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
     pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Result<Self, TransportError> {
@@ -91,13 +54,7 @@ impl Endpoint {
         };
         if !order.connects() {
             let (socket, _) = endpoint.socket(SocketAddr::new(order.local, 0))?;
-            let address = socket
-                .local_addr()
-                .map_err(TransportError::io("cannot read the listening address"))?
-                .as_socket()
-                .ok_or_else(|| TransportError::Protocol {
-                    what: "the listening socket has no internet address".to_owned(),
-                })?;
+            let address = address(&socket)?;
             endpoint.listener = Some((socket, address));
         }
         Ok(endpoint)
@@ -116,8 +73,12 @@ impl Endpoint {
         socket
             .set_reuse_address(true)
             .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
-        let (receive, send) = set_buffers(&socket, &self.settings)
-            .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        let (receive, send) = set_buffers(
+            &socket,
+            self.settings.receive_buffer,
+            self.settings.send_buffer,
+        )
+        .map_err(TransportError::io("cannot set the socket's buffers"))?;
         // A blocked sender looks now and then whether it is stopped.
         socket
             .set_write_timeout(Some(SEND_TIME))
@@ -279,20 +240,9 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        if message_bytes <= self.packet_payload() {
-            return Vec::new();
-        }
-        // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
-        let fragment = (self.mtu.saturating_sub(headers(self.local) - 8) & !7).max(8);
-        let fragments = (message_bytes + 8).div_ceil(fragment);
-        vec![Warning {
-            code: "ip_fragmentation".to_owned(),
-            message: format!(
-                "each message of {message_bytes} B travels as {fragments} IP fragments, and is \
-                 lost if any of them is"
-            ),
-            hint: format!("use messages of at most {} B", self.packet_payload()),
-        }]
+        fragmentation(message_bytes, 0, self.mtu, self.local)
+            .into_iter()
+            .collect()
     }
 }
 

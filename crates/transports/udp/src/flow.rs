@@ -15,7 +15,10 @@ use regatta_control::Role;
 use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError};
 use socket2::Socket;
 
-use crate::batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch};
+use crate::{
+    batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
+    socket::wait_readable,
+};
 
 /// How much one batch holds at most: enough to make a system call cheap beside its work.
 const BATCH_BYTES: usize = 64 << 10;
@@ -44,34 +47,6 @@ impl Abort for Connected {
         // A shut socket gives empty datagrams for ever; the flag tells them from real ones.
         self.aborted.store(true, Ordering::Release);
         let _ = self.socket.shutdown(Shutdown::Both);
-    }
-}
-
-/// Waits until there is something to receive, or the moment has come; false for the latter.
-pub(crate) fn wait_readable(socket: &Socket, until: MonotonicTime) -> io::Result<bool> {
-    let mut poll = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    loop {
-        let left = until.remaining();
-        let timeout = libc::timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
-        match ready {
-            0 => return Ok(false),
-            1.. => return Ok(true),
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
     }
 }
 

@@ -1,8 +1,11 @@
-//! UDP of the running kernel, with segmentation and receive offload and batched system calls.
+//! UDP of the running kernel, with segmentation and receive offload and batched system calls: as it
+//! is (`udp`), and with reliable delivery on top (`udp-reliable`).
 
 mod batch;
 mod endpoint;
 mod flow;
+mod reliable;
+mod socket;
 
 use std::collections::BTreeMap;
 
@@ -15,10 +18,10 @@ use regatta_transport::{
 
 use endpoint::Endpoint;
 
-/// The drivers of this crate: `udp`.
+/// The drivers of this crate: `udp` and `udp-reliable`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&Udp]
+    &[&Udp, &reliable::UdpReliable]
 }
 
 /// One message is one datagram; what the path loses is lost.
@@ -66,6 +69,18 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ],
 };
 
+/// A size among options that were checked.
+fn size_option(options: &BTreeMap<String, OptionValue>, name: &str, default: usize) -> usize {
+    match options.get(name) {
+        Some(OptionValue::Text(text)) => text
+            .parse::<Bytes>()
+            .ok()
+            .and_then(|size| usize::try_from(size.0).ok())
+            .unwrap_or(default),
+        _ => default,
+    }
+}
+
 /// The options of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Settings {
@@ -79,22 +94,14 @@ struct Settings {
 impl Settings {
     /// Reads options that were checked.
     fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        let size = |name: &str, default: usize| match options.get(name) {
-            Some(OptionValue::Text(text)) => text
-                .parse::<Bytes>()
-                .ok()
-                .and_then(|size| usize::try_from(size.0).ok())
-                .unwrap_or(default),
-            _ => default,
-        };
         Self {
             rate: match options.get("rate") {
                 Some(OptionValue::Text(text)) => text.parse::<BitRate>().ok().map(|rate| rate.0),
                 _ => None,
             },
             gso: options.get("gso") != Some(&OptionValue::Flag(false)),
-            receive_buffer: size("receive_buffer", 32 << 20),
-            send_buffer: size("send_buffer", 4 << 20),
+            receive_buffer: size_option(options, "receive_buffer", 32 << 20),
+            send_buffer: size_option(options, "send_buffer", 4 << 20),
         }
     }
 }

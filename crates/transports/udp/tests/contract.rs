@@ -10,9 +10,18 @@ fn udp() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[0]
 }
 
+fn reliable() -> &'static dyn Driver {
+    regatta_transport_udp::drivers()[1]
+}
+
 #[test]
 fn udp_holds_the_contract() {
     testing::contract::holds(udp());
+}
+
+#[test]
+fn udp_reliable_holds_the_contract() {
+    testing::contract::holds(reliable());
 }
 
 fn text(value: &str) -> OptionValue {

@@ -1,0 +1,83 @@
+//! A thread that answers for connections while nobody calls them: a CONN that comes again, data
+//! whose acknowledgement was lost, a retransmission that is due.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use regatta_transport::TransportError;
+
+use super::connection::Link;
+
+/// How often it looks. An application that sends or receives does not wait for it.
+const LOOK: Duration = Duration::from_millis(5);
+
+#[derive(Default)]
+struct Shared {
+    over: AtomicBool,
+    links: Mutex<Vec<Weak<Link>>>,
+}
+
+/// The thread, until this is dropped.
+pub(crate) struct Caretaker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Caretaker {
+    pub(crate) fn new() -> Result<Self, TransportError> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("caretaker".to_owned())
+            .spawn(move || {
+                while !theirs.over.load(Ordering::Acquire) {
+                    thread::park_timeout(LOOK);
+                    theirs.tend();
+                }
+            })
+            .map_err(TransportError::io("cannot start a thread"))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Answers for this connection from now on, as long as it is there.
+    pub(crate) fn take(&self, link: &Arc<Link>) {
+        self.shared
+            .links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(link));
+    }
+}
+
+impl Shared {
+    fn tend(&self) {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| match link.upgrade() {
+            Some(link) => {
+                link.tend();
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl Drop for Caretaker {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! How much may be under way.
+
+use std::time::Duration;
+
+use regatta_transport::MonotonicTime;
+
+/// Who decides how much may be under way, besides the option `window`.
+#[derive(Debug, Clone)]
+pub(crate) enum Congestion {
+    /// Nobody: the window alone.
+    None,
+    /// CUBIC.
+    Cubic(Cubic),
+}
+
+/// Multiplicative decrease factor β of RFC 9438 §4.6.
+const BETA: f64 = 0.7;
+
+/// Aggressiveness C of RFC 9438 §5, in datagrams per second cubed.
+const C: f64 = 0.4;
+
+/// Additive increase factor α of the Reno-friendly region (RFC 9438 §4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// CUBIC over bytes, its unit being the largest datagram that was sent.
+///
+/// Slow start, congestion avoidance and decrease as in RFC 9438, with the initial window and the
+/// one decrease in a round trip of RFC 9002 §7; without HyStart++.
+#[derive(Debug, Clone)]
+pub(crate) struct Cubic {
+    window: f64,
+    threshold: f64,
+    /// W_max of the last decrease.
+    most: f64,
+    /// Window that Reno would have by now.
+    reno: f64,
+    /// When this stage of congestion avoidance began.
+    began: Option<MonotonicTime>,
+    /// K: how long after that the window is back at `most`, in seconds.
+    back_after: f64,
+    /// Losses of what was sent before this moment are of an event that was answered.
+    answered: Option<MonotonicTime>,
+    events: u64,
+}
+
+impl Cubic {
+    /// Begins with the initial window of RFC 9002 §7.2 for datagrams of this size.
+    fn new(unit: f64) -> Self {
+        Self {
+            window: (10.0 * unit).min((2.0 * unit).max(14_720.0)),
+            threshold: f64::INFINITY,
+            most: 0.0,
+            reno: 0.0,
+            began: None,
+            back_after: 0.0,
+            answered: None,
+            events: 0,
+        }
+    }
+
+    fn avoid(&mut self, now: MonotonicTime, bytes: f64, unit: f64, round_trip: Duration) {
+        let began = match self.began {
+            Some(began) => began,
+            None => {
+                self.began = Some(now);
+                self.reno = self.window;
+                if self.most <= self.window {
+                    self.most = self.window;
+                    self.back_after = 0.0;
+                } else {
+                    self.back_after = ((self.most - self.window) / unit / C).cbrt();
+                }
+                now
+            }
+        };
+        let after = now.since(began).as_secs_f64() + round_trip.as_secs_f64();
+        let cubic = C * (after - self.back_after).powi(3) * unit + self.most;
+        // §4.3: once Reno would be back where the decrease began it grows as fast as this does.
+        let alpha = if self.reno < self.most { ALPHA } else { 1.0 };
+        self.reno += alpha * unit * bytes / self.window;
+        let target = cubic.clamp(self.window, 1.5 * self.window);
+        self.window += (target - self.window) * bytes / self.window;
+        self.window = self.window.max(self.reno);
+    }
+
+    fn decrease(&mut self, unit: f64) {
+        // §4.7, fast convergence: a window that shrinks leaves room for others.
+        self.most = if self.window < self.most {
+            self.window * (1.0 + BETA) / 2.0
+        } else {
+            self.window
+        };
+        self.threshold = (self.window * BETA).max(2.0 * unit);
+        self.began = None;
+    }
+}
+
+impl Congestion {
+    /// CUBIC for datagrams of this size, in bytes.
+    pub(crate) fn cubic(unit: usize) -> Self {
+        Self::Cubic(Cubic::new(unit as f64))
+    }
+
+    /// Bytes that may be under way; `None` for no limit.
+    pub(crate) fn window(&self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Cubic(cubic) => Some(cubic.window as u64),
+        }
+    }
+
+    /// How often it was told of congestion.
+    pub(crate) const fn events(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Cubic(cubic) => cubic.events,
+        }
+    }
+
+    /// So many bytes were acknowledged, `under_way` of them being under way before.
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        now: MonotonicTime,
+        bytes: u64,
+        under_way: u64,
+        unit: usize,
+        round_trip: Duration,
+    ) {
+        let Self::Cubic(cubic) = self else { return };
+        let (bytes, under_way, unit) = (bytes as f64, under_way as f64, unit as f64);
+        // A window that is not used says nothing about the path (RFC 9002 §7.8). In slow start
+        // half of it is enough, as the other half is what the last round trip has added.
+        if cubic.window < cubic.threshold {
+            if under_way * 2.0 >= cubic.window {
+                cubic.window += bytes;
+            }
+        } else if under_way + unit > cubic.window {
+            cubic.avoid(now, bytes, unit, round_trip);
+        }
+    }
+
+    /// A datagram that was sent at this moment is lost.
+    pub(crate) fn on_lost(&mut self, now: MonotonicTime, sent_at: MonotonicTime, unit: usize) {
+        let Self::Cubic(cubic) = self else { return };
+        if cubic.answered.is_some_and(|answered| sent_at <= answered) {
+            return;
+        }
+        cubic.answered = Some(now);
+        cubic.events += 1;
+        cubic.decrease(unit as f64);
+        cubic.window = cubic.threshold;
+    }
+
+    /// The retransmission time is over: nothing of what is under way was acknowledged.
+    pub(crate) fn on_time_out(&mut self, now: MonotonicTime, unit: usize) {
+        let Self::Cubic(cubic) = self else { return };
+        cubic.answered = Some(now);
+        cubic.events += 1;
+        cubic.decrease(unit as f64);
+        // The loss window of RFC 5681 §3.1.
+        cubic.window = unit as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: usize = 1000;
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+    /// Round trips in each of which a whole window is acknowledged; windows after each.
+    fn rounds(congestion: &mut Congestion, from: u64, count: u64) -> Vec<f64> {
+        (from..from + count)
+            .map(|round| {
+                let now = MonotonicTime(0) + ROUND_TRIP * round as u32;
+                let window = congestion.window().expect("a window");
+                for _ in 0..window / UNIT as u64 {
+                    // The sender fills the window as it grows.
+                    let under_way = congestion.window().expect("a window");
+                    congestion.on_acknowledged(now, UNIT as u64, under_way, UNIT, ROUND_TRIP);
+                }
+                congestion.window().expect("a window") as f64 / UNIT as f64
+            })
+            .collect()
+    }
+
+    #[test]
+    fn slow_start_doubles_and_a_loss_takes_three_tenths_once_in_a_round_trip() {
+        let mut congestion = Congestion::cubic(UNIT);
+        assert_eq!(rounds(&mut congestion, 0, 3), [20.0, 40.0, 80.0]);
+        let at = |ms: u64| MonotonicTime(0) + Duration::from_millis(ms);
+        congestion.on_lost(at(300), at(250), UNIT);
+        congestion.on_lost(at(310), at(260), UNIT);
+        assert_eq!(congestion.window(), Some(56_000));
+        congestion.on_lost(at(400), at(301), UNIT);
+        assert_eq!(congestion.window(), Some(39_200));
+        assert_eq!(congestion.events(), 2);
+    }
+
+    #[test]
+    fn the_window_is_back_after_k_and_flat_there() {
+        let mut congestion = Congestion::Cubic(Cubic {
+            window: 1000.0 * UNIT as f64,
+            threshold: 0.0,
+            ..Cubic::new(UNIT as f64)
+        });
+        congestion.on_lost(MonotonicTime(1), MonotonicTime(0), UNIT);
+        assert_eq!(congestion.window(), Some(700_000));
+        // K = cbrt(300 / 0.4) = 9.09 s: 91 round trips.
+        let windows = rounds(&mut congestion, 0, 100);
+        assert!(windows.windows(2).all(|pair| pair[1] >= pair[0]));
+        assert!((850.0..990.0).contains(&windows[45]), "{}", windows[45]);
+        assert!((985.0..=1001.0).contains(&windows[90]), "{}", windows[90]);
+        let around = windows[95] - windows[85];
+        assert!(around < 2.0, "{around}");
+    }
+
+    #[test]
+    fn a_time_out_begins_again_with_one_datagram_and_an_idle_window_does_not_grow() {
+        let mut congestion = Congestion::cubic(UNIT);
+        rounds(&mut congestion, 0, 3);
+        congestion.on_time_out(MonotonicTime(1), UNIT);
+        assert_eq!(congestion.window(), Some(UNIT as u64));
+        congestion.on_acknowledged(MonotonicTime(2), 400, 400, UNIT, ROUND_TRIP);
+        assert_eq!(congestion.window(), Some(UNIT as u64));
+        // Slow start until β of the window at the time-out.
+        assert_eq!(rounds(&mut congestion, 1, 3), [2.0, 4.0, 8.0]);
+    }
+
+    #[test]
+    fn large_datagrams_begin_with_two() {
+        assert_eq!(Congestion::cubic(65_507).window(), Some(2 * 65_507));
+        assert_eq!(Congestion::cubic(1400).window(), Some(14_000));
+        assert_eq!(Congestion::None.window(), None);
+    }
+}

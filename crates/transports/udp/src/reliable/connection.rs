@@ -1,0 +1,492 @@
+//! A connection over a socket: whoever calls it moves it on, and the caretaker when nobody does.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    net::Shutdown,
+    os::fd::AsRawFd,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use regatta_transport::{
+    Abort, MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection,
+    TransportError,
+};
+use socket2::Socket;
+
+use super::{
+    core::{Core, Over},
+    frame::Frame,
+    sender::Rules,
+    stream::Stream,
+};
+use crate::{
+    batch::{self, MOST_SEGMENTS, ReceiveBatch},
+    socket::wait_readable,
+};
+
+/// How much may wait for an application that does not receive. More comes again later.
+const UNREAD_LIMIT: usize = 64 << 20;
+
+/// How many messages that were never sent wait for one another, to share a system call.
+const TOGETHER: usize = 32;
+
+/// How often a closing end says so, as nobody acknowledges it.
+const CLOSE_COPIES: u32 = 3;
+
+/// Messages that have arrived and were not read yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    messages: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Unread {
+    pub(crate) fn push(&mut self, message: &[u8]) {
+        self.bytes += message.len();
+        self.messages.push_back(message.to_vec());
+    }
+}
+
+/// What is under the lock.
+struct Inner {
+    core: Core,
+    unread: Unread,
+    inbox: ReceiveBatch,
+    /// Whether a call is under way, which moves the connection on by itself.
+    attended: bool,
+    /// What the socket said when it broke.
+    broken: Option<i32>,
+    /// Largest datagram that fits a packet, if the kernel cuts several out of one call.
+    segment_limit: Option<usize>,
+    frame: Vec<u8>,
+    batch: Vec<u64>,
+}
+
+impl Inner {
+    /// Takes in what has arrived, does what is due, sends what may be sent. Returns whether
+    /// anything had arrived.
+    fn turn(&mut self, link: &Link, deliver: &mut impl FnMut(&mut Unread, &[u8])) -> bool {
+        let now = MonotonicTime::now();
+        let Self {
+            core,
+            unread,
+            inbox,
+            ..
+        } = self;
+        let received = inbox.receive(link.socket.as_raw_fd(), &mut |datagram| {
+            let room = unread.bytes < UNREAD_LIMIT;
+            core.handle(now, datagram, room, &mut |message| deliver(unread, message));
+        });
+        let received = match received {
+            Ok(received) => received > 0,
+            Err(error) => {
+                self.failed(&error);
+                false
+            }
+        };
+        self.core.on_time(now);
+        self.transmit(link, now);
+        received
+    }
+
+    /// Judges an error of the socket.
+    fn failed(&mut self, error: &io::Error) {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => {}
+            // The host of the other end has no such socket (any more).
+            Some(libc::ECONNREFUSED) => self.core.peer_is_gone(),
+            code => self.broken = code.or(Some(libc::EIO)),
+        }
+    }
+
+    fn transmit(&mut self, link: &Link, now: MonotonicTime) {
+        while self.core.poll_frame(now, &mut self.frame) {
+            if let Err(error) = link.socket.send(&self.frame) {
+                self.failed(&error);
+            }
+        }
+        loop {
+            self.batch.clear();
+            while self.batch.len() < MOST_SEGMENTS
+                && let Some(number) = self.core.poll_message(now)
+            {
+                self.batch.push(number);
+            }
+            if self.batch.is_empty() {
+                return;
+            }
+            let mut sent = 0;
+            while sent < self.batch.len() && self.broken.is_none() {
+                match self.send_messages(link, sent) {
+                    Ok(count) => sent += count,
+                    Err(error) => match error.raw_os_error() {
+                        _ if link.is_aborted() => return,
+                        // The send buffer was full for as long as the socket's send timeout.
+                        Some(libc::EAGAIN | libc::EINTR) => {}
+                        // The queue of the interface is full, and has dropped the first.
+                        Some(libc::ENOBUFS) => sent += 1,
+                        Some(libc::EIO | libc::EINVAL) if self.segment_limit.is_some() => {
+                            self.segment_limit = None;
+                        }
+                        _ => {
+                            self.failed(&error);
+                            return;
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// Sends the messages of the batch from this position on; returns how many the kernel took.
+    fn send_messages(&self, link: &Link, from: usize) -> io::Result<usize> {
+        let mut datagrams = [([].as_slice(), [].as_slice()); MOST_SEGMENTS];
+        let mut count = 0;
+        for (place, number) in datagrams.iter_mut().zip(&self.batch[from..]) {
+            if let Some(datagram) = self.core.datagram(*number) {
+                *place = datagram;
+                count += 1;
+            }
+        }
+        batch::send_parts(
+            link.socket.as_raw_fd(),
+            &datagrams[..count],
+            self.segment_limit,
+        )
+    }
+
+    /// Why nothing more can be done, if so.
+    fn error(&self, rules: Rules) -> Option<TransportError> {
+        if let Some(code) = self.broken {
+            let error = io::Error::from_raw_os_error(code);
+            return Some(TransportError::io("cannot send or receive")(error));
+        }
+        let waits = rules.max_retransmits.saturating_add(1);
+        Some(match self.core.over()? {
+            Over::Closed => TransportError::Closed { flow: "connection" },
+            Over::Refused => TransportError::Protocol {
+                what: "the other end refused the connection: it knows another token".to_owned(),
+            },
+            Over::NoAnswer => TransportError::TimedOut {
+                what: format!("answer to {waits} CONN"),
+                seconds: rules.max_wait.as_secs_f64() * f64::from(waits),
+            },
+            Over::GaveUp => TransportError::Protocol {
+                what: format!(
+                    "gave up: a message had no acknowledgement after {} retransmissions",
+                    rules.max_retransmits
+                ),
+            },
+        })
+    }
+}
+
+/// A connection and its socket.
+pub(crate) struct Link {
+    socket: Socket,
+    rules: Rules,
+    inner: Mutex<Inner>,
+    aborted: AtomicBool,
+}
+
+impl Link {
+    /// `first` is what the application gets before any message.
+    pub(crate) fn new(
+        socket: Socket,
+        rules: Rules,
+        core: Core,
+        segment_limit: Option<usize>,
+        first: &[u8],
+    ) -> Arc<Self> {
+        let mut unread = Unread::default();
+        if !first.is_empty() {
+            unread.push(first);
+        }
+        Arc::new(Self {
+            socket,
+            rules,
+            inner: Mutex::new(Inner {
+                core,
+                unread,
+                inbox: ReceiveBatch::new(),
+                attended: false,
+                broken: None,
+                segment_limit,
+                frame: Vec::new(),
+                batch: Vec::new(),
+            }),
+            aborted: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
+    /// Moves the connection on until `step` has a result; `None` if the moment comes first.
+    fn call<T>(
+        &self,
+        until: MonotonicTime,
+        deliver: &mut impl FnMut(&mut Unread, &[u8]),
+        step: impl FnMut(&Core) -> Option<T>,
+    ) -> Result<Option<T>, TransportError> {
+        self.lock().attended = true;
+        let result = self.attend(until, deliver, step);
+        self.lock().attended = false;
+        result
+    }
+
+    fn attend<T>(
+        &self,
+        until: MonotonicTime,
+        deliver: &mut impl FnMut(&mut Unread, &[u8]),
+        mut step: impl FnMut(&Core) -> Option<T>,
+    ) -> Result<Option<T>, TransportError> {
+        loop {
+            let next = {
+                let mut inner = self.lock();
+                if self.is_aborted() {
+                    return Err(TransportError::Cancelled);
+                }
+                let received = inner.turn(self, deliver);
+                if let Some(done) = step(&inner.core) {
+                    return Ok(Some(done));
+                }
+                if let Some(error) = inner.error(self.rules) {
+                    return Err(error);
+                }
+                if until != MonotonicTime::NEVER && until.has_passed() {
+                    return Ok(None);
+                }
+                if received {
+                    continue;
+                }
+                inner.core.next_time()
+            };
+            let wake = next.map_or(until, |next| next.min(until));
+            wait_readable(&self.socket, wake).map_err(TransportError::io("cannot receive"))?;
+        }
+    }
+
+    /// Waits until the connection is there.
+    pub(crate) fn opened(&self, until: MonotonicTime) -> Result<(), TransportError> {
+        let begun = MonotonicTime::now();
+        self.call(until, &mut Unread::push, |core| {
+            core.is_open().then_some(())
+        })?
+        .ok_or_else(|| TransportError::TimedOut {
+            what: "answer to CONN".to_owned(),
+            seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+        })
+    }
+
+    /// Sends what may be sent, without receiving.
+    pub(crate) fn transmit(&self) -> Result<(), TransportError> {
+        let mut inner = self.lock();
+        if self.is_aborted() {
+            return Err(TransportError::Cancelled);
+        }
+        inner.transmit(self, MonotonicTime::now());
+        inner.error(self.rules).map_or(Ok(()), Err)
+    }
+
+    /// Takes one message over that fits a datagram, waiting for room.
+    pub(crate) fn push(&self, prefix: &[u8], payload: Bytes) -> Result<(), TransportError> {
+        // Behind a lost message others wait that have arrived, so the window needs room twice.
+        let (most, few) = match self.rules.window {
+            1 => (1, 1),
+            window => (2 * window + TOGETHER, 2 * window),
+        };
+        let mut inner = self.lock();
+        if inner.core.held() >= most {
+            drop(inner);
+            self.call(MonotonicTime::NEVER, &mut Unread::push, |core| {
+                (core.held() < few).then_some(())
+            })?;
+            inner = self.lock();
+        }
+        if self.is_aborted() {
+            return Err(TransportError::Cancelled);
+        }
+        if let Some(error) = inner.error(self.rules) {
+            return Err(error);
+        }
+        inner.core.push(prefix, payload);
+        if self.rules.window == 1 {
+            inner.transmit(self, MonotonicTime::now());
+        } else if inner.core.unsent().is_multiple_of(TOGETHER) {
+            inner.turn(self, &mut Unread::push);
+        }
+        Ok(())
+    }
+
+    /// Ends this direction.
+    pub(crate) fn push_end(&self) -> Result<(), TransportError> {
+        self.lock().core.push_end();
+        self.transmit()
+    }
+
+    /// Receives messages.
+    pub(crate) fn receive(
+        &self,
+        until: MonotonicTime,
+        consume: &mut impl FnMut(&[u8]),
+    ) -> Result<Received, TransportError> {
+        let unread = std::mem::take(&mut self.lock().unread);
+        if unread.bytes > 0 {
+            for message in &unread.messages {
+                consume(message);
+            }
+            return Ok(Received::Bytes(unread.bytes));
+        }
+        let bytes = std::cell::Cell::new(0);
+        let received = self.call(
+            until,
+            &mut |_, message| {
+                bytes.set(bytes.get() + message.len());
+                consume(message);
+            },
+            |core| match bytes.get() {
+                0 if core.is_finished() || core.over() == Some(Over::Closed) => {
+                    Some(Received::Closed)
+                }
+                0 => None,
+                bytes => Some(Received::Bytes(bytes)),
+            },
+        )?;
+        Ok(received.unwrap_or(Received::TimedOut))
+    }
+
+    /// Moves the connection on if nobody calls it.
+    pub(crate) fn tend(&self) {
+        let mut inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if !inner.attended && !self.is_aborted() && inner.error(self.rules).is_none() {
+            inner.turn(self, &mut Unread::push);
+        }
+    }
+
+    /// Name of the congestion control.
+    pub(crate) fn congestion_control(&self) -> &'static str {
+        self.lock().core.congestion_control()
+    }
+
+    fn is_segmenting(&self) -> bool {
+        self.lock().segment_limit.is_some()
+    }
+}
+
+impl Abort for Link {
+    fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+        // Wakes whoever waits for a datagram; the other direction stays open for CLOSE.
+        let _ = self.socket.shutdown(Shutdown::Read);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if matches!(inner.core.over(), Some(Over::Closed | Over::Refused)) {
+            return;
+        }
+        Frame::Close.encode(inner.core.session(), &mut inner.frame);
+        for _ in 0..CLOSE_COPIES {
+            // Whoever is gone needs not be told.
+            let _ = self.socket.send(&inner.frame);
+        }
+    }
+}
+
+/// An established connection.
+pub(crate) struct Connection {
+    link: Arc<Link>,
+    statistics: Arc<Statistics>,
+    /// The only stream, until it is taken.
+    stream: Mutex<Option<Stream>>,
+}
+
+impl Connection {
+    pub(crate) fn new(link: Arc<Link>, stream: Stream, facts: BTreeMap<String, String>) -> Self {
+        let statistics = Arc::new(Statistics {
+            link: Arc::downgrade(&link),
+            facts,
+        });
+        Self {
+            link,
+            statistics,
+            stream: Mutex::new(Some(stream)),
+        }
+    }
+
+    fn take(&self) -> Result<Stream, TransportError> {
+        self.stream
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .ok_or_else(|| TransportError::Protocol {
+                what: "a connection of `udp-reliable` has one stream".to_owned(),
+            })
+    }
+}
+
+impl StreamConnection for Connection {
+    type Stream = Stream;
+
+    async fn open_stream(&self) -> Result<Stream, TransportError> {
+        self.take()
+    }
+
+    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream, TransportError> {
+        self.take()
+    }
+
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        Arc::clone(&self.statistics) as Arc<dyn StatisticsSource>
+    }
+
+    async fn close(self, until: MonotonicTime) {
+        // Whatever goes wrong now, it is closed.
+        let _ = self.link.call(until, &mut Unread::push, |core| {
+            (core.held() == 0).then_some(())
+        });
+    }
+}
+
+/// What can be read of a connection as long as it is there.
+struct Statistics {
+    link: Weak<Link>,
+    facts: BTreeMap<String, String>,
+}
+
+impl StatisticsSource for Statistics {
+    fn sample(&self) -> Option<ProtocolSample> {
+        Some(self.link.upgrade()?.lock().core.sample())
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.facts.clone();
+        if let Some(gso) = facts.get_mut("gso.sender")
+            && gso == "on"
+            && self
+                .link
+                .upgrade()
+                .is_some_and(|link| !link.is_segmenting())
+        {
+            *gso = "off: the kernel refused it for this path".to_owned();
+        }
+        facts
+    }
+}

@@ -1,0 +1,322 @@
+//! One end of a connection as a pure state machine: datagrams and moments go in, datagrams and
+//! messages come out. It has no socket and no clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use regatta_transport::{MonotonicTime, ProtocolSample};
+
+use super::{
+    frame::Frame,
+    receiver::Receiver,
+    sender::{Rules, Sender},
+};
+
+/// After so many times `max_wait` without a word from the other end this end says what it has, so
+/// that a host whose end is gone can say that it is.
+const SILENCE_IN_WAITS: u32 = 3;
+
+/// Why a connection carries nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The other end refused it.
+    Refused,
+    /// The other end closed it, or is gone.
+    Closed,
+    /// The connecting end got no answer to any of its CONN.
+    NoAnswer,
+    /// A message was sent as often as is allowed, and not acknowledged.
+    GaveUp,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+enum State {
+    /// CONN is to be sent, or an answer to it waited for.
+    Opening {
+        opening: Vec<u8>,
+        sent: u32,
+        first: Option<MonotonicTime>,
+        again_at: Option<MonotonicTime>,
+    },
+    Open,
+    Over(Over),
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct Core {
+    session: u32,
+    rules: Rules,
+    state: State,
+    sender: Sender,
+    receiver: Receiver,
+    accept_due: bool,
+    acknowledgement_due: bool,
+    /// When the other end was heard, or spoken to for having been silent.
+    heard: Option<MonotonicTime>,
+}
+
+impl Core {
+    fn new(session: u32, rules: Rules, state: State) -> Self {
+        Self {
+            session,
+            rules,
+            accept_due: matches!(state, State::Open),
+            state,
+            sender: Sender::new(session, rules),
+            receiver: Receiver::default(),
+            acknowledgement_due: false,
+            heard: None,
+        }
+    }
+
+    /// The connecting end, whose CONN carries `opening`.
+    pub(crate) fn connecting(session: u32, rules: Rules, opening: &[u8]) -> Self {
+        let state = State::Opening {
+            opening: opening.to_vec(),
+            sent: 0,
+            first: None,
+            again_at: None,
+        };
+        Self::new(session, rules, state)
+    }
+
+    /// The listening end, which has got a CONN of this session.
+    pub(crate) fn accepting(session: u32, rules: Rules) -> Self {
+        Self::new(session, rules, State::Open)
+    }
+
+    /// Takes a datagram in, and passes on the messages that are due with it. Without `room` for
+    /// more, messages are ignored and come again.
+    pub(crate) fn handle(
+        &mut self,
+        now: MonotonicTime,
+        datagram: &[u8],
+        room: bool,
+        deliver: &mut impl FnMut(&[u8]),
+    ) {
+        let Some((session, frame)) = Frame::decode(datagram) else {
+            return;
+        };
+        if session != self.session {
+            // The other end has begun again from the same port.
+            if matches!(frame, Frame::Conn { .. }) {
+                self.end(Over::Closed);
+            }
+            return;
+        }
+        if matches!(self.state, State::Over(_)) {
+            return;
+        }
+        self.heard = Some(now);
+        match frame {
+            // It comes again because the answer was lost.
+            Frame::Conn { .. } => self.accept_due = matches!(self.state, State::Open),
+            Frame::ConAcc => self.open(now),
+            Frame::ConRjt => self.end(Over::Refused),
+            Frame::Close => self.end(Over::Closed),
+            Frame::Data {
+                number,
+                transmission,
+                payload,
+            } => {
+                // Whoever sends data has accepted: the answer was lost, or is late.
+                self.open(now);
+                if room {
+                    self.acknowledgement_due = true;
+                    self.receiver
+                        .on_message(number, transmission, Some(payload), deliver);
+                }
+            }
+            Frame::Fin {
+                number,
+                transmission,
+            } => {
+                self.open(now);
+                self.acknowledgement_due = true;
+                self.receiver
+                    .on_message(number, transmission, None, deliver);
+            }
+            Frame::Acc {
+                next,
+                largest,
+                bitmap,
+            } => {
+                self.open(now);
+                self.sender.on_acknowledgement(now, next, largest, bitmap);
+            }
+        }
+    }
+
+    fn open(&mut self, now: MonotonicTime) {
+        if let State::Opening { sent, first, .. } = self.state {
+            // Of one that was sent several times it is not known which was answered.
+            if let (1, Some(first)) = (sent, first) {
+                self.sender.round_trip.sample(now.since(first));
+            }
+            self.state = State::Open;
+        }
+    }
+
+    fn end(&mut self, over: Over) {
+        if !matches!(self.state, State::Over(_)) {
+            self.state = State::Over(over);
+        }
+    }
+
+    /// The other end's port is gone.
+    pub(crate) fn peer_is_gone(&mut self) {
+        self.end(Over::Closed);
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn on_time(&mut self, now: MonotonicTime) {
+        match &mut self.state {
+            State::Opening { sent, again_at, .. } => {
+                if again_at.is_some_and(|time| time <= now) {
+                    *again_at = None;
+                    if *sent > self.rules.max_retransmits {
+                        self.end(Over::NoAnswer);
+                    }
+                }
+            }
+            State::Open => {
+                if !self.sender.on_time(now) {
+                    self.end(Over::GaveUp);
+                }
+                let heard = *self.heard.get_or_insert(now);
+                if heard + self.silence() <= now {
+                    self.heard = Some(now);
+                    self.acknowledgement_due = true;
+                }
+            }
+            State::Over(_) => {}
+        }
+    }
+
+    fn silence(&self) -> Duration {
+        self.rules.max_wait.saturating_mul(SILENCE_IN_WAITS)
+    }
+
+    /// When [`Core::on_time`] has something to do; `None` if never.
+    pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
+        match self.state {
+            State::Opening { again_at, .. } => again_at,
+            State::Open => {
+                let silence = self.heard.map(|heard| heard + self.silence());
+                [self.sender.next_time(), silence]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }
+            State::Over(_) => None,
+        }
+    }
+
+    /// Writes the next frame without a message that is to be sent now; false if there is none.
+    /// To be asked again until then, before [`Core::poll_message`].
+    pub(crate) fn poll_frame(&mut self, now: MonotonicTime, place: &mut Vec<u8>) -> bool {
+        match &mut self.state {
+            State::Opening {
+                opening,
+                sent,
+                first,
+                again_at,
+            } if again_at.is_none() => {
+                *sent += 1;
+                first.get_or_insert(now);
+                *again_at = Some(now + self.rules.max_wait);
+                Frame::Conn { opening }.encode(self.session, place);
+                return true;
+            }
+            State::Open => {}
+            State::Opening { .. } | State::Over(_) => return false,
+        }
+        if std::mem::take(&mut self.accept_due) {
+            Frame::ConAcc.encode(self.session, place);
+            return true;
+        }
+        if std::mem::take(&mut self.acknowledgement_due) {
+            self.receiver.acknowledgement().encode(self.session, place);
+            return true;
+        }
+        false
+    }
+
+    /// Number of the next message that is to be sent now; `None` if none may be.
+    pub(crate) fn poll_message(&mut self, now: MonotonicTime) -> Option<u64> {
+        match self.state {
+            State::Open => self.sender.poll(now),
+            _ => None,
+        }
+    }
+
+    /// The datagram of a message, in two parts.
+    pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
+        self.sender.datagram(number)
+    }
+
+    /// Takes a message over, or the part of one that fits a datagram.
+    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) {
+        self.sender.push(prefix, payload);
+    }
+
+    /// Ends this direction.
+    pub(crate) fn push_end(&mut self) {
+        self.sender.push_end();
+    }
+
+    /// How many messages are held that are not known to have arrived.
+    pub(crate) fn held(&self) -> usize {
+        self.sender.held()
+    }
+
+    /// How many messages are held that were never sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.sender.unsent()
+    }
+
+    /// Whether messages can be sent.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Why nothing more can be sent or received, if so.
+    pub(crate) const fn over(&self) -> Option<Over> {
+        match self.state {
+            State::Over(over) => Some(over),
+            _ => None,
+        }
+    }
+
+    /// Whether the other end has finished, and everything of it has arrived.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.receiver.is_finished()
+    }
+
+    /// The session's number.
+    pub(crate) const fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// Name of the congestion control.
+    pub(crate) const fn congestion_control(&self) -> &'static str {
+        self.sender.congestion_control()
+    }
+
+    /// What is known of the connection now.
+    pub(crate) fn sample(&self) -> ProtocolSample {
+        let (sent, retransmitted) = self.sender.sent();
+        ProtocolSample {
+            smoothed_rtt: self.sender.round_trip.smoothed(),
+            min_rtt: self.sender.round_trip.least(),
+            congestion_window_bytes: Some(self.sender.window_bytes()),
+            bytes_in_flight: Some(self.sender.under_way_bytes()),
+            packets_sent: Some(sent),
+            retransmitted_packets: Some(retransmitted),
+            congestion_events: Some(self.sender.congestion_events()),
+            window_limited: None,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The frames of `udp-reliable`, one to a datagram.
+//!
+//! Every frame begins with its type (1 byte) and the session (4 bytes, chosen by the connecting
+//! end). Numbers are little-endian. A DATA frame has 21 bytes before its payload, as many as the
+//! published protocol has.
+
+/// Bytes before the payload of a DATA frame: type, session, number, transmission.
+pub(crate) const DATA_HEADER_BYTES: usize = 1 + 4 + 8 + 8;
+
+/// Longest bitmap of an ACC frame, in bytes: with its other fields it fits a packet of any path.
+pub(crate) const LONGEST_BITMAP: usize = 1024;
+
+/// Most messages that may be under way: what the bitmap can tell of.
+pub(crate) const LARGEST_WINDOW: usize = LONGEST_BITMAP * 8;
+
+const CONN: u8 = 0xc1;
+const CONACC: u8 = 0xc2;
+const CONRJT: u8 = 0xc3;
+const DATA: u8 = 0xc4;
+const FIN: u8 = 0xc5;
+const ACC: u8 = 0xc6;
+const CLOSE: u8 = 0xc7;
+
+/// A frame, as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
+    /// Asks for a connection; the payload is the opening of the flow.
+    Conn { opening: &'a [u8] },
+    /// The connection is accepted.
+    ConAcc,
+    /// The connection is refused.
+    ConRjt,
+    /// One message, or a part of one that is longer than a datagram.
+    Data {
+        /// Position among the messages of this direction, from zero.
+        number: u64,
+        /// Position among all DATA and FIN frames of this direction as they were sent, so that
+        /// an acknowledgement tells which copy of a message it is for.
+        transmission: u64,
+        payload: &'a [u8],
+    },
+    /// The end of this direction, numbered and acknowledged like a message.
+    Fin { number: u64, transmission: u64 },
+    /// What has arrived.
+    Acc {
+        /// Every message before this one has.
+        next: u64,
+        /// Largest transmission that has; [`u64::MAX`] if none.
+        largest: u64,
+        /// Bit `i` of the bitmap: whether message `next + 1 + i` has.
+        bitmap: &'a [u8],
+    },
+    /// The connection is gone.
+    Close,
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a datagram: its session and its frame; `None` for anything else.
+    pub(crate) fn decode(datagram: &'a [u8]) -> Option<(u32, Self)> {
+        let session = u32::from_le_bytes(datagram.get(1..5)?.try_into().ok()?);
+        let rest = &datagram[5..];
+        let alone = |frame| rest.is_empty().then_some(frame);
+        let frame = match datagram[0] {
+            CONN => Some(Self::Conn { opening: rest }),
+            CONACC => alone(Self::ConAcc),
+            CONRJT => alone(Self::ConRjt),
+            CLOSE => alone(Self::Close),
+            DATA => Some(Self::Data {
+                number: number(rest, 0)?,
+                transmission: number(rest, 8)?,
+                payload: &rest[16..],
+            }),
+            FIN if rest.len() == 16 => Some(Self::Fin {
+                number: number(rest, 0)?,
+                transmission: number(rest, 8)?,
+            }),
+            ACC if rest.len() <= 16 + LONGEST_BITMAP => Some(Self::Acc {
+                next: number(rest, 0)?,
+                largest: number(rest, 8)?,
+                bitmap: &rest[16..],
+            }),
+            _ => None,
+        };
+        Some((session, frame?))
+    }
+
+    /// Writes a frame to an empty place.
+    pub(crate) fn encode(self, session: u32, place: &mut Vec<u8>) {
+        let kind = match self {
+            Self::Conn { .. } => CONN,
+            Self::ConAcc => CONACC,
+            Self::ConRjt => CONRJT,
+            Self::Data { .. } => DATA,
+            Self::Fin { .. } => FIN,
+            Self::Acc { .. } => ACC,
+            Self::Close => CLOSE,
+        };
+        place.clear();
+        place.push(kind);
+        place.extend(session.to_le_bytes());
+        match self {
+            Self::Conn { opening } => place.extend(opening),
+            Self::ConAcc | Self::ConRjt | Self::Close => {}
+            Self::Data {
+                number,
+                transmission,
+                payload,
+            } => {
+                place.extend(number.to_le_bytes());
+                place.extend(transmission.to_le_bytes());
+                place.extend(payload);
+            }
+            Self::Fin {
+                number,
+                transmission,
+            } => {
+                place.extend(number.to_le_bytes());
+                place.extend(transmission.to_le_bytes());
+            }
+            Self::Acc {
+                next,
+                largest,
+                bitmap,
+            } => {
+                place.extend(next.to_le_bytes());
+                place.extend(largest.to_le_bytes());
+                place.extend(bitmap);
+            }
+        }
+    }
+}
+
+/// Writes the transmission into a DATA or FIN frame that is sent once more.
+pub(crate) fn set_transmission(frame: &mut [u8], transmission: u64) {
+    if let Some(place) = frame.get_mut(13..21) {
+        place.copy_from_slice(&transmission.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_back() {
+        let mut place = Vec::new();
+        for frame in [
+            Frame::Conn { opening: b"abc" },
+            Frame::ConAcc,
+            Frame::ConRjt,
+            Frame::Data {
+                number: 7,
+                transmission: 9,
+                payload: b"xyz",
+            },
+            Frame::Data {
+                number: u64::MAX,
+                transmission: 0,
+                payload: b"",
+            },
+            Frame::Fin {
+                number: 1,
+                transmission: 2,
+            },
+            Frame::Acc {
+                next: 3,
+                largest: u64::MAX,
+                bitmap: &[1, 2, 3],
+            },
+            Frame::Close,
+        ] {
+            frame.encode(0xdead_beef, &mut place);
+            assert_eq!(Frame::decode(&place), Some((0xdead_beef, frame)));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_or_too_long_is_no_frame() {
+        let mut place = Vec::new();
+        Frame::Data {
+            number: 7,
+            transmission: 9,
+            payload: b"",
+        }
+        .encode(1, &mut place);
+        assert_eq!(place.len(), DATA_HEADER_BYTES);
+        for length in 0..DATA_HEADER_BYTES {
+            assert_eq!(Frame::decode(&place[..length]), None, "{length}");
+        }
+        for kind in [CONACC, CONRJT, FIN, CLOSE] {
+            assert_eq!(Frame::decode(&[[kind].as_slice(), &[0; 30]].concat()), None);
+        }
+        assert_eq!(Frame::decode(&[0; 21]), None);
+        assert_eq!(
+            Frame::decode(&[[ACC].as_slice(), &[0; 21 + LONGEST_BITMAP]].concat()),
+            None
+        );
+    }
+}

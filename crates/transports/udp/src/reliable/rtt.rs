@@ -1,0 +1,79 @@
+//! Round-trip time and retransmission time.
+
+use std::time::Duration;
+
+/// Least retransmission time. RFC 6298 §2.4 says one second and lets an implementation that has
+/// reasons choose less; this is what Linux has for TCP.
+const LEAST: Duration = Duration::from_millis(200);
+
+/// Clock granularity G of RFC 6298 §2.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Smoothed round-trip time, its variation, and the retransmission time that follows.
+///
+/// Source: RFC 6298 §2.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RoundTrip {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    least: Option<Duration>,
+}
+
+impl RoundTrip {
+    /// Takes a measurement in.
+    pub(crate) fn sample(&mut self, time: Duration) {
+        self.least = Some(self.least.map_or(time, |least| least.min(time)));
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(time);
+                self.variation = time / 2;
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(time)) / 4;
+                self.smoothed = Some((smoothed * 7 + time) / 8);
+            }
+        }
+    }
+
+    /// Smoothed round-trip time (SRTT), once there is a measurement.
+    pub(crate) const fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
+    /// Least measurement.
+    pub(crate) const fn least(&self) -> Option<Duration> {
+        self.least
+    }
+
+    /// Retransmission time (RTO); `first` as long as nothing is measured.
+    pub(crate) fn retransmission_time(&self, first: Duration) -> Duration {
+        match self.smoothed {
+            None => first,
+            Some(smoothed) => (smoothed + GRANULARITY.max(self.variation * 4)).max(LEAST),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_the_rules_of_rfc_6298() {
+        let ms = Duration::from_millis;
+        let mut rtt = RoundTrip::default();
+        assert_eq!(rtt.retransmission_time(ms(1000)), ms(1000));
+        // 2.2: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4 RTTVAR.
+        rtt.sample(ms(400));
+        assert_eq!(rtt.smoothed(), Some(ms(400)));
+        assert_eq!(rtt.retransmission_time(ms(1000)), ms(1200));
+        // 2.3: RTTVAR = 3/4 · 200 + 1/4 · |400 − 480| = 170; SRTT = 7/8 · 400 + 1/8 · 480 = 410.
+        rtt.sample(ms(480));
+        assert_eq!(rtt.smoothed(), Some(ms(410)));
+        assert_eq!(rtt.retransmission_time(ms(1000)), ms(410 + 4 * 170));
+        assert_eq!(rtt.least(), Some(ms(400)));
+        let mut short = RoundTrip::default();
+        short.sample(Duration::from_micros(50));
+        assert_eq!(short.retransmission_time(ms(1000)), LEAST);
+    }
+}

@@ -1,0 +1,407 @@
+//! The sending half of a connection: which message goes next, which is lost, when to try again.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_transport::MonotonicTime;
+
+use super::{
+    congestion::Congestion,
+    frame::{self, DATA_HEADER_BYTES, Frame},
+    rtt::RoundTrip,
+};
+
+/// A message is lost when one that was sent so many datagrams later has arrived (RFC 9002 §6.1.1).
+const REORDERING_THRESHOLD: u64 = 3;
+
+/// Most memory of earlier messages that is kept for later ones.
+const SPARE_HEADS: usize = 256;
+
+/// What a sender is to do, from the options of the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Most messages that may be under way; one is stop-and-wait.
+    pub window: usize,
+    /// Longest wait before a message without an acknowledgement is sent again; always that for
+    /// stop-and-wait.
+    pub max_wait: Duration,
+    /// How many waits for one message may end without an acknowledgement before the last.
+    pub max_retransmits: u32,
+    /// Whether CUBIC limits what is under way.
+    pub cubic: bool,
+}
+
+/// Where a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Here, to be sent for the first time or again.
+    Here,
+    /// Under way.
+    UnderWay,
+    /// There.
+    Arrived,
+}
+
+/// A message that is not known to have arrived, or follows one that is not.
+#[derive(Debug)]
+struct Message {
+    /// DATA frame up to the payload, or a whole FIN frame.
+    head: Vec<u8>,
+    payload: Bytes,
+    place: Place,
+    transmission: u64,
+    times: u32,
+}
+
+impl Message {
+    fn size(&self) -> u64 {
+        (self.head.len() + self.payload.len()) as u64
+    }
+}
+
+/// A datagram that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Transmission {
+    transmission: u64,
+    number: u64,
+    at: MonotonicTime,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    session: u32,
+    rules: Rules,
+    /// From the first message that is not known to have arrived.
+    messages: VecDeque<Message>,
+    /// Number of the first of `messages`.
+    first: u64,
+    /// Next number that was never sent.
+    fresh: u64,
+    /// Messages that are lost, and not sent again yet.
+    lost: BTreeSet<u64>,
+    /// Datagrams that may still be found lost, in the order of sending.
+    transmissions: VecDeque<Transmission>,
+    next_transmission: u64,
+    /// Largest transmission that has arrived.
+    largest: Option<u64>,
+    under_way: usize,
+    under_way_bytes: u64,
+    /// Since when an acknowledgement is waited for.
+    waiting_since: Option<MonotonicTime>,
+    /// Waits in a row that ended without one.
+    time_outs: u32,
+    pub round_trip: RoundTrip,
+    congestion: Congestion,
+    /// Largest datagram so far, the unit of the congestion control.
+    unit: usize,
+    retransmitted: u64,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Sender {
+    pub(crate) fn new(session: u32, rules: Rules) -> Self {
+        Self {
+            session,
+            rules,
+            messages: VecDeque::new(),
+            first: 0,
+            fresh: 0,
+            lost: BTreeSet::new(),
+            transmissions: VecDeque::new(),
+            next_transmission: 0,
+            largest: None,
+            under_way: 0,
+            under_way_bytes: 0,
+            waiting_since: None,
+            time_outs: 0,
+            round_trip: RoundTrip::default(),
+            congestion: Congestion::None,
+            unit: 0,
+            retransmitted: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes a message over: `prefix` and then `payload`.
+    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) {
+        let mut head = self.spare.pop().unwrap_or_default();
+        let frame = Frame::Data {
+            number: self.end(),
+            transmission: 0,
+            payload: prefix,
+        };
+        frame.encode(self.session, &mut head);
+        self.take(head, payload);
+    }
+
+    /// Ends this direction after everything that was pushed.
+    pub(crate) fn push_end(&mut self) {
+        let mut head = Vec::new();
+        let frame = Frame::Fin {
+            number: self.end(),
+            transmission: 0,
+        };
+        frame.encode(self.session, &mut head);
+        self.take(head, Bytes::new());
+    }
+
+    fn take(&mut self, head: Vec<u8>, payload: Bytes) {
+        let message = Message {
+            head,
+            payload,
+            place: Place::Here,
+            transmission: 0,
+            times: 0,
+        };
+        let size = message.size() as usize;
+        if self.rules.cubic && self.unit == 0 {
+            self.congestion = Congestion::cubic(size);
+        }
+        self.unit = self.unit.max(size);
+        self.messages.push_back(message);
+    }
+
+    /// Number after the last message.
+    fn end(&self) -> u64 {
+        self.first + self.messages.len() as u64
+    }
+
+    /// How many messages are here that were never sent.
+    pub(crate) fn unsent(&self) -> usize {
+        (self.end() - self.fresh) as usize
+    }
+
+    /// How many messages are not known to have arrived, or follow one that is not.
+    pub(crate) fn held(&self) -> usize {
+        self.messages.len()
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Message> {
+        let index = number.checked_sub(self.first)?;
+        self.messages.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// The datagram of a message: two parts, one after the other.
+    pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let message = self.messages.get(index)?;
+        Some((&message.head, &message.payload))
+    }
+
+    /// The next message that is to be sent now, if any may be; it counts as sent.
+    pub(crate) fn poll(&mut self, now: MonotonicTime) -> Option<u64> {
+        if self.under_way >= self.rules.window {
+            return None;
+        }
+        let again = self.lost.first().copied();
+        let number = again.or_else(|| (self.fresh < self.end()).then_some(self.fresh))?;
+        let window = self.congestion.window();
+        let under_way_bytes = self.under_way_bytes;
+        let transmission = self.next_transmission;
+        let message = self.get_mut(number)?;
+        let size = message.size();
+        // One may always be under way, however long it is.
+        if under_way_bytes > 0 && window.is_some_and(|window| under_way_bytes + size > window) {
+            return None;
+        }
+        frame::set_transmission(&mut message.head, transmission);
+        message.transmission = transmission;
+        message.place = Place::UnderWay;
+        message.times += 1;
+        if message.times > 1 {
+            self.retransmitted += 1;
+        }
+        if again.is_some() {
+            self.lost.remove(&number);
+        } else {
+            self.fresh += 1;
+        }
+        self.next_transmission += 1;
+        self.under_way += 1;
+        self.under_way_bytes += size;
+        self.transmissions.push_back(Transmission {
+            transmission,
+            number,
+            at: now,
+        });
+        self.waiting_since.get_or_insert(now);
+        Some(number)
+    }
+
+    /// Notes that a message has arrived; returns its size if that is news.
+    fn arrived(&mut self, number: u64) -> u64 {
+        let Some(message) = self.get_mut(number) else {
+            return 0;
+        };
+        let (before, size) = (message.place, message.size());
+        message.place = Place::Arrived;
+        match before {
+            Place::Arrived => return 0,
+            Place::UnderWay => {
+                self.under_way -= 1;
+                self.under_way_bytes -= size;
+            }
+            Place::Here => {
+                // It was taken for lost, and is not.
+                self.lost.remove(&number);
+            }
+        }
+        size
+    }
+
+    /// Takes an acknowledgement in. One that tells of what was never sent is ignored.
+    pub(crate) fn on_acknowledgement(
+        &mut self,
+        now: MonotonicTime,
+        next: u64,
+        largest: u64,
+        bitmap: &[u8],
+    ) {
+        let largest = (largest != u64::MAX).then_some(largest);
+        if next > self.fresh || largest.is_some_and(|largest| largest >= self.next_transmission) {
+            return;
+        }
+        let before = self.under_way_bytes;
+        let mut bytes = 0;
+        while self.first < next {
+            bytes += self.arrived(self.first);
+            self.first += 1;
+            if let Some(message) = self.messages.pop_front()
+                && self.spare.len() < SPARE_HEADS
+            {
+                self.spare.push(message.head);
+            }
+        }
+        for (index, byte) in bitmap.iter().enumerate() {
+            for bit in (0..8).filter(|bit| byte & (1 << bit) != 0) {
+                let number = next.saturating_add(1 + index as u64 * 8 + bit);
+                if number < self.fresh {
+                    bytes += self.arrived(number);
+                }
+            }
+        }
+        if let Some(largest) = largest.filter(|new| self.largest.is_none_or(|old| *new > old)) {
+            self.largest = Some(largest);
+            let found = self
+                .transmissions
+                .binary_search_by_key(&largest, |sent| sent.transmission);
+            if let Some(sent) = found.ok().and_then(|index| self.transmissions.get(index)) {
+                self.round_trip.sample(now.since(sent.at));
+            }
+        }
+        if bytes > 0 {
+            self.time_outs = 0;
+            let round_trip = self.round_trip.smoothed().unwrap_or(self.rules.max_wait);
+            self.congestion
+                .on_acknowledged(now, bytes, before, self.unit, round_trip);
+        }
+        self.find_lost(now);
+        if bytes > 0 {
+            self.waiting_since = (self.under_way > 0).then_some(now);
+        }
+    }
+
+    /// Declares lost what was sent so much before what has arrived, and forgets what needs no
+    /// watching any more.
+    fn find_lost(&mut self, now: MonotonicTime) {
+        let Some(largest) = self.largest else { return };
+        while let Some(sent) = self.transmissions.front().copied() {
+            let message = self.get_mut(sent.number);
+            let current = message.filter(|message| {
+                message.place == Place::UnderWay && message.transmission == sent.transmission
+            });
+            if let Some(message) = current {
+                if sent.transmission + REORDERING_THRESHOLD > largest {
+                    break;
+                }
+                message.place = Place::Here;
+                let size = message.size();
+                self.under_way -= 1;
+                self.under_way_bytes -= size;
+                self.lost.insert(sent.number);
+                self.congestion.on_lost(now, sent.at, self.unit);
+            } else if sent.transmission >= largest {
+                // The round trip of this one may still be asked for.
+                break;
+            }
+            self.transmissions.pop_front();
+        }
+    }
+
+    /// How long the present wait is.
+    fn wait(&self) -> Duration {
+        let max_wait = self.rules.max_wait;
+        if self.rules.window == 1 {
+            return max_wait;
+        }
+        let time = self.round_trip.retransmission_time(max_wait);
+        // RFC 6298 §5.5: twice as long each time; never longer than `max_wait`, unless the path is.
+        let doubled = time.saturating_mul(1 << self.time_outs.min(16));
+        doubled.min(max_wait.max(time))
+    }
+
+    /// When [`Sender::on_time`] has something to do.
+    pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
+        Some(self.waiting_since? + self.wait())
+    }
+
+    /// Ends a wait whose time has come: what is under way is lost. False if that was the last
+    /// wait for a message.
+    #[must_use]
+    pub(crate) fn on_time(&mut self, now: MonotonicTime) -> bool {
+        if self.next_time().is_none_or(|time| time > now) {
+            return true;
+        }
+        self.time_outs += 1;
+        if self.time_outs > self.rules.max_retransmits {
+            return false;
+        }
+        self.waiting_since = None;
+        for (index, message) in self.messages.iter_mut().enumerate() {
+            if message.place == Place::UnderWay {
+                message.place = Place::Here;
+                self.lost.insert(self.first + index as u64);
+            }
+        }
+        // An acknowledgement that comes now may be for either copy, so it gives no round trip.
+        self.transmissions.clear();
+        (self.under_way, self.under_way_bytes) = (0, 0);
+        self.congestion.on_time_out(now, self.unit);
+        true
+    }
+
+    /// Name of the congestion control.
+    pub(crate) const fn congestion_control(&self) -> &'static str {
+        if self.rules.cubic { "cubic" } else { "none" }
+    }
+
+    /// Bytes that may be under way.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        let fixed = (self.rules.window * self.unit) as u64;
+        self.congestion
+            .window()
+            .map_or(fixed, |window| window.min(fixed))
+    }
+
+    /// Bytes that are under way.
+    pub(crate) const fn under_way_bytes(&self) -> u64 {
+        self.under_way_bytes
+    }
+
+    /// Datagrams with messages that were sent, and how many of them were copies.
+    pub(crate) const fn sent(&self) -> (u64, u64) {
+        (self.next_transmission, self.retransmitted)
+    }
+
+    /// How often congestion was seen.
+    pub(crate) const fn congestion_events(&self) -> u64 {
+        self.congestion.events()
+    }
+}
+
+/// Longest part of a message that one datagram carries, in bytes.
+pub(crate) const LONGEST_PART: usize = crate::batch::LONGEST_PAYLOAD - DATA_HEADER_BYTES;

@@ -1,0 +1,474 @@
+//! Both ends of a connection over a simulated path. No sockets, no clock: a run is a function of
+//! the fates of its datagrams.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use regatta_transport::MonotonicTime;
+
+use super::{
+    core::{Core, Over},
+    frame::Frame,
+    sender::Rules,
+};
+
+const ONE_WAY: Duration = Duration::from_millis(10);
+
+const STOP_AND_WAIT: Rules = Rules {
+    window: 1,
+    max_wait: Duration::from_secs(1),
+    max_retransmits: 15,
+    cubic: false,
+};
+
+const SLIDING: Rules = Rules {
+    window: 64,
+    cubic: true,
+    ..STOP_AND_WAIT
+};
+
+/// What becomes of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    Lost,
+    /// Arrives so much later.
+    Late(Duration),
+    Twice,
+}
+
+/// A path with a fate for each datagram in turn; when they are used up, all arrive.
+struct Path<F: FnMut(End, &[u8]) -> Fate> {
+    now: MonotonicTime,
+    fate: F,
+    /// By time of arrival and order of departure.
+    under_way: BTreeMap<(MonotonicTime, u64), (End, Vec<u8>)>,
+    departed: u64,
+    sent: Vec<(MonotonicTime, End, Vec<u8>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Client,
+    Server,
+}
+
+/// An end and what its application has got.
+struct Host {
+    core: Core,
+    got: Vec<Vec<u8>>,
+}
+
+impl<F: FnMut(End, &[u8]) -> Fate> Path<F> {
+    fn new(fate: F) -> Self {
+        Self {
+            now: MonotonicTime(0),
+            fate,
+            under_way: BTreeMap::new(),
+            departed: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    fn depart(&mut self, from: End, datagram: Vec<u8>) {
+        let mut arrive = |after: Duration| {
+            self.departed += 1;
+            let key = (self.now + after, self.departed);
+            self.under_way.insert(key, (from, datagram.clone()));
+        };
+        match (self.fate)(from, &datagram) {
+            Fate::Arrives => arrive(ONE_WAY),
+            Fate::Late(by) => arrive(ONE_WAY + by),
+            Fate::Twice => {
+                arrive(ONE_WAY);
+                arrive(ONE_WAY + ONE_WAY / 3);
+            }
+            Fate::Lost => {}
+        }
+        self.sent.push((self.now, from, datagram));
+    }
+
+    fn transmit(&mut self, from: End, core: &mut Core) {
+        let mut place = Vec::new();
+        while core.poll_frame(self.now, &mut place) {
+            self.depart(from, place.clone());
+        }
+        while let Some(number) = core.poll_message(self.now) {
+            let (head, payload) = core.datagram(number).expect("it was just polled");
+            self.depart(from, [head, payload].concat());
+        }
+    }
+
+    /// Runs until `done` or until nothing more can happen.
+    fn run(
+        &mut self,
+        client: &mut Host,
+        server: &mut Option<Host>,
+        rules: Rules,
+        done: impl Fn(&Host, Option<&Host>) -> bool,
+    ) {
+        for _ in 0..1_000_000 {
+            client.core.on_time(self.now);
+            self.transmit(End::Client, &mut client.core);
+            if let Some(server) = server {
+                server.core.on_time(self.now);
+                self.transmit(End::Server, &mut server.core);
+            }
+            if done(client, server.as_ref()) {
+                return;
+            }
+            let timers = [
+                client.core.next_time(),
+                server.as_ref().and_then(|server| server.core.next_time()),
+                self.under_way.first_key_value().map(|((at, _), _)| *at),
+            ];
+            let Some(next) = timers.into_iter().flatten().min() else {
+                return;
+            };
+            assert!(next >= self.now, "time does not go back");
+            self.now = next;
+            while let Some(entry) = self.under_way.first_entry()
+                && entry.key().0 <= self.now
+            {
+                let (from, datagram) = entry.remove();
+                let to = match from {
+                    End::Server => client as &mut Host,
+                    End::Client => {
+                        let opens =
+                            matches!(Frame::decode(&datagram), Some((_, Frame::Conn { .. })));
+                        if server.is_none() && opens {
+                            *server = Some(Host {
+                                core: Core::accepting(7, rules),
+                                got: Vec::new(),
+                            });
+                        }
+                        match server {
+                            Some(server) => server,
+                            None => continue,
+                        }
+                    }
+                };
+                let got = &mut to.got;
+                to.core.handle(self.now, &datagram, true, &mut |data| {
+                    got.push(data.to_vec())
+                });
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    /// Datagrams that one end sent, of the kind that the test looks for.
+    fn count(&self, from: End, is: impl Fn(Frame<'_>) -> bool) -> usize {
+        self.sent
+            .iter()
+            .filter(|(_, end, datagram)| {
+                *end == from && Frame::decode(datagram).is_some_and(|(_, frame)| is(frame))
+            })
+            .count()
+    }
+}
+
+/// `count` messages of different lengths and content.
+fn messages(count: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|index| vec![index as u8; 1 + index * 37 % 1200])
+        .collect()
+}
+
+/// What came of a whole exchange: everything there, one answer back, both directions finished.
+struct Exchange {
+    over: Option<Over>,
+    time: Duration,
+    client: Host,
+    server: Option<Host>,
+}
+
+fn exchange<F: FnMut(End, &[u8]) -> Fate>(
+    path: &mut Path<F>,
+    rules: Rules,
+    sent: &[Vec<u8>],
+) -> Exchange {
+    let mut client = Host {
+        core: Core::connecting(7, rules, b"opening"),
+        got: Vec::new(),
+    };
+    let mut server = None;
+    for message in sent {
+        client
+            .core
+            .push(&message[..1], Bytes::copy_from_slice(&message[1..]));
+    }
+    client.core.push_end();
+    path.run(&mut client, &mut server, rules, |client, server| {
+        client.core.over().is_some()
+            || server
+                .is_some_and(|server| server.core.over().is_some() || server.core.is_finished())
+    });
+    if client.core.over().is_none() {
+        if let Some(server) = &mut server {
+            server.core.push(b"RCVD", Bytes::new());
+        }
+        path.run(&mut client, &mut server, rules, |client, server| {
+            !client.got.is_empty()
+                || client.core.over().is_some()
+                || server.is_some_and(|server| server.core.over().is_some())
+        });
+    }
+    Exchange {
+        over: client.core.over(),
+        time: path.now.since(MonotonicTime(0)),
+        client,
+        server,
+    }
+}
+
+#[test]
+fn stop_and_wait_takes_a_round_trip_for_each_message() {
+    let sent = messages(16);
+    let mut path = Path::new(|_, _| Fate::Arrives);
+    let done = exchange(&mut path, STOP_AND_WAIT, &sent);
+    assert_eq!(done.server.expect("a server").got, sent);
+    assert_eq!(done.client.got, [b"RCVD".to_vec()]);
+    // CONN and CONACC; 16 messages and the end with their acknowledgements. The answer leaves when
+    // the end arrives.
+    assert_eq!(done.time, ONE_WAY * 2 * (1 + 16 + 1));
+    assert_eq!(
+        path.count(End::Client, |frame| matches!(frame, Frame::Conn { .. })),
+        1
+    );
+    assert_eq!(
+        path.count(End::Server, |frame| matches!(frame, Frame::ConAcc)),
+        1
+    );
+    assert_eq!(
+        path.count(End::Client, |frame| matches!(frame, Frame::Data { .. })),
+        16
+    );
+    assert_eq!(
+        path.count(End::Server, |frame| matches!(frame, Frame::Acc { .. })),
+        17
+    );
+    let sample = done.client.core.sample();
+    assert_eq!(sample.smoothed_rtt, Some(ONE_WAY * 2));
+    assert_eq!(sample.retransmitted_packets, Some(0));
+    assert_eq!(sample.packets_sent, Some(17));
+}
+
+#[test]
+fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
+    // The third message is lost twice, the acknowledgement of the fifth once.
+    let mut lost = (0, 0);
+    let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
+        Some((_, Frame::Data { number: 2, .. })) if lost.0 < 2 => {
+            lost.0 += 1;
+            Fate::Lost
+        }
+        Some((_, Frame::Acc { next: 5, .. })) if lost.1 < 1 => {
+            lost.1 += 1;
+            Fate::Lost
+        }
+        _ => Fate::Arrives,
+    });
+    let sent = messages(8);
+    let done = exchange(&mut path, STOP_AND_WAIT, &sent);
+    assert_eq!(done.server.expect("a server").got, sent);
+    assert_eq!(
+        done.time,
+        ONE_WAY * 2 * (1 + 8 + 1) + 3 * STOP_AND_WAIT.max_wait
+    );
+    assert_eq!(done.client.core.sample().retransmitted_packets, Some(3));
+}
+
+#[test]
+fn it_gives_up_after_so_many_retransmissions() {
+    for (rules, waits) in [
+        (STOP_AND_WAIT, 16),
+        (
+            Rules {
+                max_retransmits: 2,
+                ..STOP_AND_WAIT
+            },
+            3,
+        ),
+    ] {
+        // CONN gets no answer.
+        let mut dead = Path::new(|_, _| Fate::Lost);
+        let done = exchange(&mut dead, rules, &messages(1));
+        assert_eq!(done.over, Some(Over::NoAnswer));
+        assert_eq!(done.time, rules.max_wait * waits);
+        assert_eq!(dead.sent.len(), waits as usize);
+        // A message gets none.
+        let mut deaf = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
+            Some((_, Frame::Data { .. })) => Fate::Lost,
+            _ => Fate::Arrives,
+        });
+        let done = exchange(&mut deaf, rules, &messages(1));
+        assert_eq!(done.over, Some(Over::GaveUp));
+        assert_eq!(done.time, ONE_WAY * 2 + rules.max_wait * waits);
+        let copies = deaf.count(End::Client, |frame| matches!(frame, Frame::Data { .. }));
+        assert_eq!(copies, waits as usize);
+    }
+}
+
+#[test]
+fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
+    let sent = messages(64);
+    let mut path = Path::new(|_, _| Fate::Arrives);
+    let rules = Rules {
+        cubic: false,
+        ..SLIDING
+    };
+    let clear = exchange(&mut path, rules, &sent).time;
+    // Set-up; all 64 at once, the end after the first acknowledgement; the answer.
+    assert_eq!(clear, ONE_WAY * 2 * 3);
+    let mut lost = false;
+    let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
+        Some((_, Frame::Data { number: 20, .. })) if !lost => {
+            lost = true;
+            Fate::Lost
+        }
+        _ => Fate::Arrives,
+    });
+    let done = exchange(&mut path, rules, &sent);
+    assert_eq!(done.server.expect("a server").got, sent);
+    // It is sent again when later ones are acknowledged: no wait for a timer.
+    assert_eq!(done.time, clear);
+    assert_eq!(done.client.core.sample().retransmitted_packets, Some(1));
+}
+
+#[test]
+fn less_reordering_than_the_threshold_is_no_loss() {
+    // Every fifth message comes after the two that follow it.
+    let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
+        Some((_, Frame::Data { number, .. } | Frame::Fin { number, .. })) => {
+            let place = number * 10 + if number % 5 == 0 { 25 } else { 0 };
+            Fate::Late(Duration::from_micros(place))
+        }
+        _ => Fate::Arrives,
+    });
+    let sent = messages(64);
+    let done = exchange(&mut path, SLIDING, &sent);
+    assert_eq!(done.client.core.sample().retransmitted_packets, Some(0));
+    assert_eq!(done.server.expect("a server").got, sent);
+}
+
+#[test]
+fn rubbish_changes_nothing() {
+    let mut core = Core::accepting(7, SLIDING);
+    let mut place = Vec::new();
+    while core.poll_frame(MonotonicTime(0), &mut place) {}
+    core.push(b"message", Bytes::new());
+    let number = core.poll_message(MonotonicTime(0)).expect("a message");
+    let mut deliver = |_: &[u8]| panic!("nothing was sent");
+    let bitmap = [0xff; 64];
+    for frame in [
+        // Acknowledgements of what was never sent.
+        Frame::Acc {
+            next: 2,
+            largest: 0,
+            bitmap: &[],
+        },
+        Frame::Acc {
+            next: u64::MAX,
+            largest: 0,
+            bitmap: &bitmap,
+        },
+        Frame::Acc {
+            next: 0,
+            largest: 5,
+            bitmap: &[],
+        },
+        // Data from beyond any window.
+        Frame::Data {
+            number: u64::MAX,
+            transmission: u64::MAX,
+            payload: b"x",
+        },
+    ] {
+        frame.encode(7, &mut place);
+        core.handle(MonotonicTime(1), &place, true, &mut deliver);
+    }
+    for session in [6, 8] {
+        Frame::Close.encode(session, &mut place);
+        core.handle(MonotonicTime(1), &place, true, &mut deliver);
+    }
+    core.handle(MonotonicTime(1), b"", true, &mut deliver);
+    core.handle(MonotonicTime(1), &[0xc6; 2000], true, &mut deliver);
+    assert!(core.is_open());
+    assert_eq!(
+        core.datagram(number).map(|(head, _)| head.len()),
+        Some(21 + 7)
+    );
+    assert_eq!(core.held(), 1);
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        4 => Just(Fate::Arrives),
+        2 => Just(Fate::Lost),
+        1 => (1_u64..200).prop_map(|ms| Fate::Late(Duration::from_millis(ms))),
+        1 => Just(Fate::Twice),
+    ]
+}
+
+/// The same cases each time.
+fn runner(cases: u32) -> TestRunner {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[4; 32]))
+}
+
+#[test]
+fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
+    for rules in [
+        STOP_AND_WAIT,
+        SLIDING,
+        Rules {
+            cubic: false,
+            window: 5,
+            ..SLIDING
+        },
+    ] {
+        runner(300)
+            .run(
+                &(0_usize..60, proptest::collection::vec(fate(), 0..400)),
+                |(count, fates)| {
+                    let sent = messages(count);
+                    let mut fates = fates.into_iter();
+                    let mut path = Path::new(|_, _| fates.next().unwrap_or(Fate::Arrives));
+                    let done = exchange(&mut path, rules, &sent);
+                    prop_assert_eq!(done.over, None);
+                    prop_assert_eq!(&done.server.expect("a server").got, &sent);
+                    prop_assert_eq!(done.client.got, [b"RCVD".to_vec()]);
+                    Ok(())
+                },
+            )
+            .expect("every case holds");
+    }
+}
+
+#[test]
+fn a_path_that_dies_makes_it_give_up_with_what_arrived_intact() {
+    runner(200)
+        .run(&(1_usize..60, 0_usize..200), |(count, alive)| {
+            let sent = messages(count);
+            let mut left = alive;
+            let mut path = Path::new(|_, _| {
+                left = left.saturating_sub(1);
+                if left > 0 { Fate::Arrives } else { Fate::Lost }
+            });
+            let done = exchange(&mut path, SLIDING, &sent);
+            let got = done.server.map(|server| server.got).unwrap_or_default();
+            prop_assert_eq!(&got[..], &sent[..got.len()]);
+            prop_assert!(done.over.is_some() || done.client.got.len() == 1 || got == sent);
+            Ok(())
+        })
+        .expect("every case holds");
+}
