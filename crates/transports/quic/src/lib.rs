@@ -3,6 +3,7 @@
 //! | driver | stack |
 //! |---|---|
 //! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
+//! | `quic-quiche` | quiche on BoringSSL and tokio, one current-thread runtime per end |
 //! | `quic-s2n` | s2n-quic on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!
 //! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
@@ -11,6 +12,7 @@
 
 pub mod blocked;
 pub mod path;
+pub mod quiche_driver;
 pub mod quinn_driver;
 pub mod s2n_driver;
 pub mod socket;
@@ -22,5 +24,9 @@ use regatta_transport::Driver;
 /// Every driver of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&quinn_driver::QuicQuinn, &s2n_driver::QuicS2n]
+    &[
+        &quinn_driver::QuicQuinn,
+        &quiche_driver::QuicQuiche,
+        &s2n_driver::QuicS2n,
+    ]
 }

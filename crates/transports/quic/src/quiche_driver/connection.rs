@@ -1,0 +1,233 @@
+//! A connection of quiche as a [`StreamConnection`], and the handles on what the end's task keeps.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+};
+
+use regatta_transport::{
+    HandshakeMade, MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    stop::{Abort, Stop},
+};
+
+use super::{
+    entry::{End, Entry},
+    state::Shared,
+    statistics::Statistics,
+    stream::QuicheStream,
+};
+use crate::wait::{Timed, timed_out, until};
+
+/// One connection among those of its end.
+#[derive(Clone)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Link {
+    pub fn new(shared: &Arc<Shared>, id: u64) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            id,
+        }
+    }
+
+    /// Does something with the connection, unless it is forgotten.
+    pub fn with<T>(&self, action: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.shared.lock().entry(self.id).map(action)
+    }
+
+    /// Tells the end's task that there may be something to send.
+    pub fn changed(&self) {
+        self.shared.changed.notify_one();
+    }
+
+    /// Tries until it is ready; `attempt` sees to it that it is woken.
+    pub async fn poll<T>(
+        &self,
+        mut attempt: impl FnMut(&mut Entry, &mut Context<'_>) -> Poll<Result<T, End>>,
+    ) -> Result<T, End> {
+        poll_fn(|context| match self.shared.lock().entry(self.id) {
+            Some(entry) => attempt(entry, context),
+            None => Poll::Ready(Err(End::Gone)),
+        })
+        .await
+    }
+
+    /// Ends the connection.
+    pub fn close(&self, end: End) {
+        self.with(|entry| entry.close(end));
+        self.changed();
+    }
+}
+
+/// Closes the connection when the trial, or the transfer, is stopped.
+pub(super) struct Closer {
+    shared: Weak<Shared>,
+    id: u64,
+}
+
+impl Closer {
+    fn of(link: &Link) -> Arc<Self> {
+        Arc::new(Self {
+            shared: Arc::downgrade(&link.shared),
+            id: link.id,
+        })
+    }
+}
+
+impl Abort for Closer {
+    fn abort(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            Link {
+                shared,
+                id: self.id,
+            }
+            .close(End::Stopped);
+        }
+    }
+}
+
+/// A connection that is closed when this is dropped.
+pub(super) struct Owner {
+    pub link: Link,
+    /// Kept, as a [`Stop`] does not.
+    _closer: Arc<Closer>,
+}
+
+impl Owner {
+    /// Of a connection that is to end with `stop`.
+    pub fn new(link: Link, stop: &Stop) -> Self {
+        let closer = Closer::of(&link);
+        stop.on_stop(&closer);
+        Self {
+            link,
+            _closer: closer,
+        }
+    }
+
+    /// Waits until streams can be opened.
+    ///
+    /// # Errors
+    /// Why the connection has ended instead.
+    pub async fn usable(&self) -> Result<(), End> {
+        self.link
+            .poll(|entry, context| {
+                if let Some(end) = &entry.end {
+                    return Poll::Ready(Err(end.clone()));
+                }
+                if entry.is_usable() {
+                    return Poll::Ready(Ok(()));
+                }
+                entry.wait(context);
+                Poll::Pending
+            })
+            .await
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.link.shared.lock().release(self.link.id);
+        self.link.changed();
+    }
+}
+
+/// An established connection; closed when dropped.
+pub struct QuicheConnection {
+    owner: Owner,
+    statistics: Arc<Statistics>,
+}
+
+impl QuicheConnection {
+    pub(super) fn new(owner: Owner, statistics: Arc<Statistics>) -> Self {
+        Self { owner, statistics }
+    }
+
+    fn link(&self) -> &Link {
+        &self.owner.link
+    }
+}
+
+impl Drop for QuicheConnection {
+    fn drop(&mut self) {
+        self.statistics.release();
+    }
+}
+
+impl StreamConnection for QuicheConnection {
+    type Stream = QuicheStream;
+
+    async fn open_stream(&self) -> Result<QuicheStream, TransportError> {
+        let opened = self.link().poll(|entry, context| {
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            match entry.open() {
+                Some(stream) => Poll::Ready(Ok(stream)),
+                None => {
+                    entry.wait_to_send(context);
+                    Poll::Pending
+                }
+            }
+        });
+        opened
+            .await
+            .map(|stream| QuicheStream::new(self.link().clone(), stream))
+            .map_err(TransportError::stack("cannot open a QUIC stream"))
+    }
+
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicheStream, TransportError> {
+        let since = MonotonicTime::now();
+        let accepted = self.link().poll(|entry, context| {
+            if let Some(stream) = entry.opened.pop_front() {
+                return Poll::Ready(Ok(stream));
+            }
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            entry.wait(context);
+            Poll::Pending
+        });
+        match until(moment, accepted).await {
+            Timed::Done(accepted) => accepted
+                .map(|stream| QuicheStream::new(self.link().clone(), stream))
+                .map_err(TransportError::stack("no QUIC stream was opened")),
+            Timed::Late => Err(timed_out("QUIC stream", since)),
+        }
+    }
+
+    fn handshake(&self) -> Option<HandshakeMade> {
+        self.link().with(|entry| entry.handshake())
+    }
+
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    async fn close(self, moment: MonotonicTime) {
+        // Closing forgets what is not acknowledged. The end that sent last is the listening one,
+        // so it waits for the connecting one to close, which has nothing under way any more.
+        let closes = self.link().with(|entry| entry.is_client()) == Some(true);
+        if closes {
+            self.statistics.release();
+            self.link().close(End::Done);
+        }
+        let closed = self.link().poll(|entry, context| {
+            let over = if closes {
+                !entry.is_closing()
+            } else {
+                entry.end.is_some()
+            };
+            if over {
+                return Poll::Ready(Ok(()));
+            }
+            entry.wait(context);
+            entry.wait_to_send(context);
+            Poll::Pending
+        });
+        let _ = until(moment, closed).await;
+    }
+}

@@ -1,0 +1,439 @@
+//! One end of quiche in one trial as a [`StreamEndpoint`].
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::{Future, poll_fn},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Handshake, Warning};
+use regatta_transport::{
+    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::{
+    connection::{Link, Owner, QuicheConnection},
+    drive,
+    entry::End,
+    files::Files,
+    migration,
+    options::{Mode, Options},
+    port::Port,
+    state::{Setup, Shared, State},
+    statistics::Statistics,
+    tls::{self, RetryTokens},
+};
+use crate::{
+    path::Sizes,
+    socket::{self, Buffers, Counters},
+    timer,
+    wait::{Stopped, Timed, timed_out, until},
+};
+
+/// How long an end stays to tell the other one that a connection has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How often it looks whether that is done.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Packets that the kernel takes at once, at most: `UDP_MAX_SEGMENTS` of older kernels.
+const MOST_SEGMENTS: usize = 64;
+
+/// One end: its runtime, its connections, its socket.
+pub struct QuicheEndpoint {
+    runtime: Runtime,
+    pub(super) shared: Arc<Shared>,
+    role: Role,
+    connects: bool,
+    peer: IpAddr,
+    local: SocketAddr,
+    options: Options,
+    pub(super) sizes: Sizes,
+    counters: Arc<Counters>,
+    receive_buffer: AskedGranted,
+    pub(super) facts: BTreeMap<String, String>,
+}
+
+/// Size of a buffer, in bytes.
+struct AskedGranted {
+    asked: usize,
+    granted: usize,
+}
+
+impl fmt::Debug for QuicheEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicheEndpoint")
+            .field("role", &self.role)
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}
+
+impl QuicheEndpoint {
+    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets,
+    /// [`TransportError::Order`] or [`TransportError::Stack`] for TLS material that cannot be
+    /// used, [`TransportError::Io`] for a socket that cannot be opened.
+    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let options = Options::read(&order.transport.options);
+        let mut sizes = Sizes::of(&order.path, order.local)?;
+        if let Some(window) = options.stream_window_bytes {
+            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
+        }
+        let config = tls::config(order, &options, &sizes)?;
+        let files = Files::new(order, &options)?;
+        let asked = options
+            .receive_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
+        let (socket, buffers) = socket::bind(
+            order.local,
+            asked,
+            options
+                .send_buffer_bytes
+                .unwrap_or(sizes.socket_buffer_bytes),
+        )?;
+        let counters = Arc::new(
+            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
+        );
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(TransportError::io("cannot make a runtime"))?;
+        let port = {
+            let _inside = runtime.enter();
+            Port::new(socket).map_err(TransportError::io("cannot set up a UDP socket"))?
+        };
+        let local = port.address;
+        let most_segments = if options.gso {
+            port.most_segments()
+                .min(sizes.most_segments())
+                .clamp(1, MOST_SEGMENTS)
+        } else {
+            1
+        };
+        let side = order.role.name();
+        let mut facts = facts(side, &options, &sizes, buffers);
+        let offload = |segments: usize| match segments {
+            0 | 1 => "off".to_owned(),
+            segments => format!("on, {segments} packets at most"),
+        };
+        facts.insert(format!("gso.{side}"), offload(most_segments));
+        facts.insert(format!("gro.{side}"), offload(port.receive_segments()));
+        facts.extend(files.facts(&options, side));
+
+        let handshake = order.workload.kind.handshake();
+        let connects = order.connects();
+        let retry = if !connects && handshake == Handshake::Retry {
+            Some(RetryTokens::new()?)
+        } else {
+            None
+        };
+        let state = State::new(Setup {
+            config,
+            listens: !connects,
+            retry,
+            peer: order.peer,
+            server_name: order.tls.server_name.clone(),
+            most_segments,
+            paces: options.congestion_control.paces() && options.pacing,
+            spare_ids: options.migrate_after.is_some(),
+            keeps_tickets: connects
+                && matches!(handshake, Handshake::Resumed | Handshake::EarlyData),
+            port,
+            files,
+        });
+        let shared = Arc::new(Shared::new(state));
+        runtime.spawn(drive::run(Arc::clone(&shared)));
+        Ok(Self {
+            runtime,
+            shared,
+            role: order.role,
+            connects,
+            peer: order.peer,
+            local,
+            options,
+            sizes,
+            counters,
+            receive_buffer: AskedGranted {
+                asked,
+                granted: buffers.receive_bytes,
+            },
+            facts,
+        })
+    }
+
+    pub(super) fn statistics(&self, link: &Link) -> Arc<Statistics> {
+        Statistics::new(
+            link.clone(),
+            self.role.name(),
+            self.options,
+            Arc::clone(&self.counters),
+        )
+    }
+
+    /// Where it listens.
+    pub(super) fn listens_at(&self) -> Option<SocketAddr> {
+        (!self.connects).then_some(self.local)
+    }
+
+    /// A connection to the peer on which streams can be opened.
+    pub(super) async fn connected(
+        &self,
+        peer: SocketAddr,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Owner, TransportError> {
+        let since = MonotonicTime::now();
+        if !self.connects {
+            return Err(TransportError::Order {
+                what: "the end that listens does not connect".to_owned(),
+            });
+        }
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let id = self.shared.lock().connect(peer)?;
+        let owner = Owner::new(Link::new(&self.shared, id), stop);
+        owner.link.changed();
+        match until(moment, owner.usable()).await {
+            Timed::Done(Ok(())) => {}
+            Timed::Done(Err(End::Stopped)) => return Err(TransportError::Cancelled),
+            Timed::Done(Err(end)) => {
+                let what = format!("cannot connect to `{}`", peer.ip());
+                return Err(TransportError::stack(what)(end));
+            }
+            Timed::Late => {
+                let what = format!("QUIC handshake with `{}`", peer.ip());
+                return Err(timed_out(what, since));
+            }
+        }
+        if let Some(after) = self.options.migrate_after {
+            tokio::spawn(migration::run(
+                owner.link.clone(),
+                Arc::downgrade(&self.shared),
+                after,
+                self.sizes.socket_buffer_bytes,
+            ));
+        }
+        Ok(owner)
+    }
+
+    /// A connection of the peer on which streams can be opened.
+    pub(super) async fn accepted(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<Owner>, TransportError> {
+        let since = MonotonicTime::now();
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let shared = &self.shared;
+        let attempt = poll_fn(|context| {
+            let mut state = shared.lock();
+            if state.has_attempt() {
+                return Poll::Ready(Ok(()));
+            }
+            state.acceptor = Some(context.waker().clone());
+            Poll::Pending
+        });
+        let accepted = async {
+            stopped.or(attempt).await?;
+            arrived();
+            let Some((from, begun)) = shared.lock().accept() else {
+                return Err(TransportError::Closed {
+                    flow: "QUIC endpoint",
+                });
+            };
+            let failed =
+                || TransportError::stack(format!("the QUIC handshake with `{from}` failed"));
+            let owner = match begun {
+                Ok(id) => Owner::new(Link::new(shared, id), stop),
+                Err(error) => return Ok(Accepted::Failed(error)),
+            };
+            owner.link.changed();
+            match owner.usable().await {
+                Ok(()) => Ok(Accepted::Connection(owner)),
+                Err(End::Stopped) => Err(TransportError::Cancelled),
+                Err(end) => Ok(Accepted::Failed(failed()(end))),
+            }
+        };
+        match until(moment, accepted).await {
+            Timed::Done(accepted) => accepted,
+            Timed::Late => Err(timed_out("QUIC connection", since)),
+        }
+    }
+
+    /// Waits until the moment has come.
+    pub(super) async fn sleep(moment: MonotonicTime) {
+        if timer::sleep_until(moment).await.is_err() {
+            // Without a descriptor there is still the runtime's own timer, which is late by up to
+            // a millisecond or two.
+            tokio::time::sleep(moment.remaining()).await;
+        }
+    }
+
+    /// What a reader must know of this end.
+    pub(super) fn notes(&self) -> Vec<Warning> {
+        // The kernel doubles what it is asked for, for its own accounting.
+        if self.receive_buffer.granted >= 2 * self.receive_buffer.asked {
+            return Vec::new();
+        }
+        vec![Warning {
+            code: "receive_buffer_small".to_owned(),
+            message: format!(
+                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
+                 may be dropped there, not on the path",
+                self.role.name(),
+                self.receive_buffer.granted,
+                2 * self.receive_buffer.asked
+            ),
+            hint: format!(
+                "run `sysctl -w net.core.rmem_max={}` on that host",
+                self.receive_buffer.asked
+            ),
+        }]
+    }
+}
+
+fn facts(
+    side: &str,
+    options: &Options,
+    sizes: &Sizes,
+    buffers: Buffers,
+) -> BTreeMap<String, String> {
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mut facts = BTreeMap::from([
+        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
+        (format!("hystart.{side}"), on_off(options.hystart)),
+        (
+            "packet_payload_bytes".to_owned(),
+            if options.mtu_discovery {
+                format!("searched, at most {}", sizes.payload_bytes)
+            } else {
+                format!("{}, fixed", sizes.payload_bytes)
+            },
+        ),
+        (
+            format!("receive_buffer_bytes.{side}"),
+            buffers.receive_bytes.to_string(),
+        ),
+        (
+            format!("send_buffer_bytes.{side}"),
+            buffers.send_bytes.to_string(),
+        ),
+    ]);
+    if options.mode == Mode::Stream {
+        facts.insert(
+            "quic.stream_window_bytes".to_owned(),
+            sizes.stream_window_bytes.to_string(),
+        );
+        facts.insert(
+            "quic.connection_window_bytes".to_owned(),
+            sizes.connection_window_bytes.to_string(),
+        );
+    }
+    facts
+}
+
+impl Drop for QuicheEndpoint {
+    fn drop(&mut self) {
+        self.shared.lock().release_all();
+        self.shared.changed.notify_one();
+        // A connection that was closed just now still has to say so to the other end, and to say it
+        // again should that be lost: the other end would otherwise wait for its idle timeout.
+        // Inside a runtime there is no other to be had.
+        if Handle::try_current().is_err() {
+            self.runtime.block_on(async {
+                let _ = tokio::time::timeout(LAST_WORDS, async {
+                    while self.shared.lock().has_last_words() {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                })
+                .await;
+            });
+        }
+    }
+}
+
+impl StreamEndpoint for QuicheEndpoint {
+    type Connection = QuicheConnection;
+
+    const MULTIPLEXES: bool = true;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listens_at()
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<QuicheConnection, TransportError> {
+        let owner = self.connected(peer, moment, stop).await?;
+        let statistics = self.statistics(&owner.link);
+        Ok(QuicheConnection::new(owner, statistics))
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<QuicheConnection>, TransportError> {
+        Ok(match self.accepted(moment, stop, arrived).await? {
+            Accepted::Connection(owner) => {
+                let statistics = self.statistics(&owner.link);
+                Accepted::Connection(QuicheConnection::new(owner, statistics))
+            }
+            Accepted::Failed(error) => Accepted::Failed(error),
+        })
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        Self::sleep(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.notes()
+    }
+}

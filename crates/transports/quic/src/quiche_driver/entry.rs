@@ -1,0 +1,567 @@
+//! One connection: quiche's, what waits for the kernel, and who waits for what.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use quiche::{BufFactory, ConnectionId, RecvInfo};
+
+use super::{
+    port::{Filled, Outbox, Port, Way},
+    state::{ID_BYTES, Turn},
+    tls,
+};
+
+/// Application error code of a connection that is closed in good order.
+const DONE: u64 = 0;
+
+/// Application error code of a connection, or a stream, that was aborted, by the deadline or from
+/// outside.
+pub(super) const ABORTED: u64 = 1;
+
+/// How often the packet that closes is sent again, should it be lost. The other end, which has
+/// nothing to say any more, would otherwise wait for its idle timeout.
+const FAREWELLS: u32 = 2;
+
+/// Value of BoringSSL for early data that the server has taken.
+const EARLY_DATA_ACCEPTED: u32 = 2;
+
+/// Pieces of streams, which quiche keeps as they are handed over, without a copy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pieces;
+
+impl BufFactory for Pieces {
+    type Buf = Bytes;
+    type DgramBuf = Vec<u8>;
+
+    fn buf_from_slice(slice: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(slice)
+    }
+
+    fn dgram_buf_from_slice(slice: &[u8]) -> Vec<u8> {
+        slice.to_vec()
+    }
+}
+
+pub(super) type Quiche = quiche::Connection<Pieces>;
+
+/// Why a connection has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// In good order.
+    Done,
+    /// This end was stopped.
+    Stopped,
+    /// The other end's certificate is another one.
+    Certificate,
+    /// Nothing came for the idle timeout.
+    Idle,
+    /// This end gave up, with a code of RFC 9000 §20 and, if it is known, quiche's word.
+    Gave(u64, Option<quiche::Error>),
+    /// The other end closed it: whether its application did, with which code and words.
+    Told {
+        application: bool,
+        code: u64,
+        reason: String,
+    },
+    /// It was forgotten.
+    Gone,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("the connection is closed"),
+            Self::Stopped => f.write_str("the connection was stopped"),
+            Self::Certificate => {
+                f.write_str("invalid peer certificate: it is not the one that was made for the run")
+            }
+            Self::Idle => f.write_str("nothing came from the other end for 30 s"),
+            Self::Gave(code, Some(error)) => {
+                write!(f, "quiche gave up with `{error:?}`, error code {code:#x}")
+            }
+            Self::Gave(code, None) => write!(f, "quiche gave up with error code {code:#x}"),
+            Self::Told {
+                application,
+                code,
+                reason,
+            } => {
+                let who = if *application { "application" } else { "stack" };
+                write!(
+                    f,
+                    "the other end's {who} closed it with error code {code:#x}"
+                )?;
+                if reason.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {reason}")
+                }
+            }
+            Self::Gone => f.write_str("the connection is gone"),
+        }
+    }
+}
+
+impl std::error::Error for End {}
+
+/// The packet that closes, kept to be sent again.
+struct Farewell {
+    packet: Vec<u8>,
+    way: Way,
+    every: Duration,
+    next: Instant,
+    left: u32,
+}
+
+impl Farewell {
+    fn send(&self, ports: &[Arc<Port>]) {
+        if let Some(port) = ports.iter().find(|port| port.address == self.way.from) {
+            // One that the kernel does not take is lost like others.
+            port.send(&quinn_udp::Transmit {
+                destination: self.way.to,
+                ecn: None,
+                contents: &self.packet,
+                segment_size: None,
+                src_ip: None,
+            });
+        }
+    }
+}
+
+/// What came of moving to another port.
+enum Migration {
+    /// It went on from there, after so long.
+    Moved(SocketAddr, Duration),
+    /// Why not.
+    Failed(String),
+}
+
+/// Keeps a waker once.
+fn register(wakers: &mut Vec<Waker>, context: &Context<'_>) {
+    if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+        wakers.push(context.waker().clone());
+    }
+}
+
+fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}
+
+/// A connection.
+pub(super) struct Entry {
+    pub quiche: Quiche,
+    client: bool,
+    outbox: Outbox,
+    /// Whether all that could be sent was, so that quiche's word on what it takes can be trusted:
+    /// it counts what the congestion window has room for, whatever it holds already.
+    pub flushed: bool,
+    readers: HashMap<u64, Waker>,
+    writers: HashMap<u64, Waker>,
+    /// Who waits for room to send, beside the writers of streams.
+    senders: Vec<Waker>,
+    /// Who waits for anything else.
+    watchers: Vec<Waker>,
+    /// Streams that the other end opened and nobody has taken.
+    pub opened: VecDeque<u64>,
+    next_remote: u64,
+    next_local: u64,
+    pub end: Option<End>,
+    /// What quiche said when it failed.
+    failure: Option<quiche::Error>,
+    farewell: Option<Farewell>,
+    answers: bool,
+    /// Its owner has gone.
+    pub released: bool,
+    /// Whether it began with a ticket of an earlier connection.
+    pub shows_ticket: bool,
+    /// Whether early data could be sent, or was taken.
+    pub early: bool,
+    was_established: bool,
+    ticket_address: usize,
+    migration: Option<Migration>,
+}
+
+impl Entry {
+    pub fn new(quiche: Quiche, client: bool, most_segments: usize, paces: bool) -> Self {
+        // Two lowest bits of a stream's number: who opened it, and 0 for both directions
+        // (RFC 9000 §2.1).
+        let (local, remote) = if client { (0, 1) } else { (1, 0) };
+        Self {
+            quiche,
+            client,
+            outbox: Outbox::new(most_segments, paces),
+            flushed: true,
+            readers: HashMap::new(),
+            writers: HashMap::new(),
+            senders: Vec::new(),
+            watchers: Vec::new(),
+            opened: VecDeque::new(),
+            next_remote: remote,
+            next_local: local,
+            end: None,
+            failure: None,
+            farewell: None,
+            answers: false,
+            released: false,
+            shows_ticket: false,
+            early: false,
+            was_established: false,
+            ticket_address: 0,
+            migration: None,
+        }
+    }
+
+    pub const fn is_client(&self) -> bool {
+        self.client
+    }
+
+    /// Whether streams can be opened: the handshake is done, or early data can be sent or read.
+    pub fn is_usable(&self) -> bool {
+        self.quiche.is_established() || self.early
+    }
+
+    /// Which handshake it made.
+    pub fn handshake(&self) -> regatta_transport::HandshakeMade {
+        use regatta_transport::HandshakeMade as Made;
+        let taken = self.quiche.early_data_reason() == EARLY_DATA_ACCEPTED;
+        match (self.early, taken, self.quiche.is_resumed()) {
+            (true, true, _) => Made::EarlyDataTaken,
+            (true, false, _) => Made::EarlyDataRefused,
+            (false, _, true) => Made::Resumed,
+            (false, _, false) => Made::Full,
+        }
+    }
+
+    pub fn wait(&mut self, context: &Context<'_>) {
+        register(&mut self.watchers, context);
+    }
+
+    pub fn wait_to_send(&mut self, context: &Context<'_>) {
+        register(&mut self.senders, context);
+    }
+
+    pub fn wait_to_read(&mut self, stream: u64, context: &Context<'_>) {
+        self.readers.insert(stream, context.waker().clone());
+    }
+
+    pub fn wait_to_write(&mut self, stream: u64, context: &Context<'_>) {
+        self.writers.insert(stream, context.waker().clone());
+    }
+
+    /// Nobody waits for this stream any more.
+    pub fn forget_stream(&mut self, stream: u64) {
+        self.readers.remove(&stream);
+        self.writers.remove(&stream);
+    }
+
+    /// The next stream of this end, if the other end allows one more.
+    pub fn open(&mut self) -> Option<u64> {
+        let stream = self.next_local;
+        // Creates it, with quiche's own priority.
+        const URGENCY: u8 = 127;
+        self.quiche.stream_priority(stream, URGENCY, true).ok()?;
+        self.next_local += 4;
+        Some(stream)
+    }
+
+    /// Reads a packet.
+    pub fn receive(&mut self, packet: &mut [u8], way: RecvInfo) {
+        if self.farewell.is_some() {
+            // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
+            self.answers = true;
+        }
+        if let Err(error) = self.quiche.recv(packet, way) {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Lets timers expire.
+    pub fn expire(&mut self, now: Instant) {
+        if self.quiche.timeout_instant().is_some_and(|at| at <= now) {
+            self.quiche.on_timeout();
+        }
+    }
+
+    /// Sends what there is, at most so many batches.
+    pub fn send(&mut self, now: Instant, ports: &[Arc<Port>], batches: usize, turn: &mut Turn) {
+        let was_draining = self.quiche.is_draining();
+        let mut more = true;
+        for _ in 0..batches {
+            if !self.outbox.send(ports) {
+                turn.blocked = true;
+                break;
+            }
+            if self.outbox.due().is_some() {
+                // Its time has not come.
+                break;
+            }
+            match self.outbox.fill(|place| self.quiche.send(place)) {
+                Ok(Filled::More) => {}
+                Ok(Filled::Done) => more = false,
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                    // quiche has noted why, and says so in its next packet.
+                    let _ = self.quiche.close(false, 0x1, b"");
+                    continue;
+                }
+            }
+            if !was_draining && self.quiche.is_draining() && self.farewell.is_none() {
+                self.keep_farewell(now);
+            }
+            if !more && self.outbox.is_empty() {
+                break;
+            }
+        }
+        if !self.outbox.send(ports) {
+            turn.blocked = true;
+        }
+        self.flushed = !more && self.outbox.is_empty();
+        if let Some(at) = self.outbox.due() {
+            if at > now {
+                turn.release = Some(turn.release.map_or(at, |other| other.min(at)));
+            }
+        } else if !self.flushed {
+            turn.busy = true;
+        }
+        self.repeat_farewell(now, ports);
+        let timers = [
+            self.quiche.timeout_instant(),
+            self.farewell.as_ref().map(|farewell| farewell.next),
+            turn.timer,
+        ];
+        turn.timer = timers.into_iter().flatten().min();
+    }
+
+    /// Keeps the packet that closes the connection, if this end closes it.
+    fn keep_farewell(&mut self, now: Instant) {
+        if self.quiche.local_error().is_none() {
+            return;
+        }
+        let draining = self
+            .quiche
+            .timeout_instant()
+            .map_or(Duration::ZERO, |end| end.saturating_duration_since(now));
+        let every = draining / (FAREWELLS + 1);
+        self.farewell = self.outbox.last_packet().map(|(packet, way)| Farewell {
+            packet: packet.to_vec(),
+            way,
+            every,
+            next: now + every,
+            left: FAREWELLS,
+        });
+    }
+
+    fn repeat_farewell(&mut self, now: Instant, ports: &[Arc<Port>]) {
+        let Some(farewell) = &mut self.farewell else {
+            return;
+        };
+        let due = farewell.next <= now;
+        if due || self.answers {
+            farewell.send(ports);
+        }
+        if due {
+            farewell.left -= 1;
+            farewell.next = now + farewell.every;
+        }
+        self.answers = false;
+        if farewell.left == 0 {
+            self.farewell = None;
+        }
+    }
+
+    /// Whether the packet that closes it is still to be sent.
+    pub fn is_closing(&self) -> bool {
+        let closed = self.quiche.is_draining() || self.quiche.is_closed();
+        !self.outbox.is_empty() || (self.quiche.local_error().is_some() && !closed)
+    }
+
+    /// Whether the other end may have to be told once more that it is closed.
+    pub fn has_last_words(&self) -> bool {
+        self.is_closing() || self.farewell.is_some()
+    }
+
+    /// Whether it can be forgotten.
+    pub fn is_over(&self) -> bool {
+        self.released
+            && !self.has_last_words()
+            && (self.quiche.is_closed() || self.quiche.is_draining())
+    }
+
+    /// Ends it, if it has not ended yet.
+    pub fn close(&mut self, end: End) {
+        let (code, reason): (_, &[u8]) = match end {
+            End::Done => (DONE, b"done"),
+            _ => (ABORTED, b"stopped"),
+        };
+        // One that has ended already says so.
+        let _ = self.quiche.close(true, code, reason);
+        if self.end.is_none() {
+            self.end = Some(end);
+        }
+        self.wake_everybody();
+    }
+
+    fn wake_everybody(&mut self) {
+        wake_all(self.readers.drain().map(|(_, waker)| waker));
+        wake_all(self.writers.drain().map(|(_, waker)| waker));
+        wake_all(self.senders.drain(..));
+        wake_all(self.watchers.drain(..));
+    }
+
+    /// Why it has ended, as quiche has it.
+    fn ended(&self) -> Option<End> {
+        if let Some(error) = self.quiche.peer_error() {
+            return Some(match (error.is_app, error.error_code) {
+                (true, DONE) => End::Done,
+                (application, code) => End::Told {
+                    application,
+                    code,
+                    reason: String::from_utf8_lossy(&error.reason).into_owned(),
+                },
+            });
+        }
+        if self.quiche.is_timed_out() {
+            return Some(End::Idle);
+        }
+        if let Some(error) = self.quiche.local_error() {
+            return Some(match error.error_code {
+                tls::BAD_CERTIFICATE if !error.is_app => End::Certificate,
+                code => End::Gave(code, self.failure),
+            });
+        }
+        self.quiche.is_closed().then_some(End::Gone)
+    }
+
+    /// Looks what has changed, and wakes who waits for it.
+    pub fn notice(&mut self) {
+        if self.end.is_none() {
+            self.end = self.ended();
+            if self.end.is_some() {
+                self.wake_everybody();
+            }
+        }
+        let mut changed = false;
+        self.early |= self.quiche.is_in_early_data();
+        if self.is_usable() && !self.was_established {
+            self.was_established = true;
+            changed = true;
+        }
+        while let Some(stream) = self.quiche.stream_readable_next() {
+            while self.is_remote(stream) && self.next_remote <= stream {
+                self.opened.push_back(self.next_remote);
+                self.next_remote += 4;
+                changed = true;
+            }
+            if let Some(waker) = self.readers.remove(&stream) {
+                waker.wake();
+            }
+        }
+        // quiche acts on them by itself.
+        while self.quiche.path_event_next().is_some() {}
+        if self.flushed {
+            let quiche = &mut self.quiche;
+            self.writers.retain(|stream, waker| {
+                // A stream that has broken is looked at too.
+                let waits = matches!(quiche.stream_capacity(*stream), Ok(0));
+                if !waits {
+                    waker.wake_by_ref();
+                }
+                waits
+            });
+            wake_all(self.senders.drain(..));
+        }
+        if changed || self.quiche.dgram_recv_queue_len() > 0 {
+            wake_all(self.watchers.drain(..));
+        }
+    }
+
+    const fn is_remote(&self, stream: u64) -> bool {
+        // 1 for those of the server, 2 for those of one direction.
+        stream & 3 == self.client as u64
+    }
+
+    /// Goes on from another port.
+    pub fn migrate(&mut self, local: SocketAddr, after: Duration) {
+        if self.end.is_some() {
+            return;
+        }
+        self.migration = Some(match self.quiche.migrate_source(local) {
+            Ok(_) => Migration::Moved(local, after),
+            Err(error) => Migration::Failed(format!("quiche refused with `{error:?}`")),
+        });
+    }
+
+    /// Notes why it does not go on from another port.
+    pub fn not_migrated(&mut self, why: &str) {
+        self.migration = Some(Migration::Failed(why.to_owned()));
+    }
+
+    /// What came of moving to another port, in words; `None` if it was not tried.
+    pub fn migration(&self) -> Option<String> {
+        Some(match self.migration.as_ref()? {
+            Migration::Failed(why) => format!("failed: {why}"),
+            Migration::Moved(local, after) => {
+                let path = self
+                    .quiche
+                    .path_stats()
+                    .find(|path| path.local_addr == *local);
+                let after = after.as_secs_f64();
+                match path {
+                    Some(path) if path.active => {
+                        let validated = self
+                            .quiche
+                            .is_path_validated(*local, path.peer_addr)
+                            .unwrap_or(false);
+                        let state = if validated {
+                            "validated"
+                        } else {
+                            "not validated"
+                        };
+                        format!(
+                            "to another port after {after} s, {state}, {} packets sent from there",
+                            path.sent
+                        )
+                    }
+                    _ => format!("to another port after {after} s, and back as it did not answer"),
+                }
+            }
+        })
+    }
+
+    /// A ticket that came since it was asked for last.
+    pub fn new_ticket(&mut self) -> Option<Vec<u8>> {
+        let ticket = self.quiche.session()?;
+        // The address of quiche's copy tells a new ticket from an old one.
+        let address = ticket.as_ptr() as usize;
+        if address == self.ticket_address {
+            return None;
+        }
+        self.ticket_address = address;
+        Some(ticket.to_vec())
+    }
+
+    /// Gives the other end identifiers for other paths; returns those that are new.
+    pub fn give_ids(&mut self) -> Vec<Vec<u8>> {
+        let mut given = Vec::new();
+        while self.quiche.is_established() && self.end.is_none() && self.quiche.scids_left() > 0 {
+            let (Ok(own), Ok(token)) = (tls::random::<ID_BYTES>(), tls::random::<16>()) else {
+                break;
+            };
+            let id = ConnectionId::from_ref(&own);
+            let token = u128::from_be_bytes(token);
+            if self.quiche.new_scid(&id, token, false).is_err() {
+                break;
+            }
+            given.push(own.to_vec());
+        }
+        given
+    }
+}

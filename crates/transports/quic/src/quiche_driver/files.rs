@@ -1,0 +1,99 @@
+//! Files that a trial leaves on request: secrets of connections, logs of events.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io,
+    path::PathBuf,
+};
+
+use regatta_control::TrialOrder;
+use regatta_transport::TransportError;
+
+use super::{entry::Quiche, options::Options};
+
+/// Where the files go, and which.
+pub(super) struct Files {
+    directory: Option<PathBuf>,
+    /// `quic-quiche-12-sender`: driver, trial, end.
+    stem: String,
+    secrets: Option<File>,
+    events: bool,
+}
+
+impl Files {
+    /// What the options ask for; without a directory nothing is left.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
+    pub fn new(order: &TrialOrder, options: &Options) -> Result<Self, TransportError> {
+        let stem = format!("quic-quiche-{}-{}", order.trial, order.role.name());
+        let directory = order
+            .files
+            .clone()
+            .filter(|_| options.keylog || options.qlog);
+        let mut secrets = None;
+        if let Some(directory) = &directory {
+            let what = || format!("cannot make files in `{}`", directory.display());
+            fs::create_dir_all(directory).map_err(TransportError::io(what()))?;
+            if options.keylog {
+                let file = OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(directory.join(format!("{stem}.keys")))
+                    .map_err(TransportError::io(what()))?;
+                secrets = Some(file);
+            }
+        }
+        Ok(Self {
+            events: options.qlog && directory.is_some(),
+            directory,
+            stem,
+            secrets,
+        })
+    }
+
+    fn events(&self, connection: u64) -> Option<io::Result<File>> {
+        let directory = self.directory.as_ref().filter(|_| self.events)?;
+        let name = format!("{}-{connection}.sqlog", self.stem);
+        Some(File::create(directory.join(name)))
+    }
+
+    /// Has a new connection write them.
+    pub fn attach(&self, quiche: &mut Quiche, connection: u64) {
+        if let Some(Ok(secrets)) = self.secrets.as_ref().map(File::try_clone) {
+            quiche.set_keylog(Box::new(secrets));
+        }
+        if let Some(Ok(file)) = self.events(connection) {
+            let title = format!("{} connection {connection}", self.stem);
+            quiche.set_qlog(
+                Box::new(io::BufWriter::new(file)),
+                title,
+                "a trial of Regatta".to_owned(),
+            );
+        }
+    }
+
+    /// What is written, or why not.
+    pub fn facts(&self, options: &Options, side: &str) -> BTreeMap<String, String> {
+        let fact = |asked: bool, made: bool, name: &str| match (asked, made) {
+            (false, _) => None,
+            (true, true) => Some(name.to_owned()),
+            (true, false) => Some("not written: the run has no directory for files".to_owned()),
+        };
+        let keys = fact(
+            options.keylog,
+            self.secrets.is_some(),
+            &format!("{}.keys", self.stem),
+        );
+        let events = fact(
+            options.qlog,
+            self.events,
+            &format!("{}-N.sqlog, one of each connection N", self.stem),
+        );
+        [("keylog", keys), ("qlog", events)]
+            .into_iter()
+            .filter_map(|(name, value)| Some((format!("{name}.{side}"), value?)))
+            .collect()
+    }
+}

@@ -1,0 +1,176 @@
+//! `quic-quiche`: Cloudflare's quiche on BoringSSL, one current-thread runtime per end.
+//!
+//! quiche does no input and output of its own. One task of an end ([`drive`]) moves packets between
+//! the socket ([`port`]) and the connections ([`state`], [`entry`]); the application's calls
+//! ([`stream`], [`connection`]) act on them under the same lock and wake it.
+
+mod connection;
+mod drive;
+mod endpoint;
+mod entry;
+mod files;
+mod migration;
+mod options;
+mod port;
+mod state;
+mod statistics;
+mod stream;
+mod tls;
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
+    TransportError, TrialContext, Unsupported,
+};
+
+pub use connection::QuicheConnection;
+pub use endpoint::QuicheEndpoint;
+pub use options::{CongestionControl, Mode, Options};
+pub use stream::QuicheStream;
+
+/// Version of quiche that this crate is built with.
+pub const QUICHE_VERSION: &str = "0.30.0";
+
+/// The driver `quic-quiche`.
+#[derive(Debug, Clone, Copy)]
+pub struct QuicQuiche;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "quic-quiche",
+    title: "QUIC, quiche",
+    summary: "QUIC version 1 with TLS 1.3 by Cloudflare's quiche on BoringSSL",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: true,
+    multiplexes: true,
+    congestion_control_choosable: true,
+    capabilities: &[
+        "resumption",
+        "0-rtt",
+        "retry",
+        "migration",
+        "keylog",
+        "qlog",
+    ],
+    stack: "quiche",
+    stack_version: QUICHE_VERSION,
+    options: &[
+        OptionDefinition {
+            name: "cc",
+            kind: OptionKind::OneOf(&CongestionControl::NAMES),
+            default: "cubic",
+            help: "congestion control of the sender, quiche's own implementation",
+        },
+        OptionDefinition {
+            name: "hystart",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "end slow start when delay rises (HyStart++, RFC 9406), with cubic and reno",
+        },
+        OptionDefinition {
+            name: "pacing",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "spread packets over the round-trip time; quiche does it with bbr2 alone",
+        },
+        OptionDefinition {
+            name: "gso",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
+        },
+        OptionDefinition {
+            name: "mtu_discovery",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "search for the packet size (RFC 8899) instead of filling the path's packets from the start",
+        },
+        OptionDefinition {
+            name: "stream_window",
+            kind: OptionKind::Size,
+            default: "",
+            help: "flow-control window of a stream; from the path if not set",
+        },
+        OptionDefinition {
+            name: "receive_buffer",
+            kind: OptionKind::Size,
+            default: "",
+            help: "receive buffer of the UDP socket; from the path if not set",
+        },
+        OptionDefinition {
+            name: "send_buffer",
+            kind: OptionKind::Size,
+            default: "",
+            help: "send buffer of the UDP socket; from the path if not set",
+        },
+        OptionDefinition {
+            name: "migrate_after",
+            kind: OptionKind::Time,
+            default: "",
+            help: "the connecting end goes on from another port so long after the handshake",
+        },
+        OptionDefinition {
+            name: "keylog",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "write the secrets of connections to a file (SSLKEYLOGFILE format)",
+        },
+        OptionDefinition {
+            name: "qlog",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "write quiche's log of events to a file for each connection (qlog, JSON-SEQ)",
+        },
+    ],
+};
+
+impl Driver for QuicQuiche {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
+        // without, and the facts of the trial say so.
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        let endpoint = QuicheEndpoint::new(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../../Cargo.lock");
+        assert!(lock.contains(&format!(
+            "name = \"quiche\"\nversion = \"{QUICHE_VERSION}\""
+        )));
+    }
+
+    #[test]
+    fn options_are_checked_before_any_trial() {
+        let check = |name: &str, value| {
+            QuicQuiche.check_options(&BTreeMap::from([(name.to_owned(), value)]))
+        };
+        for name in CongestionControl::NAMES {
+            assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
+        }
+        let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");
+        assert_eq!(error.hint(), "write one of `cubic`, `reno`, `bbr2`");
+        assert!(check("migrate_after", OptionValue::Number(1)).is_err());
+    }
+}

@@ -1,0 +1,414 @@
+//! All connections of one end, without a clock or a task of their own: what the end's task and the
+//! application's calls do under one lock.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::Instant,
+};
+
+use quiche::{ConnectionId, Header, RecvInfo};
+use regatta_transport::TransportError;
+use tokio::sync::Notify;
+
+use super::{
+    entry::{End, Entry, Quiche},
+    files::Files,
+    port::{Inbox, Port},
+    tls::{self, RetryTokens},
+};
+
+/// Length of this end's connection identifiers, in bytes.
+pub(super) const ID_BYTES: usize = 16;
+
+/// Batches of received packets that are taken before something is sent, and batches that are sent
+/// before something is received.
+const BATCHES: usize = 8;
+
+/// Connections that wait to be accepted, at most, and packets of each.
+const MOST_ATTEMPTS: usize = 64;
+const MOST_ATTEMPT_PACKETS: usize = 16;
+
+/// A connection attempt that nobody has looked at yet: no work was done for it.
+struct Attempt {
+    first: Vec<u8>,
+    retry: Option<Vec<u8>>,
+    way: RecvInfo,
+    packets: Vec<Vec<u8>>,
+}
+
+/// What an end of a trial shares between its task, the application's calls and other threads.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Told that there may be something to send.
+    pub changed: Notify,
+}
+
+impl Shared {
+    pub fn new(state: State) -> Self {
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is to be done when the state has had its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// There is more to do at once.
+    pub busy: bool,
+    /// The kernel has no room for packets.
+    pub blocked: bool,
+    /// When a timer of a connection expires.
+    pub timer: Option<Instant>,
+    /// When packets may leave that are held back to spread them.
+    pub release: Option<Instant>,
+}
+
+/// The connections of one end.
+pub(super) struct State {
+    config: quiche::Config,
+    /// Whether attempts of the peer are taken.
+    listens: bool,
+    /// Whether the peer must show first that it receives at its address.
+    retry: Option<RetryTokens>,
+    peer: IpAddr,
+    server_name: String,
+    most_segments: usize,
+    /// Whether packets wait for the time that the congestion control says.
+    paces: bool,
+    /// Whether identifiers for a second path are given to the peer.
+    spare_ids: bool,
+    pub ports: Vec<Arc<Port>>,
+    connections: HashMap<u64, Entry>,
+    next_connection: u64,
+    /// Connections by the identifiers that the peer writes to.
+    routes: HashMap<Vec<u8>, u64>,
+    attempts: VecDeque<Attempt>,
+    pub acceptor: Option<Waker>,
+    keeps_tickets: bool,
+    /// The last ticket that the peer gave.
+    ticket: Option<Vec<u8>>,
+    files: Files,
+}
+
+/// What a [`State`] is made of.
+pub(super) struct Setup {
+    pub config: quiche::Config,
+    pub listens: bool,
+    pub retry: Option<RetryTokens>,
+    pub peer: IpAddr,
+    pub server_name: String,
+    pub most_segments: usize,
+    pub paces: bool,
+    pub spare_ids: bool,
+    pub keeps_tickets: bool,
+    pub port: Port,
+    pub files: Files,
+}
+
+/// The identifier that a packet is addressed to.
+fn destination(packet: &mut [u8]) -> Option<Vec<u8>> {
+    const LONG_HEADER: u8 = 0x80;
+    if packet.first()? & LONG_HEADER == 0 {
+        return packet.get(1..=ID_BYTES).map(<[u8]>::to_vec);
+    }
+    let header = Header::from_slice(packet, ID_BYTES).ok()?;
+    Some(header.dcid.to_vec())
+}
+
+impl State {
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            config: setup.config,
+            listens: setup.listens,
+            retry: setup.retry,
+            peer: setup.peer,
+            server_name: setup.server_name,
+            most_segments: setup.most_segments,
+            paces: setup.paces,
+            spare_ids: setup.spare_ids,
+            ports: vec![Arc::new(setup.port)],
+            connections: HashMap::new(),
+            next_connection: 0,
+            routes: HashMap::new(),
+            attempts: VecDeque::new(),
+            acceptor: None,
+            keeps_tickets: setup.keeps_tickets,
+            ticket: None,
+            files: setup.files,
+        }
+    }
+
+    pub fn entry(&mut self, id: u64) -> Option<&mut Entry> {
+        self.connections.get_mut(&id)
+    }
+
+    fn insert(&mut self, mut quiche: Quiche, own: &[u8], client: bool) -> u64 {
+        let id = self.next_connection;
+        self.next_connection += 1;
+        self.files.attach(&mut quiche, id);
+        self.routes.insert(own.to_vec(), id);
+        let entry = Entry::new(quiche, client, self.most_segments, self.paces);
+        self.connections.insert(id, entry);
+        id
+    }
+
+    /// Begins a connection to the peer; nothing is sent yet.
+    pub fn connect(&mut self, peer: SocketAddr) -> Result<u64, TransportError> {
+        let failed = |error| TransportError::stack("cannot begin a QUIC connection")(error);
+        let own = tls::random::<ID_BYTES>()?;
+        let local = self.local();
+        let mut quiche = quiche::connect_with_buffer_factory(
+            Some(&self.server_name),
+            &ConnectionId::from_ref(&own),
+            local,
+            peer,
+            &mut self.config,
+        )
+        .map_err(failed)?;
+        // A ticket that cannot be read any more makes a full handshake.
+        let resumes = self
+            .ticket
+            .as_ref()
+            .is_some_and(|ticket| quiche.set_session(ticket).is_ok());
+        let id = self.insert(quiche, &own, true);
+        if let Some(entry) = self.entry(id) {
+            entry.shows_ticket = resumes;
+        }
+        Ok(id)
+    }
+
+    /// The address that connections begin from.
+    pub fn local(&self) -> SocketAddr {
+        self.ports[0].address
+    }
+
+    /// Whether a connection attempt waits, which is then taken with [`State::accept`].
+    pub fn has_attempt(&self) -> bool {
+        !self.attempts.is_empty()
+    }
+
+    /// Begins the connection of the oldest attempt, and reads its first packets; returns where it
+    /// comes from as well.
+    pub fn accept(&mut self) -> Option<(IpAddr, Result<u64, TransportError>)> {
+        let attempt = self.attempts.pop_front()?;
+        Some((attempt.way.from.ip(), self.begin(attempt)))
+    }
+
+    fn begin(&mut self, mut attempt: Attempt) -> Result<u64, TransportError> {
+        let failed = |error| TransportError::stack("cannot accept a QUIC connection")(error);
+        let own = tls::random::<ID_BYTES>()?;
+        let own_id = ConnectionId::from_ref(&own);
+        let RecvInfo { from, to } = attempt.way;
+        let quiche = match &attempt.retry {
+            Some(first) => quiche::accept_with_retry(
+                &own_id,
+                quiche::RetryConnectionIds {
+                    original_destination_cid: &ConnectionId::from_ref(first),
+                    retry_source_cid: &ConnectionId::from_ref(&attempt.first),
+                },
+                to,
+                from,
+                &mut self.config,
+            ),
+            None => quiche::accept_with_buf_factory(&own_id, None, to, from, &mut self.config),
+        }
+        .map_err(failed)?;
+        let id = self.insert(quiche, &own, false);
+        // What the peer sends before it knows the identifier of this end.
+        self.routes.insert(std::mem::take(&mut attempt.first), id);
+        if let Some(entry) = self.entry(id) {
+            for packet in &mut attempt.packets {
+                entry.receive(packet, attempt.way);
+            }
+            entry.notice();
+        }
+        Ok(id)
+    }
+
+    /// Takes a packet of the peer.
+    fn deliver(&mut self, packet: &mut [u8], way: RecvInfo) {
+        if way.from.ip().to_canonical() != self.peer.to_canonical() {
+            return;
+        }
+        let Some(to) = destination(packet) else {
+            return;
+        };
+        if let Some(id) = self.routes.get(&to) {
+            if let Some(entry) = self.connections.get_mut(id) {
+                entry.receive(packet, way);
+            }
+            return;
+        }
+        if !self.listens {
+            return;
+        }
+        if let Some(attempt) = self
+            .attempts
+            .iter_mut()
+            .find(|attempt| attempt.first == to && attempt.way.from == way.from)
+        {
+            if attempt.packets.len() < MOST_ATTEMPT_PACKETS {
+                attempt.packets.push(packet.to_vec());
+            }
+            return;
+        }
+        self.consider(packet, to, way);
+    }
+
+    /// Looks at the first packet of what may become a connection.
+    fn consider(&mut self, packet: &mut [u8], to: Vec<u8>, way: RecvInfo) {
+        let Ok(header) = Header::from_slice(packet, ID_BYTES) else {
+            return;
+        };
+        if header.ty != quiche::Type::Initial
+            || !quiche::version_is_supported(header.version)
+            || packet.len() < quiche::MIN_CLIENT_INITIAL_LEN
+        {
+            return;
+        }
+        let mut retry = None;
+        if let Some(tokens) = &self.retry {
+            let token = header.token.as_deref().unwrap_or_default();
+            match tokens.read(way.from, token, &to) {
+                Some(first) => retry = Some(first.to_vec()),
+                None => {
+                    self.ask_again(&header, way);
+                    return;
+                }
+            }
+        }
+        if self.attempts.len() >= MOST_ATTEMPTS {
+            return;
+        }
+        self.attempts.push_back(Attempt {
+            first: to,
+            retry,
+            way,
+            packets: vec![packet.to_vec()],
+        });
+        if let Some(waker) = self.acceptor.take() {
+            waker.wake();
+        }
+    }
+
+    /// Sends a Retry packet (RFC 9000 §8.1.2); should it be lost, the peer asks once more.
+    fn ask_again(&self, header: &Header<'_>, way: RecvInfo) {
+        let Ok(next) = tls::random::<ID_BYTES>() else {
+            return;
+        };
+        let token = self
+            .retry
+            .as_ref()
+            .and_then(|tokens| tokens.make(way.from, &header.dcid, &next));
+        let mut place = [0; quiche::MIN_CLIENT_INITIAL_LEN];
+        let Some(token) = token else { return };
+        let written = quiche::retry(
+            &header.scid,
+            &header.dcid,
+            &ConnectionId::from_ref(&next),
+            &token,
+            header.version,
+            &mut place,
+        );
+        if let (Ok(length), Some(port)) = (written, self.port_of(way.to)) {
+            port.send(&quinn_udp::Transmit {
+                destination: way.from,
+                ecn: None,
+                contents: &place[..length],
+                segment_size: None,
+                src_ip: None,
+            });
+        }
+    }
+
+    fn port_of(&self, address: SocketAddr) -> Option<&Arc<Port>> {
+        self.ports.iter().find(|port| port.address == address)
+    }
+
+    /// Receives, lets timers expire, sends, and wakes those who wait for what came of it.
+    pub fn turn(&mut self, inbox: &mut Inbox) -> Turn {
+        let mut turn = Turn {
+            busy: self.receive(inbox),
+            blocked: false,
+            timer: None,
+            release: None,
+        };
+        let now = Instant::now();
+        let ports = &self.ports;
+        let mut over = Vec::new();
+        for (id, entry) in &mut self.connections {
+            entry.expire(now);
+            entry.send(now, ports, BATCHES, &mut turn);
+            entry.notice();
+            if self.keeps_tickets {
+                if let Some(ticket) = entry.new_ticket() {
+                    self.ticket = Some(ticket);
+                }
+            }
+            if self.spare_ids {
+                for own in entry.give_ids() {
+                    self.routes.insert(own, *id);
+                }
+            }
+            if entry.is_over() {
+                over.push(*id);
+            }
+        }
+        for id in over {
+            self.connections.remove(&id);
+            self.routes.retain(|_, routed| *routed != id);
+        }
+        turn
+    }
+
+    /// Returns whether there may be more.
+    fn receive(&mut self, inbox: &mut Inbox) -> bool {
+        let ports = self.ports.clone();
+        let mut more = false;
+        for port in &ports {
+            let to = port.address;
+            let mut batches = 0;
+            while batches < BATCHES
+                && inbox.receive(port, |packet, from| {
+                    self.deliver(packet, RecvInfo { from, to })
+                })
+            {
+                batches += 1;
+            }
+            more |= batches == BATCHES;
+        }
+        more
+    }
+
+    /// Ends a connection whose owner has gone: it is forgotten when the other end knows.
+    pub fn release(&mut self, id: u64) {
+        if let Some(entry) = self.entry(id) {
+            entry.close(End::Done);
+            entry.released = true;
+        }
+    }
+
+    /// Ends everything.
+    pub fn release_all(&mut self) {
+        self.listens = false;
+        self.attempts.clear();
+        for entry in self.connections.values_mut() {
+            entry.close(End::Done);
+            entry.released = true;
+        }
+    }
+
+    /// Whether the other end may still have to be told that a connection has ended.
+    pub fn has_last_words(&self) -> bool {
+        self.connections.values().any(Entry::has_last_words)
+    }
+}

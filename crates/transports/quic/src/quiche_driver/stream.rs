@@ -1,0 +1,233 @@
+//! A bidirectional stream of quiche as a [`ByteStream`].
+
+use std::task::Poll;
+
+use bytes::{Bytes, BytesMut};
+use quiche::Shutdown;
+use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+
+use super::{
+    connection::Link,
+    entry::{ABORTED, End},
+};
+use crate::wait::{Timed, until};
+
+/// Messages shorter than this are copied together, longer ones are handed over as they are.
+const COPIED_BELOW_BYTES: usize = 4096;
+
+/// Copied messages are handed over in pieces of this size.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// After so many bytes, the sender lets the end's task send: on a current-thread runtime nothing
+/// leaves while the application writes.
+const YIELD_BYTES: usize = 256 << 10;
+
+/// One bidirectional stream.
+pub struct QuicheStream {
+    link: Link,
+    id: u64,
+    /// Small messages that are not handed over yet, and room for headers.
+    pending: BytesMut,
+    /// Bytes handed over since the end's task had its turn.
+    since_yield: usize,
+    /// Nothing is sent any more.
+    finished: bool,
+    /// Nothing comes any more.
+    received_all: bool,
+}
+
+fn broken(end: End) -> TransportError {
+    TransportError::stack("the QUIC stream broke")(end)
+}
+
+/// What a stream's error says of its connection.
+fn end_of(error: quiche::Error) -> End {
+    match error {
+        quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => End::Told {
+            application: true,
+            code,
+            reason: "the stream was given up".to_owned(),
+        },
+        error => End::Gave(0, Some(error)),
+    }
+}
+
+impl QuicheStream {
+    pub(super) fn new(link: Link, id: u64) -> Self {
+        Self {
+            link,
+            id,
+            pending: BytesMut::new(),
+            since_yield: 0,
+            finished: false,
+            received_all: false,
+        }
+    }
+
+    /// Hands a piece over as quiche takes it: never more than it says that it takes, and only
+    /// while nothing waits to be sent, as it would keep everything.
+    async fn write(&mut self, piece: Bytes) -> Result<(), TransportError> {
+        self.since_yield += piece.len();
+        let mut rest = Some(piece).filter(|piece| !piece.is_empty());
+        let (id, link) = (self.id, &self.link);
+        let written = link.poll(|entry, context| {
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            while let Some(piece) = rest.take() {
+                let capacity = match entry.quiche.stream_capacity(id) {
+                    Ok(capacity) => capacity,
+                    Err(error) => return Poll::Ready(Err(end_of(error))),
+                };
+                if capacity == 0 || !entry.flushed {
+                    // The other end is told if its window is what holds this one back.
+                    let _ = entry.quiche.stream_writable(id, piece.len());
+                    rest = Some(piece);
+                    entry.flushed = false;
+                    entry.wait_to_write(id, context);
+                    link.changed();
+                    return Poll::Pending;
+                }
+                match entry.quiche.stream_send_zc(id, piece, false) {
+                    Ok((_, remaining)) => rest = remaining,
+                    Err(error) => return Poll::Ready(Err(end_of(error))),
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        written.await.map_err(broken)?;
+        self.link.changed();
+        if self.since_yield >= YIELD_BYTES {
+            self.since_yield = 0;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn write_pending(&mut self) -> Result<(), TransportError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let piece = self.pending.split().freeze();
+        self.write(piece).await
+    }
+
+    /// Ends the direction after what was written.
+    fn end_sending(&mut self) -> Result<(), End> {
+        if std::mem::replace(&mut self.finished, true) {
+            return Ok(());
+        }
+        let id = self.id;
+        let sent = self.link.with(|entry| match &entry.end {
+            Some(end) => Err(end.clone()),
+            None => entry.quiche.stream_send(id, &[], true).map_err(end_of),
+        });
+        self.link.changed();
+        sent.unwrap_or(Err(End::Gone)).map(|_| ())
+    }
+}
+
+impl ByteStream for QuicheStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+        if self.pending.capacity() - self.pending.len() < header.len() {
+            self.pending.reserve(2 * PIECE_BYTES);
+        }
+        self.pending.extend_from_slice(header);
+        if header.len() + payload.len() < COPIED_BELOW_BYTES {
+            self.pending.extend_from_slice(payload);
+            if self.pending.len() >= PIECE_BYTES {
+                self.write_pending().await?;
+            }
+            return Ok(());
+        }
+        self.write_pending().await?;
+        self.write(payload.clone()).await
+    }
+
+    async fn flush(&mut self) -> Result<(), TransportError> {
+        self.write_pending().await
+    }
+
+    async fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        moment: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received, TransportError> {
+        if self.received_all {
+            return Ok(Received::Closed);
+        }
+        let id = self.id;
+        let received = self.link.poll(|entry, context| {
+            // What came before the other end closed is still to be had; what came before this one
+            // was stopped is not wanted.
+            if entry.end == Some(End::Stopped) {
+                return Poll::Ready(Err(End::Stopped));
+            }
+            match entry.quiche.stream_recv(id, scratch) {
+                Ok(read) => return Poll::Ready(Ok(read)),
+                Err(quiche::Error::Done) => {}
+                Err(quiche::Error::InvalidStreamState(_)) => {
+                    // A stream whose number is below another one's, of which nothing has come yet,
+                    // is none to quiche; nor is one that has ended both ways.
+                    if entry.quiche.stream_closed(id) {
+                        return Poll::Ready(Ok((0, true)));
+                    }
+                }
+                Err(error) => return Poll::Ready(Err(end_of(error))),
+            }
+            match &entry.end {
+                // A connection that the other end closed in good order has no more to say.
+                Some(End::Done) => Poll::Ready(Ok((0, true))),
+                Some(end) => Poll::Ready(Err(end.clone())),
+                None => {
+                    entry.wait_to_read(id, context);
+                    Poll::Pending
+                }
+            }
+        });
+        let (bytes, last) = match until(moment, received).await {
+            Timed::Done(read) => read.map_err(broken)?,
+            Timed::Late => return Ok(Received::TimedOut),
+        };
+        self.received_all = last;
+        if bytes == 0 {
+            return Ok(Received::Closed);
+        }
+        // Room in the windows is to be told to the other end.
+        self.link.changed();
+        consume(&scratch[..bytes]);
+        Ok(Received::Bytes(bytes))
+    }
+
+    fn abandon(&mut self) {
+        self.pending.clear();
+        self.finished = true;
+        let id = self.id;
+        // One that is finished already has nothing to throw away.
+        let _ = self
+            .link
+            .with(|entry| entry.quiche.stream_shutdown(id, Shutdown::Write, ABORTED));
+        self.link.changed();
+    }
+
+    async fn finish(&mut self) -> Result<(), TransportError> {
+        self.write_pending().await?;
+        self.end_sending().map_err(broken)
+    }
+}
+
+impl Drop for QuicheStream {
+    fn drop(&mut self) {
+        let _ = self.end_sending();
+        let (id, received_all) = (self.id, self.received_all);
+        self.link.with(|entry| {
+            entry.forget_stream(id);
+            if !received_all {
+                // The other end may save itself what nobody reads.
+                let _ = entry.quiche.stream_shutdown(id, Shutdown::Read, 0);
+            }
+        });
+        self.link.changed();
+    }
+}
