@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::{FailureKind, Role};
-use regatta_model::Outcome;
+use regatta_model::{Outcome, Workload};
 
 use crate::{
     agent::{Burial, host_name},
@@ -11,15 +11,18 @@ use crate::{
     run::slot,
 };
 
-/// The sender connects from host A; the receiver listens on host B.
-pub(crate) const SENDER: Host = Host::A;
-pub(crate) const RECEIVER: Host = Host::B;
+/// The end on host A connects, the one on host B listens.
+pub(crate) const CONNECTING: Host = Host::A;
+pub(crate) const LISTENING: Host = Host::B;
 
-/// A host's part in every trial.
-pub(crate) fn role(host: Host) -> Role {
-    match host {
-        SENDER => Role::Sender,
-        _ => Role::Receiver,
+/// A host's part in a trial of this workload: the one that connects sends, unless the direction is
+/// reversed.
+pub(crate) fn role(host: Host, workload: &Workload) -> Role {
+    let connects = slot(host) == slot(CONNECTING);
+    if connects == Role::Sender.connects(workload) {
+        Role::Sender
+    } else {
+        Role::Receiver
     }
 }
 
@@ -59,8 +62,12 @@ pub(crate) enum Broken {
 pub(crate) fn explain(
     broken: Broken,
     deaths: &[(Host, Burial)],
+    workload: &Workload,
 ) -> Option<(Outcome, Vec<String>, String)> {
-    let names = |host: Host| format!("the {} on host `{}`", role(host).name(), host_name(host));
+    let names = |host: Host| {
+        let role = role(host, workload).name();
+        format!("the {role} on host `{}`", host_name(host))
+    };
     let death = |host: Host| {
         deaths
             .iter()
@@ -148,23 +155,27 @@ mod tests {
         }
     }
 
+    fn workload() -> Workload {
+        crate::testing::study(1, 1, 1).workloads[0].clone()
+    }
+
     #[test]
     fn the_end_that_hangs_is_named_and_not_the_one_that_waits_for_it() {
         let silent = || Broken::Silent {
-            hosts: vec![SENDER, RECEIVER],
+            hosts: vec![CONNECTING, LISTENING],
             within: Duration::from_secs(30),
             doing: "the trial",
         };
-        let says = |deaths: &[(Host, Burial)]| explain(silent(), deaths).unwrap().1;
+        let says = |deaths: &[(Host, Burial)]| explain(silent(), deaths, &workload()).unwrap().1;
         assert_eq!(
-            says(&[(SENDER, burial(true))]),
+            says(&[(CONNECTING, burial(true))]),
             ["no answer from the sender on host `a` within 30 s of the trial"]
         );
         let both = "no answer from the sender on host `a` and the receiver on host `b` within 30 s \
                     of the trial";
         assert_eq!(says(&[]), [both]);
         assert_eq!(
-            says(&[(SENDER, burial(true)), (RECEIVER, burial(true))]),
+            says(&[(CONNECTING, burial(true)), (LISTENING, burial(true))]),
             [both]
         );
     }
@@ -172,13 +183,13 @@ mod tests {
     #[test]
     fn an_end_that_fails_because_the_other_hangs_says_so() {
         let failed = || Broken::Failed {
-            host: RECEIVER,
+            host: LISTENING,
             kind: FailureKind::TimedOut,
             reasons: vec!["nothing came".into()],
             hint: String::new(),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
-            let (_, reasons, _) = explain(failed(), &[(SENDER, burial(killed))]).unwrap();
+            let (_, reasons, _) = explain(failed(), &[(CONNECTING, burial(killed))], &workload()).unwrap();
             let first = format!("the sender on host `a` {end} during the trial");
             assert_eq!(reasons[0], first);
         }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use regatta_bed::PathCounters;
 use regatta_control::{Role, SideReport};
-use regatta_model::{Histogram, Series, Warning, WorkloadKind};
+use regatta_model::{Direction, Histogram, Series, Warning, WorkloadKind};
 
 use crate::plan::{Plan, PlannedTrial};
 
@@ -30,6 +30,18 @@ const SUMS: &[&str] = &[
     "interface_collisions",
 ];
 
+/// Metrics that are sums over both hosts where both send.
+const SUMS_OF_BOTH: &[&str] = &[
+    "bytes_sent",
+    "messages_sent",
+    "bytes_delivered",
+    "messages_delivered",
+    "messages_corrupted",
+    "messages_lost",
+    "warm_up_bytes",
+    "retransmitted_packets",
+];
+
 /// What both ends and the path together know of a trial.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
@@ -52,6 +64,8 @@ pub(crate) fn merge(
     path: Option<(&PathCounters, Duration)>,
     same_host: bool,
 ) -> Merged {
+    let direction = plan.workload(trial.cell).kind.direction();
+    let both = direction == Direction::Both;
     let mut merged = Merged::default();
     let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
     let origins = [
@@ -72,19 +86,25 @@ pub(crate) fn merge(
             }
             let slot = merged.metrics.entry(name.clone()).or_insert(*value);
             if *role == Role::Receiver {
-                if RECEIVERS.contains(&name.as_str()) {
+                let in_both = sides[0].1.metrics.contains_key(name);
+                if both && SUMS_OF_BOTH.contains(&name.as_str()) {
+                    *slot += if in_both { *value } else { 0.0 };
+                } else if RECEIVERS.contains(&name.as_str()) {
                     *slot = *value;
-                } else if SUMS.contains(&name.as_str()) && sides[0].1.metrics.contains_key(name) {
+                } else if SUMS.contains(&name.as_str()) && in_both {
                     *slot += *value;
                 }
             }
         }
     }
     if let Some((path, since)) = path {
-        add_path(&mut merged.metrics, path, since);
+        add_path(&mut merged.metrics, path, since, direction);
     }
     charge_receiver(&mut merged.metrics, receiver_ns, elapsed_ns);
     derive(&mut merged.metrics, elapsed_ns);
+    if both {
+        by_direction(&mut merged.metrics, &sides);
+    }
 
     merged.facts = facts(&sides);
     for ((role, side), origin) in sides.into_iter().zip(origins) {
@@ -146,8 +166,42 @@ fn charge_receiver(metrics: &mut BTreeMap<String, f64>, receiver_ns: f64, elapse
     }
 }
 
-fn add_path(metrics: &mut BTreeMap<String, f64>, path: &PathCounters, since: Duration) {
-    let (forward, reverse) = (&path.forward, &path.reverse);
+/// What became of the data on each link, of a transfer in both directions at once.
+fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport); 2]) {
+    let (Some(goodput), Some(all)) = (
+        metrics.get("goodput_bps").copied(),
+        counted(metrics).filter(|all| *all > 0.0),
+    ) else {
+        return;
+    };
+    // The sender's role is the connecting host's here; what it sent is what the other one got.
+    for (name, (_, side)) in ["goodput_reverse_bps", "goodput_forward_bps"]
+        .into_iter()
+        .zip(sides)
+    {
+        if let Some(delivered) = counted(&side.metrics) {
+            metrics.insert(name.to_owned(), goodput * delivered / all);
+        }
+    }
+}
+
+/// Delivered bytes that count towards goodput: those after the warm-up.
+fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
+    let warm_up = metrics.get("warm_up_bytes").copied().unwrap_or(0.0);
+    Some((metrics.get("bytes_delivered")? - warm_up).max(0.0))
+}
+
+/// `direction`: that of the data, whose link is the path's forward one in every metric.
+fn add_path(
+    metrics: &mut BTreeMap<String, f64>,
+    path: &PathCounters,
+    since: Duration,
+    direction: Direction,
+) {
+    let (forward, reverse) = match direction {
+        Direction::Forward | Direction::Both => (&path.forward, &path.reverse),
+        Direction::Reverse => (&path.reverse, &path.forward),
+    };
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
     };
@@ -182,9 +236,10 @@ fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
             metrics.insert(name.to_owned(), value);
         }
     };
-    let time = get(metrics, "transfer_time_ns").unwrap_or(elapsed_ns);
+    let time = get(metrics, "transfer_time_ns").unwrap_or(elapsed_ns)
+        - get(metrics, "warm_up_ns").unwrap_or(0.0);
     // The clock is the sender's and the count is the receiver's, whatever either says alone.
-    if let Some(delivered) = get(metrics, "bytes_delivered")
+    if let Some(delivered) = counted(metrics)
         && time > 0.0
     {
         put(metrics, "goodput_bps", delivered * 8e9 / time);
@@ -207,7 +262,7 @@ fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
                     goodput / (cores * 100.0),
                 );
             }
-            if let Some(delivered) = get(metrics, "bytes_delivered")
+            if let Some(delivered) = counted(metrics)
                 && delivered > 0.0
             {
                 put(metrics, "cpu_per_byte_ns", cores * time / delivered);

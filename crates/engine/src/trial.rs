@@ -8,13 +8,13 @@ use std::{
 };
 
 use rand::RngExt;
-use regatta_control::{FromAgent, PathHints, SideReport, ToAgent, TrialOrder};
-use regatta_model::{Outcome, TrialRecord};
+use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
+use regatta_model::{Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
     agent::{Burial, Said, Signal},
     bed::Host,
-    broken::{Broken, RECEIVER, SENDER, explain, other, role},
+    broken::{Broken, LISTENING, CONNECTING, explain, other, role},
     error::EngineError,
     limits,
     merge::{Merged, merge},
@@ -70,7 +70,7 @@ impl Crew<'_> {
                 break (broken, deaths);
             }
         };
-        let Some((outcome, reasons, hint)) = explain(broken, &deaths) else {
+        let Some((outcome, reasons, hint)) = explain(broken, &deaths, self.plan.workload(trial.cell)) else {
             return Ok(Verdict::Stopped);
         };
         // Without its path every transport fails, and that is no finding about any of them: the
@@ -149,7 +149,7 @@ impl Crew<'_> {
         &mut self,
         trial: &PlannedTrial,
     ) -> Result<Result<(SocketAddr, Instant), Broken>, EngineError> {
-        for host in [RECEIVER, SENDER] {
+        for host in [LISTENING, CONNECTING] {
             match self.ensure(host) {
                 Ok(()) => {}
                 // The run started with two agents, so one that cannot be replaced is this trial's
@@ -170,15 +170,15 @@ impl Crew<'_> {
 
     fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, Broken> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-        self.prepare(trial, RECEIVER, &token)?;
-        let Some(listen) = self.await_ready(trial.index, RECEIVER)? else {
+        self.prepare(trial, LISTENING, &token)?;
+        let Some(listen) = self.await_ready(trial.index, LISTENING)? else {
             return Err(Broken::Garbled(
-                RECEIVER,
+                LISTENING,
                 "it did not say where it listens".to_owned(),
             ));
         };
-        self.prepare(trial, SENDER, &token)?;
-        self.await_ready(trial.index, SENDER)?;
+        self.prepare(trial, CONNECTING, &token)?;
+        self.await_ready(trial.index, CONNECTING)?;
         Ok(listen)
     }
 
@@ -189,7 +189,7 @@ impl Crew<'_> {
         listen: SocketAddr,
     ) -> Result<(SideReport, SideReport), Broken> {
         self.say(
-            SENDER,
+            CONNECTING,
             &ToAgent::Start {
                 trial: trial.index,
                 peer: listen,
@@ -227,7 +227,7 @@ impl Crew<'_> {
                     ));
                 }
                 None => {
-                    let hosts = [SENDER, RECEIVER]
+                    let hosts = [CONNECTING, LISTENING]
                         .into_iter()
                         .filter(|host| !reports.contains_key(&slot(*host)))
                         .collect();
@@ -239,21 +239,24 @@ impl Crew<'_> {
                 }
             }
         }
-        let receiver = reports.remove(&slot(RECEIVER)).unwrap_or_default();
-        let sender = reports.remove(&slot(SENDER)).unwrap_or_default();
-        Ok((sender, receiver))
+        let listening = reports.remove(&slot(LISTENING)).unwrap_or_default();
+        let connecting = reports.remove(&slot(CONNECTING)).unwrap_or_default();
+        Ok(match role(CONNECTING, self.plan.workload(trial.cell)) {
+            Role::Sender => (connecting, listening),
+            Role::Receiver => (listening, connecting),
+        })
     }
 
     fn prepare(&mut self, trial: &PlannedTrial, host: Host, token: &str) -> Result<(), Broken> {
         let study = self.plan.study();
         let condition = self.plan.condition(trial.cell);
         let mut tls = self.tls.clone();
-        if host == SENDER {
+        if host == CONNECTING {
             tls.key_der_base64 = None;
         }
         let order = TrialOrder {
             trial: trial.index,
-            role: role(host),
+            role: role(host, self.plan.workload(trial.cell)),
             transport: self.plan.transport(trial.cell).clone(),
             workload: self.plan.workload(trial.cell).clone(),
             token: token.to_owned(),
@@ -267,7 +270,7 @@ impl Crew<'_> {
                 longest_one_way: condition
                     .longest_one_way(&condition.forward)
                     .max(condition.longest_one_way(&condition.reverse)),
-                link_rate_bps: condition.forward.rate.map(|rate| rate.0),
+                link_rate_bps: bottleneck(condition, self.plan.workload(trial.cell)),
                 mtu_bytes: condition.mtu_bytes,
                 shared_clock: self.bed.shares_clock(),
                 keeps_order: !condition.forward.jitter_reorders
@@ -403,7 +406,7 @@ impl Crew<'_> {
             _ => {}
         }
         let mut asked: BTreeSet<usize> = BTreeSet::new();
-        for host in [SENDER, RECEIVER] {
+        for host in [CONNECTING, LISTENING] {
             if !self.agents.contains_key(&slot(host)) || gone.contains(&slot(host)) {
                 continue;
             }
@@ -444,7 +447,7 @@ impl Crew<'_> {
         }
         gone.extend(asked);
         let mut deaths = Vec::new();
-        for host in [SENDER, RECEIVER] {
+        for host in [CONNECTING, LISTENING] {
             if gone.contains(&slot(host))
                 && let Some(agent) = self.agents.remove(&slot(host))
             {
@@ -452,6 +455,17 @@ impl Crew<'_> {
             }
         }
         deaths
+    }
+}
+
+/// Rate of the link on which a workload's data travels; of both the lower one.
+fn bottleneck(condition: &Condition, workload: &Workload) -> Option<u64> {
+    let forward = condition.forward.rate.map(|rate| rate.0);
+    let reverse = condition.reverse.rate.map(|rate| rate.0);
+    match workload.kind.direction() {
+        Direction::Forward => forward,
+        Direction::Reverse => reverse,
+        Direction::Both => forward.into_iter().chain(reverse).min(),
     }
 }
 
