@@ -16,6 +16,7 @@
 mod applicable;
 mod bulk;
 pub mod clock;
+mod connections;
 mod content;
 pub mod context;
 pub mod descriptor;

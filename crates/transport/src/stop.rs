@@ -39,6 +39,15 @@ struct Registered {
     children: Vec<Weak<Shared>>,
 }
 
+/// Adds one reference, and forgets those that are dead whenever there is no room: a trial of many
+/// connections registers each of them.
+fn register<T: ?Sized>(all: &mut Vec<Weak<T>>, one: Weak<T>) {
+    if all.len() == all.capacity() {
+        all.retain(|registered| registered.strong_count() > 0);
+    }
+    all.push(one);
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Registered> {
         // Nothing that can panic runs under this lock.
@@ -105,7 +114,7 @@ impl Stop {
         if self.is_stopped() {
             child.0.stopped.store(true, Ordering::Release);
         } else {
-            registered.children.push(Arc::downgrade(&child.0));
+            register(&mut registered.children, Arc::downgrade(&child.0));
         }
         drop(registered);
         child
@@ -133,7 +142,7 @@ impl Stop {
             abort.abort();
         } else {
             let weak = Arc::downgrade(abort);
-            registered.aborts.push(weak);
+            register(&mut registered.aborts, weak);
         }
     }
 
@@ -222,5 +231,21 @@ mod tests {
         assert_eq!(Arc::strong_count(&counter), 1);
         drop(counter);
         stop.stop();
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let stop = Stop::new();
+        let kept = Arc::new(Counter::default());
+        stop.on_stop(&kept);
+        for _ in 0..1000 {
+            let _ = stop.child();
+            stop.on_stop(&Arc::new(Counter::default()));
+        }
+        let registered = stop.0.lock();
+        assert!(registered.aborts.len() < 10 && registered.children.len() < 10);
+        drop(registered);
+        stop.stop();
+        assert_eq!(kept.0.load(Ordering::Relaxed), 1);
     }
 }

@@ -1,0 +1,397 @@
+//! The connecting end: connections one after another, each timed.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+use regatta_control::{Note, SideReport};
+use regatta_model::{Handshake, units::format_duration};
+
+use super::{Exchanges, Expected, NOT_MEASURED, head};
+use crate::{
+    clock::MonotonicTime,
+    context::Phase,
+    driver::TransportError,
+    opening::Purpose,
+    stop::Stop,
+    stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        distribution::Distribution,
+        findings::Findings,
+        stream_opening::probe_idle,
+        watch::{Delivered, SenderEnd, SenderWatch},
+    },
+};
+
+/// Memory to receive into.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// How long after the deadline an exchange may go on if nothing else ends it.
+const BEHIND_DEADLINE: Duration = Duration::from_secs(2);
+
+/// One exchange that had its whole answer.
+struct Exchanged {
+    begun: MonotonicTime,
+    connected: MonotonicTime,
+    first_byte: MonotonicTime,
+    completed: MonotonicTime,
+    handshake: Option<HandshakeMade>,
+    facts: BTreeMap<String, String>,
+}
+
+/// Who makes the connections.
+struct Client<'a, E> {
+    trial: &'a Trial,
+    work: &'a Exchanges,
+    endpoint: &'a E,
+    peer: SocketAddr,
+}
+
+impl<E: StreamEndpoint> Client<'_, E> {
+    /// Makes one connection with its exchange, and lets go of it.
+    async fn exchange(
+        &self,
+        number: u64,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Exchanged, TransportError> {
+        let begun = MonotonicTime::now();
+        let connection = self
+            .endpoint
+            .connect(self.peer, Purpose::Transfer, until, stop)
+            .await?;
+        let connected = MonotonicTime::now();
+        let mut stream = connection.open_stream().await?;
+        stream
+            .send_message(&head(self.trial.token, number), &self.work.request)
+            .await?;
+        stream.flush().await?;
+
+        let mut expected = Expected::new(&self.work.response);
+        let mut first_byte = None;
+        while !expected.is_complete() {
+            let received = stream
+                .receive(scratch, until, &mut |piece: &[u8]| {
+                    first_byte.get_or_insert_with(MonotonicTime::now);
+                    expected.take(piece);
+                })
+                .await?;
+            match received {
+                Received::Bytes(_) => {}
+                Received::TimedOut => {
+                    return Err(TransportError::TimedOut {
+                        what: "answer to a request".to_owned(),
+                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                    });
+                }
+                Received::Closed => return Err(TransportError::Closed { flow: "connection" }),
+            }
+        }
+        let completed = MonotonicTime::now();
+        if !expected.sound {
+            return Err(TransportError::Protocol {
+                what: "the answer is not the one that was asked for".to_owned(),
+            });
+        }
+        // Everything is here, so that nobody waits for the closing: letting go of the connection
+        // begins it, and the transport does the rest while the next one is made.
+        Ok(Exchanged {
+            begun,
+            connected,
+            first_byte: first_byte.unwrap_or(completed),
+            completed,
+            handshake: connection.handshake(),
+            facts: connection.statistics().facts(),
+        })
+    }
+}
+
+/// What came of all exchanges.
+struct Tally {
+    set_up: Distribution,
+    first_byte: Distribution,
+    completion: Distribution,
+    made: BTreeMap<&'static str, u64>,
+    as_asked: u64,
+    failed: u64,
+    last_error: Option<TransportError>,
+    facts: BTreeMap<String, String>,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            set_up: Distribution::new(),
+            first_byte: Distribution::new(),
+            completion: Distribution::new(),
+            made: BTreeMap::new(),
+            as_asked: 0,
+            failed: 0,
+            last_error: None,
+            facts: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, exchanged: Exchanged, asked: Handshake) {
+        let begun = exchanged.begun;
+        self.set_up.add(begun, exchanged.connected);
+        self.first_byte.add(begun, exchanged.first_byte);
+        self.completion.add(begun, exchanged.completed);
+        *self.made.entry(name(exchanged.handshake)).or_default() += 1;
+        self.as_asked += u64::from(is_as_asked(asked, exchanged.handshake));
+        self.facts = exchanged.facts;
+    }
+
+    fn completed(&self) -> u64 {
+        self.completion.len()
+    }
+
+    fn report(&self, work: &Exchanges, findings: &mut Findings) {
+        self.set_up.report("set_up_time", "sender", findings);
+        self.first_byte
+            .report("time_to_first_byte", "sender", findings);
+        self.completion
+            .report("time_to_completion", "sender", findings);
+        findings.count("connections_completed", self.completed());
+        findings.count("connections_failed", self.failed);
+        findings.0.facts.extend(self.facts.clone());
+        for (name, count) in &self.made {
+            findings.fact(&format!("handshakes.{name}"), count.to_string());
+        }
+        let others = self.completed() - self.as_asked;
+        if others > 0 {
+            let made: Vec<_> = self
+                .made
+                .iter()
+                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+                .collect();
+            findings.warn(
+                "handshake_differs",
+                format!(
+                    "{others} of {} connections made another handshake than `{}`: {}",
+                    self.completed(),
+                    asked_name(work.handshake),
+                    made.join(", ")
+                ),
+                "",
+            );
+        }
+        if let Some(error) = &self.last_error {
+            findings.warn(
+                "connections_failed",
+                format!(
+                    "{} of {} connections failed, the last one with: {}",
+                    self.failed,
+                    self.failed + self.completed(),
+                    error.reasons().join(": ")
+                ),
+                "",
+            );
+        }
+    }
+}
+
+/// As in facts.
+const fn name(made: Option<HandshakeMade>) -> &'static str {
+    match made {
+        Some(HandshakeMade::Full) => "full",
+        Some(HandshakeMade::Resumed) => "resumed",
+        Some(HandshakeMade::EarlyDataTaken) => "early_data_taken",
+        Some(HandshakeMade::EarlyDataRefused) => "early_data_refused",
+        None => "unknown",
+    }
+}
+
+/// As in a study file.
+fn asked_name(asked: Handshake) -> &'static str {
+    Handshake::CHOICES
+        .iter()
+        .find(|(_, choice)| *choice == asked)
+        .map_or("full", |(name, _)| name)
+}
+
+/// Whether a connection made the handshake that was asked for, as far as its stack tells: a Retry
+/// comes before a handshake that is a full one.
+const fn is_as_asked(asked: Handshake, made: Option<HandshakeMade>) -> bool {
+    matches!(
+        (asked, made),
+        (_, None)
+            | (
+                Handshake::Full | Handshake::Retry,
+                Some(HandshakeMade::Full)
+            )
+            | (Handshake::Resumed, Some(HandshakeMade::Resumed))
+            | (Handshake::EarlyData, Some(HandshakeMade::EarlyDataTaken))
+    )
+}
+
+/// Runs the connecting end.
+pub(super) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    work: &Exchanges,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let client = Client {
+        trial,
+        work,
+        endpoint,
+        peer,
+    };
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    let until = trial.opening_until();
+    let stop = trial.stop.child();
+    client
+        .exchange(NOT_MEASURED, &mut scratch, until, &stop)
+        .await
+        .map_err(|error| trial.explain_opening(error))?;
+
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let until = started + trial.order.deadline + BEHIND_DEADLINE;
+    let mut tally = Tally::new();
+    for number in 0..work.connections {
+        let stop = transfer.child();
+        let exchange = client.exchange(number, &mut scratch, until, &stop);
+        let result = transfer.unless_raised(exchange).await;
+        match result {
+            Ok(exchanged) => {
+                tally.add(exchanged, work.handshake);
+                let bytes = work.request.len() as u64;
+                live.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+                live.messages_sent.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) if transfer.is_stopped() => break,
+            Err(error) => {
+                tally.failed += 1;
+                tally.last_error = Some(error);
+            }
+        }
+    }
+    let sent = Delivered {
+        bytes: live.bytes_sent.load(Ordering::Relaxed),
+        messages: live.messages_sent.load(Ordering::Relaxed),
+    };
+    if !transfer.is_stopped() {
+        watch.acknowledged(MonotonicTime::now(), sent);
+    }
+    live.set_phase(Phase::Done);
+    let (end, _) = watch.finish();
+    let Some(end) = end else {
+        return Err(trial.explain(TransportError::Cancelled));
+    };
+    let deadline_reached = matches!(end, SenderEnd::Deadline { .. });
+    if !deadline_reached {
+        // The other end serves until it is told.
+        trial.context.observer.send_note(Note::Sent {
+            messages: sent.messages,
+            bytes: sent.bytes,
+            deadline_reached,
+        });
+    }
+    if tally.completed() == 0 {
+        return Err(tally.last_error.map_or_else(
+            || trial.no_connection(trial.order.deadline),
+            |e| trial.explain(e),
+        ));
+    }
+
+    let ended = end.at();
+    findings.span(started, ended);
+    findings.metric("transfer_time_ns", (ended - started) as f64);
+    tally.report(work, &mut findings);
+    if deadline_reached {
+        findings.warn(
+            "deadline_reached",
+            format!(
+                "the connections were stopped at the deadline of {}; measured are the {} of {} \
+                 that were done by then",
+                format_duration(trial.order.deadline),
+                tally.completed(),
+                work.connections
+            ),
+            "give a longer `deadline` or fewer `connections`",
+        );
+    }
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    Ok(findings.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [HandshakeMade; 4] = [
+        HandshakeMade::Full,
+        HandshakeMade::Resumed,
+        HandshakeMade::EarlyDataTaken,
+        HandshakeMade::EarlyDataRefused,
+    ];
+
+    #[test]
+    fn each_handshake_is_answered_by_one_kind_only() {
+        for (asked, right) in [
+            (Handshake::Full, HandshakeMade::Full),
+            (Handshake::Retry, HandshakeMade::Full),
+            (Handshake::Resumed, HandshakeMade::Resumed),
+            (Handshake::EarlyData, HandshakeMade::EarlyDataTaken),
+        ] {
+            for made in ALL {
+                assert_eq!(is_as_asked(asked, Some(made)), made == right, "{asked:?}");
+            }
+            assert!(is_as_asked(asked, None), "what is unknown is not wrong");
+        }
+    }
+
+    #[test]
+    fn what_differs_from_what_was_asked_is_counted_and_said() {
+        let mut tally = Tally::new();
+        for (ms, made) in [(10, ALL[2]), (20, ALL[2]), (30, ALL[0])] {
+            let at = |ms: i64| MonotonicTime(ms * 1_000_000);
+            let exchanged = Exchanged {
+                begun: at(5),
+                connected: at(5),
+                first_byte: at(5 + ms),
+                completed: at(6 + ms),
+                handshake: Some(made),
+                facts: BTreeMap::new(),
+            };
+            tally.add(exchanged, Handshake::EarlyData);
+        }
+        tally.failed = 1;
+        tally.last_error = Some(TransportError::Closed { flow: "connection" });
+        let work = Exchanges {
+            connections: 4,
+            handshake: Handshake::EarlyData,
+            request: bytes::Bytes::new(),
+            response: bytes::Bytes::new(),
+        };
+        let mut findings = Findings::default();
+        tally.report(&work, &mut findings);
+        let report = findings.0;
+        assert_eq!(report.facts["handshakes.early_data_taken"], "2");
+        assert_eq!(report.facts["handshakes.full"], "1");
+        assert_eq!(report.metrics["connections_completed"], 3.0);
+        assert_eq!(report.metrics["connections_failed"], 1.0);
+        assert_eq!(report.metrics["time_to_first_byte_ns"], 20e6);
+        assert_eq!(report.metrics["time_to_completion_ns"], 21e6);
+        let codes: Vec<_> = report.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(codes, ["handshake_differs", "connections_failed"]);
+        assert!(report.warnings[0].message.starts_with("1 of 3"));
+    }
+}

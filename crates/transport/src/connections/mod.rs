@@ -1,0 +1,166 @@
+//! The workload `short-connections`: connections one after another, each with one small exchange.
+//!
+//! One exchange before them is not measured, whatever the handshake: it brings the ticket where one
+//! is needed, and it warms the caches of both ends alike for all. Each connection sends its opening
+//! and its request as soon as it can, reads the whole answer, and is closed while the next one is
+//! made. There is no probe under load: the exchanges are what is measured.
+
+mod client;
+mod server;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_model::{Handshake, WorkloadKind};
+
+use crate::{
+    driver::TransportError,
+    opening::{self, OPENING_BYTES, Purpose, Token},
+    stream::StreamEndpoint,
+    trial::Trial,
+};
+
+/// Largest request and answer, in bytes: both ends hold them whole.
+const LONGEST: u64 = 256 << 20;
+
+/// Which number the exchange has that is not measured.
+const NOT_MEASURED: u64 = u64::MAX;
+
+/// Length of the number of an exchange, which follows the opening.
+const NUMBER_BYTES: usize = 8;
+
+/// What is exchanged. Both ends make the same from their orders.
+#[derive(Debug)]
+pub(crate) struct Exchanges {
+    connections: u64,
+    handshake: Handshake,
+    request: Bytes,
+    response: Bytes,
+}
+
+impl Exchanges {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let WorkloadKind::ShortConnections {
+            connections,
+            handshake,
+            request,
+            response,
+        } = order.workload.kind
+        else {
+            return Err(TransportError::Order {
+                what: format!(
+                    "`{}` makes no short connections",
+                    order.workload.kind.name()
+                ),
+            });
+        };
+        let longest = request.max(response);
+        if longest.0 > LONGEST {
+            return Err(TransportError::Order {
+                what: format!("an exchange of `{longest}` is longer than 256 MiB"),
+            });
+        }
+        if response.0 == 0 {
+            return Err(TransportError::Order {
+                what: "an answer of zero bytes has no first byte".to_owned(),
+            });
+        }
+        Ok(Self {
+            connections: connections.into(),
+            handshake,
+            request: noise(order.seed, request.0 as usize),
+            response: noise(!order.seed, response.0 as usize),
+        })
+    }
+}
+
+/// So many random bytes.
+pub(crate) fn noise(seed: u64, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
+    bytes.into()
+}
+
+/// What stands before a request: the opening and the number of the exchange.
+fn head(token: Token, number: u64) -> [u8; OPENING_BYTES + NUMBER_BYTES] {
+    let mut head = [0; OPENING_BYTES + NUMBER_BYTES];
+    head[..OPENING_BYTES].copy_from_slice(&opening::encode(token, Purpose::Transfer));
+    head[OPENING_BYTES..].copy_from_slice(&number.to_le_bytes());
+    head
+}
+
+/// Compares what comes with what must come.
+#[derive(Debug)]
+struct Expected<'a> {
+    rest: &'a [u8],
+    sound: bool,
+}
+
+impl<'a> Expected<'a> {
+    const fn new(all: &'a [u8]) -> Self {
+        Self {
+            rest: all,
+            sound: true,
+        }
+    }
+
+    /// Takes the next bytes.
+    fn take(&mut self, piece: &[u8]) {
+        let length = piece.len().min(self.rest.len());
+        let (now, rest) = self.rest.split_at(length);
+        // More than must come is wrong as well.
+        self.sound &= piece == now;
+        self.rest = rest;
+    }
+
+    const fn is_complete(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    work: &Exchanges,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    match trial.order.role {
+        Role::Sender => client::run(trial, work, endpoint, trial.peer_of(peer)?).await,
+        Role::Receiver => server::run(trial, work, endpoint).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_expected_may_come_in_any_pieces_and_nothing_else_may() {
+        let all = b"question";
+        for cut in 0..=all.len() {
+            let mut expected = Expected::new(all);
+            expected.take(&all[..cut]);
+            assert_eq!(expected.is_complete(), cut == all.len());
+            expected.take(&all[cut..]);
+            assert!(expected.is_complete() && expected.sound);
+        }
+        for wrong in [&b"Question"[..], b"questions"] {
+            let mut expected = Expected::new(all);
+            expected.take(wrong);
+            assert!(!expected.sound);
+        }
+    }
+
+    #[test]
+    fn the_number_stands_after_the_opening() {
+        let token = Token([7; 16]);
+        let head = head(token, 0x0102);
+        let opening: [u8; OPENING_BYTES] = head[..OPENING_BYTES].try_into().expect("an opening");
+        assert_eq!(opening::decode(&opening, token), Some(Purpose::Transfer));
+        assert_eq!(head[OPENING_BYTES..], 0x0102_u64.to_le_bytes());
+    }
+}
