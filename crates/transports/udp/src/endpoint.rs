@@ -22,6 +22,7 @@ use crate::{
     Settings,
     batch::LONGEST_PAYLOAD,
     flow::{Connected, Flow, Tuning},
+    framing::{self, Frame, Framing, Kind},
     socket::{address, fragmentation, headers, set_buffers, set_integer, wait_readable},
 };
 
@@ -60,7 +61,16 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Largest message that fits one packet of the path.
+    /// Bytes before each message in its datagram.
+    const fn frame_header(&self) -> usize {
+        if self.settings.framed {
+            framing::HEADER_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Largest datagram that fits one packet of the path, in bytes.
     fn packet_payload(&self) -> usize {
         self.mtu.saturating_sub(headers(self.local))
     }
@@ -92,18 +102,19 @@ impl Endpoint {
             tuning.facts.insert(name.to_owned(), value);
         };
         let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
+        // without it refuses the option.
+        let gso =
+            self.settings.gso && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let gro =
+            self.settings.gso && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        tuning.segment_limit = gso.then(|| self.packet_payload());
         match self.role {
             Role::Sender => {
-                // Zero leaves it to each call; a kernel without it refuses the option.
-                let gso = self.settings.gso
-                    && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
                 fact("gso.sender", on(gso));
                 fact("send_buffer_bytes.sender", send.to_string());
-                tuning.segment_limit = gso.then(|| self.packet_payload());
             }
             Role::Receiver => {
-                let gro = self.settings.gso
-                    && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
                 fact("gro.receiver", on(gro));
                 fact("receive_buffer_bytes.receiver", receive.to_string());
             }
@@ -121,6 +132,7 @@ impl Endpoint {
         &self,
         local: SocketAddr,
         peer: SocketAddr,
+        framing: Option<Framing>,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
         let (socket, tuning) = self.socket(local)?;
@@ -132,7 +144,7 @@ impl Endpoint {
             )))?;
         let connected = Connected::new(socket);
         stop.on_stop(&connected);
-        Ok(Flow::new(connected, tuning))
+        Ok(Flow::new(connected, tuning, framing))
     }
 }
 
@@ -144,7 +156,7 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn longest_message(&self) -> usize {
-        LONGEST_PAYLOAD
+        LONGEST_PAYLOAD - self.frame_header()
     }
 
     fn pace(&self) -> Option<u64> {
@@ -158,10 +170,12 @@ impl MessageEndpoint for Endpoint {
     async fn connect(
         &self,
         peer: SocketAddr,
-        _purpose: Purpose,
+        purpose: Purpose,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        self.flow(SocketAddr::new(self.local, 0), peer, stop)
+        let framed = self.settings.framed;
+        let framing = framed.then(|| Framing::connecting(self.role, purpose));
+        self.flow(SocketAddr::new(self.local, 0), peer, framing, stop)
     }
 
     async fn accept(
@@ -172,7 +186,7 @@ impl MessageEndpoint for Endpoint {
     ) -> Result<Flow, TransportError> {
         let Some((listener, address)) = &self.listener else {
             return Err(TransportError::Protocol {
-                what: "a sender does not listen".to_owned(),
+                what: "this end connects, and does not listen".to_owned(),
             });
         };
         let failed = || TransportError::io("cannot receive an opening");
@@ -211,8 +225,22 @@ impl MessageEndpoint for Endpoint {
             // SAFETY: the kernel has written the first `length` bytes.
             let message: &[u8] =
                 unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
+            let (message, framing) = if self.settings.framed {
+                match Frame::decode(message) {
+                    Some(conn) if conn.kind == Kind::Conn => {
+                        let framing = Framing::accepting(self.role, conn);
+                        (conn.message, Some(framing))
+                    }
+                    // Late, of a flow that has ended.
+                    Some(_) => continue,
+                    // Whoever it is counts it as refused.
+                    None => ([].as_slice(), None),
+                }
+            } else {
+                (message, None)
+            };
             if admit(message) {
-                return self.flow(*address, from, stop);
+                return self.flow(*address, from, framing, stop);
             }
         }
     }
@@ -240,7 +268,7 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        fragmentation(message_bytes, 0, self.mtu, self.local)
+        fragmentation(message_bytes, self.frame_header(), self.mtu, self.local)
             .into_iter()
             .collect()
     }

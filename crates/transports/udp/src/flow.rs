@@ -17,6 +17,7 @@ use socket2::Socket;
 
 use crate::{
     batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
+    framing::{self, Framing},
     socket::wait_readable,
 };
 
@@ -64,14 +65,16 @@ pub(crate) struct Tuning {
 pub(crate) struct Flow {
     connected: Arc<Connected>,
     tuning: Tuning,
+    framing: Option<Framing>,
     received: ReceiveBatch,
 }
 
 impl Flow {
-    pub(crate) fn new(connected: Arc<Connected>, tuning: Tuning) -> Self {
+    pub(crate) fn new(connected: Arc<Connected>, tuning: Tuning, framing: Option<Framing>) -> Self {
         Self {
             connected,
             tuning,
+            framing,
             received: ReceiveBatch::new(),
         }
     }
@@ -86,28 +89,8 @@ impl Flow {
         }
     }
 
-    fn stop_segmenting(&mut self) {
-        self.tuning.segment_limit = None;
-        if self.tuning.role == Role::Sender {
-            let fact = "off: the kernel refused it for this path".to_owned();
-            self.tuning.facts.insert("gso.sender".to_owned(), fact);
-        }
-    }
-}
-
-impl MessageFlow for Flow {
-    fn batch_messages(&self, message_bytes: usize) -> usize {
-        let segments = self.segments(message_bytes);
-        // Whole chunks of segments, so that no call carries a small rest.
-        let chunks = (BATCH_BYTES / (segments * message_bytes.max(1))).clamp(1, 16);
-        segments * chunks
-    }
-
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    /// Sends the datagrams of a batch, all of so many bytes but the last.
+    fn send(&mut self, batch: &[u8], message_bytes: usize) -> Result<(), TransportError> {
         let mut rest = batch;
         while !rest.is_empty() {
             let segments = self.segments(message_bytes);
@@ -133,6 +116,39 @@ impl MessageFlow for Flow {
         Ok(())
     }
 
+    fn stop_segmenting(&mut self) {
+        self.tuning.segment_limit = None;
+        if self.tuning.role == Role::Sender {
+            let fact = "off: the kernel refused it for this path".to_owned();
+            self.tuning.facts.insert("gso.sender".to_owned(), fact);
+        }
+    }
+}
+
+impl MessageFlow for Flow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        let header = self.framing.as_ref().map_or(0, |_| framing::HEADER_BYTES);
+        let message_bytes = message_bytes + header;
+        let segments = self.segments(message_bytes);
+        // Whole chunks of segments, so that no call carries a small rest.
+        let chunks = (BATCH_BYTES / (segments * message_bytes.max(1))).clamp(1, 16);
+        segments * chunks
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        let Some(mut framing) = self.framing.take() else {
+            return self.send(batch, message_bytes);
+        };
+        let framed = framing.frame(batch, message_bytes);
+        let result = self.send(framed, message_bytes + framing::HEADER_BYTES);
+        self.framing = Some(framing);
+        result
+    }
+
     async fn receive_batch(
         &mut self,
         until: MonotonicTime,
@@ -144,9 +160,16 @@ impl MessageFlow for Flow {
             if self.connected.is_aborted() {
                 return Err(TransportError::Cancelled);
             }
-            let received = self
-                .received
-                .receive(socket.as_raw_fd(), &mut |data| consume(Arrival { data }));
+            let framing = &mut self.framing;
+            let received = self.received.receive(socket.as_raw_fd(), &mut |datagram| {
+                let data = match framing {
+                    None => Some(datagram),
+                    Some(framing) => framing.unframe(datagram),
+                };
+                if let Some(data) = data {
+                    consume(Arrival { data });
+                }
+            });
             match received {
                 Ok(received) if received > 0 => return Ok(received),
                 Ok(_) => {}

@@ -4,6 +4,7 @@
 mod batch;
 mod endpoint;
 mod flow;
+mod framing;
 mod reliable;
 mod socket;
 
@@ -48,6 +49,13 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
                    takes them if absent",
         },
         OptionDefinition {
+            name: "frame",
+            kind: OptionKind::OneOf(&["none", "conn"]),
+            default: "none",
+            help: "`conn` puts a header before each message and opens with CONN and CONACC; the \
+                   receiver ends with RCVD",
+        },
+        OptionDefinition {
             name: "gso",
             kind: OptionKind::Flag,
             default: "true",
@@ -86,6 +94,7 @@ fn size_option(options: &BTreeMap<String, OptionValue>, name: &str, default: usi
 struct Settings {
     /// Bits of messages per second.
     rate: Option<u64>,
+    framed: bool,
     gso: bool,
     receive_buffer: usize,
     send_buffer: usize,
@@ -99,6 +108,7 @@ impl Settings {
                 Some(OptionValue::Text(text)) => text.parse::<BitRate>().ok().map(|rate| rate.0),
                 _ => None,
             },
+            framed: options.get("frame") == Some(&OptionValue::Text("conn".to_owned())),
             gso: options.get("gso") != Some(&OptionValue::Flag(false)),
             receive_buffer: size_option(options, "receive_buffer", 32 << 20),
             send_buffer: size_option(options, "send_buffer", 4 << 20),

@@ -1,10 +1,13 @@
-//! What every driver must do, over loopback, for `udp`, and what only `udp` must do.
+//! What every driver must do, over loopback, for `udp` and `udp-reliable`, and what only they must.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use regatta_control::{FailureKind, Note, Role, TrialOrder};
 use regatta_model::OptionValue;
-use regatta_transport::{Driver, testing};
+use regatta_transport::{
+    Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
+    testing::{self, contract},
+};
 
 fn udp() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[0]
@@ -22,6 +25,87 @@ fn udp_holds_the_contract() {
 #[test]
 fn udp_reliable_holds_the_contract() {
     testing::contract::holds(reliable());
+}
+
+/// A driver whose trials have these options unless they say otherwise.
+struct With(&'static dyn Driver, &'static [(&'static str, OptionValue)]);
+
+impl Driver for With {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        self.0.descriptor()
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        self.0.supported(options)
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let mut order = order.clone();
+        for (name, value) in self.1 {
+            let options = &mut order.transport.options;
+            options.entry((*name).to_owned()).or_insert(value.clone());
+        }
+        self.0.prepare(&order, context)
+    }
+}
+
+#[test]
+fn a_sliding_window_holds_the_contract() {
+    testing::contract::holds(&With(reliable(), &[("window", OptionValue::Number(256))]));
+}
+
+#[test]
+fn framed_udp_holds_the_contract_but_for_the_longest_message() {
+    let framed = udp_framed();
+    contract::options_are_checked(&framed);
+    contract::random_data_is_delivered(&framed);
+    contract::probes_are_answered(&framed);
+    contract::the_deadline_is_kept(&framed);
+    contract::an_abort_ends_both_ends(&framed);
+    contract::a_vanished_receiver_is_noticed(&framed);
+    contract::a_wrong_token_is_refused(&framed);
+    contract::a_stranger_is_refused(&framed);
+}
+
+fn udp_framed() -> With {
+    static OPTIONS: LazyLock<[(&str, OptionValue); 1]> =
+        LazyLock::new(|| [("frame", text("conn"))]);
+    With(udp(), &*OPTIONS)
+}
+
+#[test]
+fn framed_udp_carries_what_fits_beside_its_header() {
+    for (size, message) in [
+        (0, 1),
+        (1, 1),
+        (163, 17),
+        (100_000, 1400),
+        (400_000, 65_486),
+    ] {
+        let pair = testing::run_pair(&udp_framed(), size, message, |order| {
+            order.path.mtu_bytes = 1500;
+        })
+        .expect("both ends can be prepared");
+        let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
+        assert_eq!(receiver.metrics["bytes_delivered"], size as f64);
+        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+        assert_eq!(sender.metrics["messages_lost"], 0.0);
+        assert_eq!(sender.facts["acknowledgement"], "in_band");
+        let warning = sender
+            .warnings
+            .iter()
+            .find(|w| w.code == "ip_fragmentation");
+        assert_eq!(warning.is_some(), message > 1472 - 21, "{message}");
+    }
+    let error = testing::run_pair(&udp_framed(), 65_487, 65_487, |_| {})
+        .err()
+        .expect("it does not fit");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert!(error.hint().contains("65486"), "{}", error.hint());
 }
 
 fn text(value: &str) -> OptionValue {

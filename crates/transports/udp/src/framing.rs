@@ -1,0 +1,228 @@
+//! The frame CONN / CONACC / RCVD around the messages of `udp`.
+//!
+//! The first message of each direction opens the flow: the connecting end's travels in CONN, the
+//! accepting end's answer in CONACC. After that every message is DATA, but for what the receiving
+//! end of the transfer says, which is RCVD: that it has counted everything. Nothing is
+//! acknowledged or sent again in between.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use regatta_control::Role;
+use regatta_transport::Purpose;
+
+/// Bytes before every message: type (1), session (8), number (8), length (4); little-endian. As
+/// many as before a message of `udp-reliable`, so that the two carry the same load.
+pub(crate) const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Conn,
+    ConAcc,
+    Data,
+    Rcvd,
+}
+
+impl Kind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Conn => 0xd1,
+            Self::ConAcc => 0xd2,
+            Self::Data => 0xd3,
+            Self::Rcvd => 0xd4,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0xd1 => Some(Self::Conn),
+            0xd2 => Some(Self::ConAcc),
+            0xd3 => Some(Self::Data),
+            0xd4 => Some(Self::Rcvd),
+            _ => None,
+        }
+    }
+}
+
+/// A frame, as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub kind: Kind,
+    pub session: u64,
+    /// Position among the frames of its direction; in CONN, what the flow is for.
+    pub number: u64,
+    pub message: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a datagram; `None` for anything that is no frame.
+    pub(crate) fn decode(datagram: &'a [u8]) -> Option<Self> {
+        let (header, message) = datagram.split_at_checked(HEADER_BYTES)?;
+        let length = u32::from_le_bytes(header[17..].try_into().ok()?);
+        if usize::try_from(length) != Ok(message.len()) {
+            return None;
+        }
+        Some(Self {
+            kind: Kind::from_code(header[0])?,
+            session: u64::from_le_bytes(header[1..9].try_into().ok()?),
+            number: u64::from_le_bytes(header[9..17].try_into().ok()?),
+            message,
+        })
+    }
+
+    /// Writes it after what is in the place.
+    fn append(self, place: &mut Vec<u8>) {
+        place.push(self.kind.code());
+        place.extend(self.session.to_le_bytes());
+        place.extend(self.number.to_le_bytes());
+        place.extend((self.message.len() as u32).to_le_bytes());
+        place.extend(self.message);
+    }
+}
+
+const TRANSFER: u64 = 1;
+const PROBE: u64 = 0;
+
+/// The frames of one end of one flow.
+#[derive(Debug)]
+pub(crate) struct Framing {
+    session: u64,
+    /// Whether what this end says after the opening is the receiver's word about a transfer.
+    gives_word: bool,
+    stage: Stage,
+    next: u64,
+    framed: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The connecting end, until something comes back.
+    Connecting { number: u64 },
+    /// The accepting end, until it answers, and then its answer: it may be lost, and come again.
+    Accepting { answer: Option<Vec<u8>> },
+    /// The connecting end, after that.
+    Open,
+}
+
+impl Framing {
+    /// The connecting end of a new flow.
+    pub(crate) fn connecting(role: Role, purpose: Purpose) -> Self {
+        let is_transfer = purpose == Purpose::Transfer;
+        Self {
+            // Keyed anew in every process, and different at each call.
+            session: RandomState::new().build_hasher().finish(),
+            gives_word: is_transfer && role == Role::Receiver,
+            stage: Stage::Connecting {
+                number: if is_transfer { TRANSFER } else { PROBE },
+            },
+            next: 0,
+            framed: Vec::new(),
+        }
+    }
+
+    /// The accepting end of the flow that this CONN opens.
+    pub(crate) fn accepting(role: Role, conn: Frame<'_>) -> Self {
+        Self {
+            session: conn.session,
+            gives_word: conn.number == TRANSFER && role == Role::Receiver,
+            stage: Stage::Accepting { answer: None },
+            next: 0,
+            framed: Vec::new(),
+        }
+    }
+
+    /// Frames the messages of a batch, one after another.
+    pub(crate) fn frame(&mut self, batch: &[u8], message_bytes: usize) -> &[u8] {
+        self.framed.clear();
+        for message in batch.chunks(message_bytes.max(1)) {
+            let (kind, number) = match &mut self.stage {
+                Stage::Connecting { number } => (Kind::Conn, *number),
+                Stage::Accepting { answer } if answer.as_deref().is_none_or(|a| a == message) => {
+                    answer.get_or_insert_with(|| message.to_vec());
+                    (Kind::ConAcc, 0)
+                }
+                Stage::Accepting { .. } | Stage::Open => {
+                    self.next += 1;
+                    let kind = if self.gives_word {
+                        Kind::Rcvd
+                    } else {
+                        Kind::Data
+                    };
+                    (kind, self.next - 1)
+                }
+            };
+            let frame = Frame {
+                kind,
+                session: self.session,
+                number,
+                message,
+            };
+            frame.append(&mut self.framed);
+        }
+        &self.framed
+    }
+
+    /// The message of a datagram of this flow; `None` for any other.
+    pub(crate) fn unframe<'a>(&mut self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        let frame = Frame::decode(datagram).filter(|frame| frame.session == self.session)?;
+        if let Stage::Connecting { .. } = self.stage {
+            self.stage = Stage::Open;
+        }
+        Some(frame.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(framed: &[u8], message_bytes: usize) -> Vec<(Kind, u64)> {
+        framed
+            .chunks(message_bytes + HEADER_BYTES)
+            .map(|frame| {
+                let frame = Frame::decode(frame).expect("a frame");
+                (frame.kind, frame.number)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_flow_opens_carries_data_and_ends_with_the_receivers_word() {
+        let mut client = Framing::connecting(Role::Sender, Purpose::Transfer);
+        let conn = client.frame(b"open", 4).to_vec();
+        assert_eq!(kinds(&conn, 4), [(Kind::Conn, TRANSFER)]);
+        assert_eq!(client.frame(b"open", 4), conn, "it comes again as it was");
+
+        let conn = Frame::decode(&conn).expect("a frame");
+        assert_eq!(conn.message, b"open");
+        let mut server = Framing::accepting(Role::Receiver, conn);
+        let answer = server.frame(b"opened", 6).to_vec();
+        assert_eq!(kinds(&answer, 6), [(Kind::ConAcc, 0)]);
+        assert_eq!(client.unframe(&answer), Some(b"opened".as_slice()));
+
+        let data = client.frame(b"aabbc", 2).to_vec();
+        assert_eq!(
+            kinds(&data, 2),
+            [(Kind::Data, 0), (Kind::Data, 1), (Kind::Data, 2)]
+        );
+        assert_eq!(
+            server.unframe(&data[..HEADER_BYTES + 2]),
+            Some(b"aa".as_slice())
+        );
+        assert_eq!(server.unframe(&data[..HEADER_BYTES + 1]), None, "cut short");
+        assert_eq!(kinds(server.frame(b"opened", 6), 6), [(Kind::ConAcc, 0)]);
+        assert_eq!(kinds(server.frame(b"word", 4), 4), [(Kind::Rcvd, 0)]);
+    }
+
+    #[test]
+    fn another_session_is_not_heard_and_a_probe_gives_no_word() {
+        let mut client = Framing::connecting(Role::Sender, Purpose::IdleProbe);
+        let mut other = Framing::connecting(Role::Sender, Purpose::IdleProbe);
+        let conn = client.frame(b"open", 4).to_vec();
+        let mut server = Framing::accepting(Role::Receiver, Frame::decode(&conn).expect("one"));
+        let answer = server.frame(b"opened", 6).to_vec();
+        assert_eq!(other.unframe(&answer), None);
+        assert_eq!(client.unframe(b"rubbish"), None);
+        assert_eq!(kinds(server.frame(b"echo", 4), 4), [(Kind::Data, 0)]);
+    }
+}
