@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transport-quic",
         &["transport", "transport-tls", "model", "control"],
     ),
+    ("transport-external", &["transport", "model", "control"]),
     ("telemetry", &["model"]),
     (
         "agent",
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport-tcp",
             "transport-udp",
             "transport-quic",
+            "transport-external",
             "telemetry",
         ],
     ),

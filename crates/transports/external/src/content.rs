@@ -1,0 +1,105 @@
+//! What is sent: one message again and again, the last one cut short; and its check.
+
+use crc32fast::Hasher;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use regatta_model::Pattern;
+
+/// The content of a transfer. Both ends make the same from their orders.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    /// One whole message.
+    pub message: Vec<u8>,
+    /// Bytes of all messages.
+    pub size: u64,
+}
+
+impl Content {
+    pub(crate) fn new(pattern: Pattern, message: usize, size: u64, seed: u64) -> Self {
+        let message = match pattern {
+            Pattern::Data => b"DATA".iter().copied().cycle().take(message).collect(),
+            Pattern::Zeros => vec![0; message],
+            Pattern::Random | Pattern::File => {
+                let mut bytes = vec![0; message];
+                ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
+                bytes
+            }
+        };
+        Self { message, size }
+    }
+
+    /// Messages that the first `bytes` hold whole; the last one may be shorter.
+    pub(crate) fn messages(&self, bytes: u64) -> u64 {
+        let message = (self.message.len() as u64).max(1);
+        if bytes >= self.size {
+            self.size.div_ceil(message)
+        } else {
+            bytes / message
+        }
+    }
+
+    /// CRC-32 of the first `bytes`.
+    ///
+    /// It is put together from that of one message, in as many steps as the number of messages has
+    /// binary digits.
+    pub(crate) fn crc32(&self, bytes: u64) -> u32 {
+        let message = (self.message.len() as u64).max(1);
+        let mut all = Hasher::new();
+        let mut power = Hasher::new();
+        power.update(&self.message);
+        let mut whole = bytes / message;
+        while whole > 0 {
+            if whole & 1 == 1 {
+                // All powers are repetitions of one message, so their order does not matter.
+                all.combine(&power);
+            }
+            let twice = power.clone();
+            power.combine(&twice);
+            whole >>= 1;
+        }
+        let rest = usize::try_from(bytes % message).unwrap_or_default();
+        all.update(&self.message[..rest]);
+        all.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_is_that_of_the_bytes_themselves() {
+        for (message, size) in [(1, 1), (4, 10), (10, 1000), (7, 1001), (1000, 3), (9, 0)] {
+            let content = Content::new(Pattern::Random, message, size, 3);
+            for bytes in [0, 1, size / 3, size] {
+                let bytes = bytes.min(size);
+                let sent: Vec<u8> = content
+                    .message
+                    .iter()
+                    .copied()
+                    .cycle()
+                    .take(bytes as usize)
+                    .collect();
+                assert_eq!(
+                    content.crc32(bytes),
+                    crc32fast::hash(&sent),
+                    "{bytes} of {size} in messages of {message}"
+                );
+            }
+        }
+        // The check value of this CRC.
+        let nine = Content {
+            message: b"123456789".to_vec(),
+            size: 9,
+        };
+        assert_eq!(nine.crc32(9), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn the_last_message_counts_when_all_of_it_is_there() {
+        let content = Content::new(Pattern::Data, 10, 25, 0);
+        let counts = [0, 9, 10, 24, 25].map(|bytes| content.messages(bytes));
+        assert_eq!(counts, [0, 0, 1, 2, 3]);
+        assert_eq!(Content::new(Pattern::Zeros, 10, 0, 0).messages(0), 0);
+    }
+}

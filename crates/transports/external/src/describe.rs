@@ -1,0 +1,98 @@
+//! Asking a program what it is. It is asked once, as long as its file stays the same: an
+//! interpreter that has to be started for each answer would double the time between trials.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{LazyLock, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use regatta_transport::{MonotonicTime, Stop, Unsupported};
+
+use crate::{
+    contract::{CONTRACT_VERSION, Description, FromProgram, ToProgram},
+    error::{Broken, ProgramError},
+    inbox::Event,
+    program::Program,
+};
+
+/// How long a program may take to say what it is.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long it may take to end after that.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// The workload that is carried out with programs.
+pub(crate) const WORKLOAD: &str = "bulk";
+
+/// A program's file, as it is now, and its arguments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    program: PathBuf,
+    arguments: Vec<String>,
+    changed: Option<SystemTime>,
+    length: Option<u64>,
+}
+
+static KNOWN: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(Mutex::default);
+
+/// What a program is and what it can do.
+pub(crate) fn describe(
+    path: &Path,
+    arguments: &[String],
+    stop: &Stop,
+) -> Result<Description, Broken> {
+    let file = fs::metadata(path).ok();
+    let key = Key {
+        program: path.to_path_buf(),
+        arguments: arguments.to_vec(),
+        changed: file.as_ref().and_then(|file| file.modified().ok()),
+        length: file.map(|file| file.len()),
+    };
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(description) = known().get(&key) {
+        return Ok(description.clone());
+    }
+    let description = ask(path, arguments, stop)?;
+    known().insert(key, description.clone());
+    Ok(description)
+}
+
+fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<Description, Broken> {
+    let mut program = Program::start(path, arguments, stop)?;
+    program.tell(&ToProgram::Describe {
+        contract: CONTRACT_VERSION,
+    })?;
+    let until = MonotonicTime::now() + DESCRIBE_LIMIT;
+    let description = loop {
+        match program.next(until)? {
+            Some(Event::Said(FromProgram::Description(description))) => break description,
+            Some(Event::Said(said)) => {
+                return Err(ProgramError::OutOfTurn {
+                    said: said.name(),
+                    when: "when it was asked for its description",
+                }
+                .into());
+            }
+            Some(_) => {}
+            None => return Err(program.silent("description", DESCRIBE_LIMIT)),
+        }
+    };
+    program.finish(END_LIMIT);
+    if description.contract != CONTRACT_VERSION {
+        return Err(ProgramError::Wrong(format!(
+            "it speaks version `{}` of the contract and not `{CONTRACT_VERSION}`",
+            description.contract
+        ))
+        .into());
+    }
+    if !description.workloads.iter().any(|name| name == WORKLOAD) {
+        return Err(Broken::Unsupported(Unsupported {
+            reason: format!("`{}` does not carry out `{WORKLOAD}`", description.name),
+            hint: String::new(),
+        }));
+    }
+    Ok(description)
+}

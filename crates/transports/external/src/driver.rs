@@ -1,0 +1,295 @@
+//! The entries of the registry.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, Session, Stop,
+    TransportError, TrialContext, Unsupported,
+};
+
+use crate::{describe, error::Broken, session};
+
+/// Congestion control where none is asked for: the same for all transports, so that these are
+/// compared and not their defaults.
+const DEFAULT_CC: &str = "cubic";
+
+const CC: OptionDefinition = OptionDefinition {
+    name: "cc",
+    kind: OptionKind::Name,
+    default: DEFAULT_CC,
+    help: "congestion control that the program is asked for; what it cannot set is unsupported",
+};
+
+/// The drivers of this crate.
+#[must_use]
+pub fn drivers() -> &'static [&'static dyn Driver] {
+    &DRIVERS
+}
+
+static DRIVERS: [&dyn Driver; 4] = [
+    &External,
+    &Named(&AIOQUIC),
+    &Named(&QUIC_GO),
+    &Named(&PYSCTP),
+];
+
+/// A program of the user's.
+struct External;
+
+static EXTERNAL: DriverDescriptor = DriverDescriptor {
+    name: "external",
+    title: "External program",
+    summary: "a program of yours that speaks the contract of docs/external-drivers.md",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &[],
+    stack: "the program's own",
+    stack_version: "",
+    options: &[
+        OptionDefinition {
+            name: "program",
+            kind: OptionKind::Path,
+            default: "",
+            help: "the executable file, from the directory where the run was started",
+        },
+        OptionDefinition {
+            name: "arguments",
+            kind: OptionKind::Text,
+            default: "",
+            help: "what it is started with, in words as a shell would split them",
+        },
+        CC,
+    ],
+};
+
+/// A program that comes with Regatta and is made by `make external`.
+struct Named(&'static DriverDescriptor);
+
+static AIOQUIC: DriverDescriptor = DriverDescriptor {
+    name: "quic-aioquic",
+    title: "QUIC (aioquic)",
+    summary: "QUIC of aioquic in Python, a program of its own, as some published experiments used it",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: true,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &[],
+    stack: "aioquic",
+    stack_version: "1.7.2",
+    options: &[CC],
+};
+
+static QUIC_GO: DriverDescriptor = DriverDescriptor {
+    name: "quic-go",
+    title: "QUIC (quic-go)",
+    summary: "QUIC of quic-go in Go, a program of its own",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: true,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &[],
+    stack: "quic-go",
+    stack_version: "0.60.0",
+    options: &[CC],
+};
+
+static PYSCTP: DriverDescriptor = DriverDescriptor {
+    name: "sctp-pysctp",
+    title: "SCTP (pysctp)",
+    summary: "SCTP of the running kernel through pysctp in Python, a program of its own, as some \
+              published experiments used it",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &[],
+    stack: "pysctp",
+    stack_version: "0.7.3",
+    options: &[CC],
+};
+
+/// Where the programs that come with Regatta are.
+fn directory() -> Option<PathBuf> {
+    let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    named("REGATTA_EXTERNAL_DIR")
+        .map(PathBuf::from)
+        .or_else(|| named("HOME").map(|home| Path::new(&home).join(".cache/regatta/external")))
+}
+
+/// What is started, with which congestion control.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    pub congestion_control: String,
+}
+
+fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
+    match options.get(name) {
+        Some(OptionValue::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn congestion_control(options: &BTreeMap<String, OptionValue>) -> String {
+    text(options, "cc").unwrap_or(DEFAULT_CC).to_owned()
+}
+
+/// The program that the options name.
+fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, TransportError> {
+    let Some(program) = text(options, "program") else {
+        return Err(Unsupported {
+            reason: "`external` is a program of yours, and none is named".to_owned(),
+            hint: "write `--transport external:program=./my-driver`; \
+                   docs/external-drivers.md shows how one is made"
+                .to_owned(),
+        }
+        .into());
+    };
+    // Never looked up by its name alone: what runs is the file that the study names.
+    let program = match program.contains('/') {
+        true => PathBuf::from(program),
+        false => Path::new(".").join(program),
+    };
+    Ok(Command {
+        program,
+        arguments: arguments(options)?,
+        congestion_control: congestion_control(options),
+    })
+}
+
+fn arguments(options: &BTreeMap<String, OptionValue>) -> Result<Vec<String>, OptionError> {
+    let Some(words) = text(options, "arguments") else {
+        return Ok(Vec::new());
+    };
+    shlex::split(words).ok_or_else(|| OptionError::Value {
+        driver: EXTERNAL.name,
+        name: "arguments",
+        value: words.to_owned(),
+        hint: "close every quote".to_owned(),
+    })
+}
+
+impl Driver for External {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &EXTERNAL
+    }
+
+    fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
+        EXTERNAL.check(options)?;
+        arguments(options).map(|_| ())
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        match chosen(options) {
+            Ok(command) => can_run(&command),
+            Err(TransportError::Unsupported(unsupported)) => Err(unsupported),
+            // `check_options` says it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        session::prepare(chosen(&order.transport.options)?, order, context)
+    }
+}
+
+impl Named {
+    fn command(&self, options: &BTreeMap<String, OptionValue>) -> Result<Command, Unsupported> {
+        let missing = |what: String| Unsupported {
+            reason: format!("`{}` is not installed: {what}", self.0.name),
+            hint: "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is".to_owned(),
+        };
+        let directory = directory().ok_or_else(|| {
+            missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set".to_owned())
+        })?;
+        let program = directory.join(self.0.name).join("driver");
+        if !program.is_file() {
+            return Err(missing(format!("there is no `{}`", program.display())));
+        }
+        Ok(Command {
+            program,
+            arguments: Vec::new(),
+            congestion_control: congestion_control(options),
+        })
+    }
+}
+
+impl Driver for Named {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        self.0
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        can_run(&self.command(options)?)
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        session::prepare(self.command(&order.transport.options)?, order, context)
+    }
+}
+
+/// Whether a program says that it can run here. One that fails to say so is no lack of the host's:
+/// the trial shows what is wrong with it.
+fn can_run(command: &Command) -> Result<(), Unsupported> {
+    match describe::describe(&command.program, &command.arguments, &Stop::new()) {
+        Err(Broken::Unsupported(unsupported)) => Err(unsupported),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &str) -> BTreeMap<String, OptionValue> {
+        BTreeMap::from([
+            ("program".to_owned(), OptionValue::Text("driver".to_owned())),
+            (
+                "arguments".to_owned(),
+                OptionValue::Text(arguments.to_owned()),
+            ),
+        ])
+    }
+
+    #[test]
+    fn a_program_is_a_path_and_arguments_are_words() {
+        let command = chosen(&options("--a 'b c' d\\ e")).unwrap();
+        assert_eq!(command.program, Path::new("./driver"));
+        assert_eq!(command.arguments, ["--a", "b c", "d e"]);
+        assert_eq!(command.congestion_control, "cubic");
+        let wrong = External.check_options(&options("'open"));
+        assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
+    }
+
+    #[test]
+    fn every_entry_has_its_own_description() {
+        let names: Vec<_> = drivers().iter().map(|d| d.descriptor().name).collect();
+        assert_eq!(
+            names,
+            ["external", "quic-aioquic", "quic-go", "sctp-pysctp"]
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Files for a program that nobody else sees and that leave nothing behind: they live in memory,
+//! and end with the trial or with the agent, however that ends.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    path::PathBuf,
+};
+
+use regatta_control::TlsMaterial;
+
+/// A file in memory, open for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct MemoryFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl MemoryFile {
+    /// Makes one with this content.
+    ///
+    /// # Errors
+    /// The system's, if there is no memory or no number for it.
+    pub(crate) fn new(content: &[u8]) -> io::Result<Self> {
+        // SAFETY: the name ends with a zero byte.
+        let number = unsafe { libc::memfd_create(c"regatta".as_ptr(), libc::MFD_CLOEXEC) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the number was just opened and belongs to nobody else.
+        let mut file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+        file.write_all(content)?;
+        // As the program's `/proc` names this process, which is not its parent's number where it
+        // has a namespace of processes of its own.
+        let own = fs::read_link("/proc/self")?;
+        let path = PathBuf::from("/proc")
+            .join(own)
+            .join("fd")
+            .join(file.as_raw_fd().to_string());
+        Ok(Self { file, path })
+    }
+
+    /// Where a process of the same user reads it.
+    pub(crate) fn path(&self) -> PathBuf {
+        debug_assert!(self.file.as_raw_fd() >= 0);
+        self.path.clone()
+    }
+}
+
+/// The run's certificate and, at the end that has it, its key.
+#[derive(Debug)]
+pub(crate) struct TlsFiles {
+    pub certificate: MemoryFile,
+    pub key: Option<MemoryFile>,
+}
+
+impl TlsFiles {
+    /// Writes both in PEM (RFC 7468).
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new(tls: &TlsMaterial) -> io::Result<Self> {
+        let file = |label, text: &str| MemoryFile::new(pem(label, text).as_bytes());
+        Ok(Self {
+            certificate: file("CERTIFICATE", &tls.certificate_der_base64)?,
+            key: tls
+                .key_der_base64
+                .as_deref()
+                .map(|key| file("PRIVATE KEY", key))
+                .transpose()?,
+        })
+    }
+}
+
+/// PEM has the same base64 as the order, in lines of 64 characters.
+fn pem(label: &str, base64: &str) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let mut rest: String = base64.split_ascii_whitespace().collect();
+    while !rest.is_empty() {
+        let at = rest.char_indices().nth(64).map_or(rest.len(), |(at, _)| at);
+        let tail = rest.split_off(at);
+        text.push_str(&rest);
+        text.push('\n');
+        rest = tail;
+    }
+    text.push_str(&format!("-----END {label}-----\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_by_its_path_while_it_lives() {
+        let file = MemoryFile::new(b"content").unwrap();
+        let path = file.path();
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        drop(file);
+        assert!(fs::read(&path).map_or(true, |content| content != b"content"));
+    }
+
+    #[test]
+    fn pem_has_lines_of_64_characters() {
+        let text = pem("X", &"A".repeat(130));
+        let lengths: Vec<usize> = text.lines().map(str::len).collect();
+        assert_eq!(lengths, [17, 64, 64, 2, 15]);
+    }
+}

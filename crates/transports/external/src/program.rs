@@ -1,0 +1,511 @@
+//! A program as a process: started so that nothing of it outlives the trial, heard line by line,
+//! ended with all that it started.
+//!
+//! Where the system allows it, the program is the first process of a process namespace of its own:
+//! when it ends, or the agent does, however that happens, the kernel ends everything in there.
+//! Elsewhere it is the first of a session, whose processes are ended one by one; what has left the
+//! session is found by a mark in its environment.
+
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader, Read, Write as _},
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{ChildStdin, Command, Stdio},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_transport::{MonotonicTime, Stop, Unsupported};
+
+use crate::{
+    contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
+    error::{Broken, LastWords, ProgramError},
+    inbox::{Ending, Event, Inbox},
+};
+
+/// Longest line that is read from a program, in bytes.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// How much of a malformed line an error shows, in characters.
+const SHOWN: usize = 120;
+
+/// How much of standard error is kept, in bytes.
+const KEPT_WORDS: usize = 2 << 10;
+
+/// How long what an ended program has written may take to be read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long ending a program may take; the kernel needs milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// In the environment of a program and of what it starts.
+const MARK: &str = "REGATTA_PROGRAM";
+
+/// A program that runs, ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Program {
+    input: Option<ChildStdin>,
+    inbox: Arc<Inbox>,
+    output: Arc<Output>,
+    group: Group,
+    /// Dropped when the process may be forgotten, so that its number is used again.
+    forget: Option<Sender<()>>,
+    forgotten: Receiver<()>,
+}
+
+/// How what a program started is found.
+#[derive(Debug, Clone)]
+struct Group {
+    process: i32,
+    mark: String,
+    /// It has a process namespace of its own.
+    enclosed: bool,
+}
+
+/// What a program has written so far.
+#[derive(Debug, Default)]
+struct Output {
+    state: Mutex<Written>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    /// The end of standard error.
+    words: Vec<u8>,
+    /// Of standard output and standard error, how many have ended.
+    closed: u32,
+}
+
+impl Output {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close_one(&self) {
+        self.lock().closed += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_closed(&self, within: Duration) {
+        let until = Instant::now() + within;
+        let mut written = self.lock();
+        while written.closed < 2 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            written = self
+                .changed
+                .wait_timeout(written, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// The lines of standard error that are kept.
+    fn lines(&self) -> Vec<String> {
+        let written = self.lock();
+        String::from_utf8_lossy(&written.words)
+            .lines()
+            .map(|line| line.trim().escape_debug().to_string())
+            .filter(|line| !line.is_empty())
+            .collect()
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        let lines = self.lines();
+        let last = &lines[lines.len().saturating_sub(3)..];
+        (!last.is_empty()).then(|| LastWords(last.join(" / ")))
+    }
+}
+
+impl Program {
+    /// Starts a program. What happens from now on is in its inbox, until `stop` is raised.
+    pub(crate) fn start(
+        program: &Path,
+        arguments: &[String],
+        stop: &Stop,
+    ) -> Result<Self, ProgramError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mark = format!(
+            "{}-{}-{}",
+            std::process::id(),
+            MonotonicTime::now().0,
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env(MARK, &mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // SAFETY: between fork and exec this calls only what is safe in a signal handler, and
+        // touches no memory.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+                // The agent ignores it, which a program would inherit.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let inbox = Arc::new(Inbox::default());
+        let output = Arc::new(Output::default());
+        let (tell, told) = channel();
+        let (forget, may_forget) = channel();
+        let (forgotten_tell, forgotten) = channel();
+        let (waiter_inbox, waiter_output) = (Arc::clone(&inbox), Arc::clone(&output));
+        // The kernel ends the program with the thread that started it, so the thread stays; and a
+        // thread that has asked for a process namespace can start nothing else.
+        thread::Builder::new()
+            .name("program".to_owned())
+            .spawn(move || {
+                // SAFETY: takes no pointer; only this thread's children are concerned.
+                let enclosed = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+                let mut child = match command.spawn() {
+                    Ok(child) => child,
+                    Err(error) => {
+                        let _ = tell.send(Err(error));
+                        return;
+                    }
+                };
+                let process = child.id() as i32;
+                let group = Group {
+                    process,
+                    mark,
+                    enclosed,
+                };
+                let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+                let _ = tell.send(Ok((group.clone(), pipes)));
+                let ending = wait_for(process);
+                // What it left behind would hold its output open.
+                group.end();
+                waiter_output.wait_closed(LAST_WORDS);
+                waiter_inbox.put(Event::Ended(ending));
+                // Until then the process's number is its own, so that it can be read and killed.
+                let _ = may_forget.recv();
+                reap(process);
+                drop(forgotten_tell);
+            })
+            .map_err(ProgramError::Start)?;
+        let (group, (input, out, errors)) = told
+            .recv()
+            .map_err(|_| ProgramError::Start(io::ErrorKind::BrokenPipe.into()))?
+            .map_err(ProgramError::Start)?;
+        let program = Self {
+            input,
+            inbox,
+            output,
+            group,
+            forget: Some(forget),
+            forgotten,
+        };
+        if let (Some(out), Some(errors)) = (out, errors) {
+            program.read(out, errors)?;
+        }
+        stop.on_stop(&program.inbox);
+        Ok(program)
+    }
+
+    /// Starts the threads that read standard output and standard error. They end with the pipes.
+    fn read(
+        &self,
+        out: impl Read + Send + 'static,
+        errors: impl Read + Send + 'static,
+    ) -> Result<(), ProgramError> {
+        let (inbox, output) = (Arc::clone(&self.inbox), Arc::clone(&self.output));
+        thread::Builder::new()
+            .name("program-output".to_owned())
+            .spawn(move || {
+                read_lines(out, &inbox);
+                output.close_one();
+            })
+            .map_err(ProgramError::Start)?;
+        let output = Arc::clone(&self.output);
+        thread::Builder::new()
+            .name("program-errors".to_owned())
+            .spawn(move || {
+                keep_words(errors, &output);
+                output.close_one();
+            })
+            .map_err(ProgramError::Start)?;
+        Ok(())
+    }
+
+    /// Its number, as this process sees it.
+    pub(crate) const fn process(&self) -> u32 {
+        self.group.process.unsigned_abs()
+    }
+
+    /// Where its events wait.
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Tells it something.
+    pub(crate) fn tell(&mut self, message: &ToProgram) -> Result<(), Broken> {
+        let deaf = |source| Broken::Program(ProgramError::Deaf(source));
+        let mut line = serde_json::to_vec(message).map_err(|error| deaf(error.into()))?;
+        line.push(b'\n');
+        let Some(input) = &mut self.input else {
+            return Err(deaf(io::ErrorKind::BrokenPipe.into()));
+        };
+        match input.write_all(&line) {
+            Ok(()) => Ok(()),
+            // It has ended, or has closed its input; how it ended tells more.
+            Err(error) => match self.inbox.ended_by(MonotonicTime::now() + LAST_WORDS) {
+                Some(ending) => Err(self.broken_by(ending)),
+                None => Err(deaf(error)),
+            },
+        }
+    }
+
+    /// The next thing that it says, or a note of the other end; `None` once the moment has come.
+    pub(crate) fn next(&self, until: MonotonicTime) -> Result<Option<Event>, Broken> {
+        match self.inbox.take_until(until) {
+            None => Ok(None),
+            Some(Event::Aborted) => Err(Broken::Cancelled),
+            Some(Event::Rubbish(error)) => Err(error.into()),
+            Some(Event::Ended(ending)) => Err(self.broken_by(ending)),
+            Some(event) => Ok(Some(event)),
+        }
+    }
+
+    /// It has not said what it should within this time.
+    pub(crate) fn silent(&self, what: &'static str, within: Duration) -> Broken {
+        let words = self.output.last_words();
+        ProgramError::Silent {
+            what,
+            within,
+            words,
+        }
+        .into()
+    }
+
+    /// What its end means, where it must not end yet.
+    fn broken_by(&self, ending: Ending) -> Broken {
+        if ending == Ending::Code(UNSUPPORTED_EXIT) {
+            let (hints, reasons): (Vec<_>, Vec<_>) = self
+                .output
+                .lines()
+                .into_iter()
+                .partition(|line| line.starts_with("hint: "));
+            let hint = hints.last().and_then(|line| line.strip_prefix("hint: "));
+            let reason = match reasons.last() {
+                Some(reason) => reason.clone(),
+                None => "the program says that it cannot run here, and not why".to_owned(),
+            };
+            return Broken::Unsupported(Unsupported {
+                reason,
+                hint: hint.unwrap_or_default().to_owned(),
+            });
+        }
+        ProgramError::Ended {
+            how: in_words(ending),
+            words: self.output.last_words(),
+        }
+        .into()
+    }
+
+    /// Closes its input and lets it end by itself; returns what was wrong with its end. It is
+    /// ended after `within` at the latest.
+    pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
+        self.input = None;
+        let words = |how: String| match self.output.last_words() {
+            Some(words) => format!("{how}; {words}"),
+            None => how,
+        };
+        match self.inbox.ended_by(MonotonicTime::now() + within) {
+            Some(Ending::Code(0)) => None,
+            Some(ending) => Some(words(in_words(ending))),
+            None => Some(words(format!(
+                "did not end within {} s of its input's end",
+                within.as_secs()
+            ))),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.input = None;
+        self.inbox.close();
+        self.group.end();
+        self.forget = None;
+        // The thread drops its end when the process is gone.
+        let _ = self.forgotten.recv_timeout(END_LIMIT);
+        // What has left the session can have started more, until its parent was gone.
+        self.group.end_strays();
+    }
+}
+
+fn in_words(ending: Ending) -> String {
+    match ending {
+        Ending::Code(code) => format!("ended with exit code {code}"),
+        Ending::Signal(signal) => format!("was ended by signal {signal}"),
+    }
+}
+
+/// Waits for the end of a child and leaves it to be waited for.
+fn wait_for(process: i32) -> Ending {
+    loop {
+        // SAFETY: an all-zero `siginfo_t` is a valid value, and it is a valid place for one.
+        let (result, info) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let options = libc::WEXITED | libc::WNOWAIT;
+            let result = libc::waitid(libc::P_PID, process.unsigned_abs(), &raw mut info, options);
+            (result, info)
+        };
+        if result == 0 {
+            // SAFETY: `waitid` has filled in what belongs to a child's end.
+            let status = unsafe { info.si_status() };
+            return match info.si_code {
+                libc::CLD_EXITED => Ending::Code(status),
+                _ => Ending::Signal(status),
+            };
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            // Somebody else has waited for it.
+            return Ending::Signal(0);
+        }
+    }
+}
+
+/// Takes the end of a child, so that its number can be used again.
+fn reap(process: i32) {
+    // SAFETY: a null status is allowed.
+    while unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) } < 0 {
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
+impl Group {
+    /// Ends the program and what it started. Must be called while the program's number is its own.
+    fn end(&self) {
+        // SAFETY: neither takes a pointer; the process is a child that nobody has waited for, so
+        // its number and its group's are its own.
+        unsafe {
+            libc::kill(self.process, libc::SIGKILL);
+            libc::kill(-self.process, libc::SIGKILL);
+        }
+        self.end_strays();
+    }
+
+    /// Ends what has left the program's session.
+    fn end_strays(&self) {
+        if self.enclosed {
+            return;
+        }
+        // One that starts another while it is being ended leaves that for the next pass.
+        for _ in 0..8 {
+            if !end_marked(self.process, &self.mark) {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// Ends every process that has the mark, but the program itself; says whether there was one.
+fn end_marked(program: i32, mark: &str) -> bool {
+    let wanted = format!("{MARK}={mark}");
+    let Ok(all) = fs::read_dir("/proc") else {
+        return false;
+    };
+    let mut found = false;
+    for entry in all.flatten() {
+        let Some(process) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let has_mark = |environment: &[u8]| {
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == wanted.as_bytes())
+        };
+        if process == program
+            || !fs::read(entry.path().join("environ")).is_ok_and(|all| has_mark(&all))
+        {
+            continue;
+        }
+        found = true;
+        // SAFETY: takes no pointer. Its number was its own a moment ago, and numbers are used
+        // again only after all others.
+        unsafe { libc::kill(process, libc::SIGKILL) };
+        // SAFETY: a null status is allowed. It is ours to wait for if its parent is gone.
+        unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
+    }
+    found
+}
+
+/// Puts each line into the inbox, until the pipe ends or a line is rubbish: after that nothing that
+/// the program says has a meaning.
+fn read_lines(out: impl Read, inbox: &Inbox) {
+    let mut reader = BufReader::new(out);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader)
+            .take(LONGEST_LINE + 1)
+            .read_until(b'\n', &mut line);
+        if read.is_err() || line.is_empty() {
+            return;
+        }
+        let event = if line.len() as u64 > LONGEST_LINE {
+            Event::Rubbish(ProgramError::TooLong {
+                limit: LONGEST_LINE,
+            })
+        } else {
+            match serde_json::from_slice::<FromProgram>(line.trim_ascii()) {
+                Ok(said) => Event::Said(said),
+                Err(source) => Event::Rubbish(ProgramError::Rubbish {
+                    line: shown(line.trim_ascii()),
+                    source,
+                }),
+            }
+        };
+        let last = matches!(event, Event::Rubbish(_));
+        if !inbox.put(event) || last {
+            // The program can go on writing; it is ended soon.
+            let _ = io::copy(&mut reader, &mut io::sink());
+            return;
+        }
+    }
+}
+
+/// The beginning of a line, with what cannot be shown written out.
+fn shown(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
+    text.escape_debug().to_string()
+}
+
+/// Keeps the end of what is written to standard error.
+fn keep_words(mut errors: impl Read, output: &Output) {
+    let mut piece = [0; 1024];
+    loop {
+        let length = match errors.read(&mut piece) {
+            Ok(0) => return,
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let mut written = output.lock();
+        written.words.extend_from_slice(&piece[..length]);
+        let surplus = written.words.len().saturating_sub(KEPT_WORDS);
+        written.words.drain(..surplus);
+    }
+}

@@ -1,0 +1,377 @@
+//! Programs that misbehave: each costs its own trial, says why, and leaves nothing behind.
+
+mod common;
+
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{DESCRIPTION, Script, external, with_program};
+use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
+use regatta_transport::{
+    Session, TransportError,
+    testing::{order_for, trial_context},
+};
+
+/// Longest that a fault may take to show, beyond what it is itself.
+const SOON: Duration = Duration::from_secs(3);
+
+fn prepare(role: Role, program: &Path) -> Result<Box<dyn Session>, TransportError> {
+    let mut order = order_for(role, "external", 1000, 100);
+    with_program(&mut order, program);
+    external().prepare(&order, trial_context().0)
+}
+
+/// Runs the sender's end alone, which expects nothing of the receiver until it is done.
+fn send(script: &Script, deadline: Duration) -> Result<SideReport, TransportError> {
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.deadline = deadline;
+    let session = external().prepare(&order, trial_context().0)?;
+    session.run(Some("127.0.0.1:9".parse().expect("an address")))
+}
+
+/// Runs the receiver's end alone.
+fn receive(script: &Script) -> Result<SideReport, TransportError> {
+    prepare(Role::Receiver, &script.path())?.run(None)
+}
+
+/// The failure's causes, which must be a failure and not something else, in one line.
+fn failure<T>(result: Result<T, TransportError>) -> String {
+    let error = result.err().expect("it must fail");
+    assert_eq!(error.kind(), FailureKind::Failed, "{error:?}");
+    error.reasons().join(": ")
+}
+
+#[track_caller]
+fn contains(text: &str, part: &str) {
+    assert!(text.contains(part), "`{part}` is not in `{text}`");
+}
+
+/// Whether a process is there and is no zombie.
+fn lives(process: &str) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat"))
+        .ok()
+        .and_then(|stat| Some(!stat.rsplit_once(") ")?.1.starts_with('Z')))
+        .unwrap_or(false)
+}
+
+#[test]
+fn a_program_that_is_missing_or_cannot_be_started_is_named() {
+    let text = failure(prepare(Role::Sender, Path::new("./no/such/driver")));
+    contains(
+        &text,
+        "`./no/such/driver` failed: it cannot be started: No such file",
+    );
+    let text = failure(prepare(Role::Sender, Path::new("/etc/passwd")));
+    contains(
+        &text,
+        "`/etc/passwd` failed: it cannot be started: Permission denied",
+    );
+}
+
+#[test]
+fn a_program_that_dies_gives_its_last_words() {
+    let script = Script::whole("echo 'first words' >&2\necho 'no such luck' >&2\nexit 3");
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(
+        &text,
+        "it ended with exit code 3 before it was done: its last words: ",
+    );
+    contains(&text, "first words / no such luck");
+
+    let script = Script::new(
+        "echo '{\"type\":\"ready\"}'\nread -r start\nexec python3 -c 'import ctypes; ctypes.string_at(0)'",
+    );
+    contains(
+        &failure(send(&script, SOON)),
+        "it was ended by signal 11 before it was done",
+    );
+
+    let script = Script::new("echo '{\"type\":\"ready\",\"port\":1}'\nexit 0");
+    contains(
+        &failure(receive(&script)),
+        "it ended with exit code 0 before it was done",
+    );
+}
+
+#[test]
+fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
+    for script in [
+        Script::whole("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
+        Script::new("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
+    ] {
+        let error = prepare(Role::Sender, &script.path()).err().expect("77");
+        assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+        assert_eq!(error.to_string(), "no SCTP here");
+        assert_eq!(error.hint(), "run `modprobe sctp`");
+    }
+}
+
+#[test]
+fn rubbish_is_shown_and_a_flood_of_it_ends() {
+    let script = Script::new("echo 'hello, world'\nsleep 60");
+    let text = failure(prepare(Role::Sender, &script.path()));
+    contains(&text, "a line that is not of the contract: `hello, world`");
+    let script = Script::new("exec cat /dev/zero");
+    let text = failure(prepare(Role::Sender, &script.path()));
+    contains(&text, "a line of more than 65536 bytes");
+    let script = Script::new("while :; do echo '{\"type\":\"progress\",\"bytes\":1}'; done");
+    let text = failure(prepare(Role::Sender, &script.path()));
+    contains(&text, "it said `progress` before it was ready");
+    let script = Script::new("echo '{\"type\":\"ready\"}'\nsleep 60");
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(&text, "it listens and did not say at which port");
+    let script = Script::whole(&format!(
+        "read -r order; echo '{}'",
+        DESCRIPTION.replace(":1,", ":2,")
+    ));
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(&text, "it speaks version `2` of the contract and not `1`");
+}
+
+#[test]
+fn figures_that_cannot_be_are_refused() {
+    let said = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
+        let then = format!(
+            "echo '{{\"type\":\"ready\",\"port\":9}}'\n{}\nsleep 60",
+            lines.join("\n")
+        );
+        Script::new(&then)
+    };
+    // More than there is, less than there is, and other bytes.
+    for (done, reason) in [
+        (
+            "\"bytes\":1001,\"crc32\":1",
+            "it speaks of `1001` bytes, and there are `1000`",
+        ),
+        (
+            "\"bytes\":999,\"crc32\":1",
+            "it is done with `999` of `1000` bytes delivered",
+        ),
+        ("\"bytes\":1000", "did not say the CRC-32"),
+        (
+            "\"bytes\":1000,\"crc32\":1",
+            "it got is `00000001`, and of what was sent `",
+        ),
+        ("\"bytes\":-1", "a line that is not of the contract"),
+        ("\"bytes\":1000,\"crc\":1", "unknown field `crc`"),
+    ] {
+        let script = said(&[
+            "{\"type\":\"connected\"}",
+            &format!("{{\"type\":\"done\",{done}}}"),
+        ]);
+        contains(&failure(receive(&script)), reason);
+    }
+    // Clocks that are not the monotonic one.
+    let script = said(&["{\"type\":\"connected\",\"started_ns\":5,\"at_ns\":6}"]);
+    contains(
+        &failure(send(&script, SOON)),
+        "its times do not follow one another",
+    );
+    let script = said(&["{\"type\":\"connected\"}"]);
+    contains(
+        &failure(send(&script, SOON)),
+        "it connected and did not say when",
+    );
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
+    // Before it connects: at the deadline, as with every transport.
+    let begun = Instant::now();
+    let script = Script::new("echo '{\"type\":\"ready\"}'\nexec sleep 60");
+    let order_deadline = Duration::from_millis(300);
+    let (context, _) = trial_context();
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.deadline = order_deadline;
+    let session = external()
+        .prepare(&order, context.clone())
+        .expect("it is ready");
+    context.mailbox.put(Note::Received {
+        messages: 0,
+        bytes: 0,
+    });
+    let error = session.run(Some("127.0.0.1:9".parse().expect("an address")));
+    let error = error.expect_err("nothing was connected");
+    assert_eq!(error.kind(), FailureKind::TimedOut, "{error:?}");
+    contains(&error.to_string(), "no connection within 0.3 s");
+    assert!(
+        begun.elapsed() < SOON + order_deadline,
+        "{:?}",
+        begun.elapsed()
+    );
+
+    // Before it describes itself: no trial waits for it for long.
+    let begun = Instant::now();
+    let script = Script::whole("echo 'I am thinking' >&2\nexec sleep 60");
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(
+        &text,
+        "it did not say `description` within 5 s: its last words: `I am thinking`",
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(5) + SOON,
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+/// Starts processes in its session, in one of their own, and as a daemon; they ignore what can be
+/// ignored.
+const CHILDREN: &str = "
+sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
+setsid sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
+(setsid sh -c 'sh -c \"sleep 100 & echo \\$! >>$0\"; sleep 100' \"$numbers\" &) &
+while [ \"$(wc -l <\"$numbers\")\" -lt 3 ]; do sleep 0.01; done
+";
+
+#[test]
+fn nothing_that_a_program_started_outlives_it() {
+    for end in ["exit 5", "sleep 100"] {
+        let script = Script::whole("");
+        let numbers = script.beside("numbers");
+        fs::write(&numbers, "").expect("a file");
+        let text = format!(
+            "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
+             esac\nnumbers={}\n{CHILDREN}\n\
+             echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
+            numbers.display()
+        );
+        fs::write(script.path(), text).expect("a file");
+        let begun = Instant::now();
+        let marked = || processes_with(&numbers.display().to_string());
+        {
+            let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
+            if end != "sleep 100" {
+                let text = failure(session.run(None));
+                contains(&text, "before it was done");
+            } else {
+                assert!(!marked().is_empty(), "the children were there");
+            }
+        }
+        assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
+        assert_eq!(marked(), Vec::<String>::new(), "after `{end}`");
+    }
+}
+
+/// Numbers of the processes that were started with this word among their arguments.
+fn processes_with(word: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("/proc");
+    all.flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|process| {
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(word) && lives(process)
+        })
+        .collect()
+}
+
+#[test]
+fn an_abort_ends_a_program_that_hears_nothing() {
+    let script = Script::new(
+        "trap '' HUP TERM INT\necho '{\"type\":\"ready\",\"port\":9}'\nwhile :; do sleep 100; done",
+    );
+    let mut order = order_for(Role::Receiver, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    let (context, _) = trial_context();
+    let session = external()
+        .prepare(&order, context.clone())
+        .expect("it is ready");
+    let running = thread::spawn(move || session.run(None));
+    let begun = Instant::now();
+    context.stop.stop();
+    let result = running.join().expect("no panic");
+    assert!(
+        matches!(result, Err(TransportError::Cancelled)),
+        "{result:?}"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        processes_with(&script.path().display().to_string()),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn what_the_contract_has_no_words_for_is_unsupported() {
+    let script = Script::new("exit 1");
+    let bulk = |options| WorkloadKind::Bulk {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        options,
+    };
+    let mut kinds = vec![WorkloadKind::StopAndWait {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        timeout: Duration::from_secs(1),
+    }];
+    kinds.extend([
+        bulk(BulkOptions {
+            direction: Direction::Both,
+            ..BulkOptions::default()
+        }),
+        bulk(BulkOptions {
+            flows: 2,
+            ..BulkOptions::default()
+        }),
+        bulk(BulkOptions {
+            duration: Some(Duration::from_secs(1)),
+            ..BulkOptions::default()
+        }),
+        bulk(BulkOptions {
+            warm_up: Duration::from_secs(1),
+            ..BulkOptions::default()
+        }),
+        bulk(BulkOptions {
+            finish: Finish::Abandon,
+            ..BulkOptions::default()
+        }),
+    ]);
+    for kind in kinds {
+        let mut order: TrialOrder = order_for(Role::Sender, "external", 1000, 100);
+        with_program(&mut order, &script.path());
+        order.workload.kind = kind;
+        let error = external()
+            .prepare(&order, trial_context().0)
+            .err()
+            .expect("unsupported");
+        assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+    }
+    let none = external()
+        .supported(&Default::default())
+        .expect_err("no program is named");
+    contains(&none.hint, "external:program=");
+}
+
+#[test]
+fn options_are_checked() {
+    let options =
+        |name: &str, value: &str| [(name.to_owned(), OptionValue::Text(value.to_owned()))].into();
+    for (name, value, right) in [
+        ("program", "./driver", true),
+        ("program", "", false),
+        ("arguments", "--a 'b c'", true),
+        ("arguments", "'open", false),
+        ("arguments", "two\nlines", false),
+        ("cc", "bbr", true),
+        ("cc", "b br", false),
+        ("programm", "./driver", false),
+    ] {
+        let result = external().check_options(&options(name, value));
+        assert_eq!(result.is_ok(), right, "{name} = {value}: {result:?}");
+    }
+}
