@@ -3,7 +3,9 @@
 //! [`trial_context`] makes a context in memory, [`run_pair`] runs a sender and a receiver with
 //! their notes passed on, and [`contract`] holds what every driver must do.
 
+pub mod connections;
 pub mod contract;
+pub mod lanes;
 
 use std::{
     collections::BTreeMap,
@@ -206,12 +208,27 @@ pub fn run_pair_while(
     let (receiver_context, receiver_seen) = trial_context();
     sender_seen.connect(&receiver_context.mailbox);
     receiver_seen.connect(&sender_context.mailbox);
-    let receiver = driver.prepare(&receiver_order, receiver_context.clone())?;
-    let peer = receiver.listen_address();
-    let sender = driver.prepare(&sender_order, sender_context.clone())?;
+    // Only the end that listens has the certificate's key, and it is prepared first.
+    if receiver_order.connects() {
+        std::mem::swap(
+            &mut receiver_order.tls.key_der_base64,
+            &mut sender_order.tls.key_der_base64,
+        );
+    }
+    let prepare_receiver = || driver.prepare(&receiver_order, receiver_context.clone());
+    let prepare_sender = || driver.prepare(&sender_order, sender_context.clone());
+    let (sender, receiver, peers) = if receiver_order.connects() {
+        let sender = prepare_sender()?;
+        let peer = sender.listen_address();
+        (sender, prepare_receiver()?, (None, peer))
+    } else {
+        let receiver = prepare_receiver()?;
+        let peer = receiver.listen_address();
+        (prepare_sender()?, receiver, (peer, None))
+    };
     let (sender, receiver) = thread::scope(|scope| {
-        let receiver = scope.spawn(move || receiver.run(None));
-        let sender = scope.spawn(move || sender.run(peer));
+        let receiver = scope.spawn(move || receiver.run(peers.1));
+        let sender = scope.spawn(move || sender.run(peers.0));
         meanwhile(&sender_context, &receiver_context);
         (join(sender), join(receiver))
     });

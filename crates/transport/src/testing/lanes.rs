@@ -1,0 +1,226 @@
+//! What every driver of streams must do when a bulk transfer is more than one whole flow.
+
+use std::time::Duration;
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
+
+use super::{Pair, run_pair};
+use crate::{driver::Driver, driver::TransportError};
+
+/// Runs every clause.
+///
+/// # Panics
+/// At the first clause that the driver breaks, saying which.
+pub fn hold(driver: &dyn Driver) {
+    every_direction_and_number_of_flows_delivers_everything(driver);
+    a_duration_ends_a_transfer_in_good_order(driver);
+    a_warm_up_is_left_out(driver);
+    a_file_is_read_and_delivered(driver);
+    an_abandoned_transfer_says_what_was_delivered(driver);
+    the_deadline_ends_every_lane(driver);
+}
+
+fn with(options: BulkOptions) -> impl Fn(&mut TrialOrder) {
+    move |order| {
+        if let WorkloadKind::Bulk { options: there, .. } = &mut order.workload.kind {
+            *there = options;
+        }
+    }
+}
+
+fn reports(what: &str, pair: &Pair) -> (SideReport, SideReport) {
+    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
+        Ok(report) => report.clone(),
+        Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
+    };
+    (
+        report(&pair.sender, "sender"),
+        report(&pair.receiver, "receiver"),
+    )
+}
+
+fn run(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+    what: &str,
+) -> (SideReport, SideReport) {
+    let pair = run_pair(driver, size, message, change)
+        .unwrap_or_else(|error| panic!("{what}: {}", error.reasons().join(": ")));
+    reports(what, &pair)
+}
+
+fn metric(report: &SideReport, name: &str) -> f64 {
+    *report
+        .metrics
+        .get(name)
+        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.metrics))
+}
+
+/// Sizes that do not divide, both directions, one flow and several; digests agree.
+pub fn every_direction_and_number_of_flows_delivers_everything(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        for flows in [1, 3] {
+            for (size, message) in [(1_000_003, 10_000), (17, 5)] {
+                let what = format!("{name}, {direction:?}, {flows} flows of {size} bytes");
+                let options = BulkOptions {
+                    direction,
+                    flows,
+                    verify: Verify::Digest,
+                    ..BulkOptions::default()
+                };
+                let (sender, receiver) = run(driver, size, message, with(options), &what);
+                let total = |name: &str| {
+                    [&sender, &receiver]
+                        .iter()
+                        .filter_map(|side| side.metrics.get(name))
+                        .sum::<f64>()
+                };
+                let ways = if direction == Direction::Both {
+                    2.0
+                } else {
+                    1.0
+                };
+                assert_eq!(total("bytes_sent"), ways * size as f64, "{what}");
+                assert_eq!(total("bytes_delivered"), ways * size as f64, "{what}");
+                assert_eq!(
+                    total("messages_sent"),
+                    total("messages_delivered"),
+                    "{what}"
+                );
+                assert_eq!(total("messages_corrupted"), 0.0, "{what}");
+                let connecting = if direction == Direction::Reverse {
+                    &receiver
+                } else {
+                    &sender
+                };
+                assert!(metric(connecting, "transfer_time_ns") > 0.0, "{what}");
+                assert!(metric(connecting, "set_up_time_ns") > 0.0, "{what}");
+                assert_eq!(
+                    sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+/// It sends for about as long as was asked, and all that it sent arrives.
+pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
+    let what = format!("{} for a time", driver.descriptor().name);
+    let options = BulkOptions {
+        duration: Some(Duration::from_millis(300)),
+        flows: 2,
+        ..BulkOptions::default()
+    };
+    let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
+    assert!(metric(&sender, "transfer_time_ns") >= 300e6, "{what}");
+    assert!(metric(&sender, "bytes_sent") >= 20_000.0, "{what}");
+    for unit in ["bytes", "messages"] {
+        assert_eq!(
+            metric(&sender, &format!("{unit}_sent")),
+            metric(&receiver, &format!("{unit}_delivered")),
+            "{what}"
+        );
+    }
+}
+
+/// What arrives during the warm-up is told apart.
+pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
+    let what = format!("{} with a warm-up", driver.descriptor().name);
+    let options = BulkOptions {
+        duration: Some(Duration::from_millis(400)),
+        warm_up: Duration::from_millis(200),
+        ..BulkOptions::default()
+    };
+    let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
+    assert_eq!(metric(&sender, "warm_up_ns"), 200e6, "{what}");
+    let (warm, all) = (
+        metric(&receiver, "warm_up_bytes"),
+        metric(&receiver, "bytes_delivered"),
+    );
+    assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
+}
+
+/// A file is made, read, and arrives as it is.
+pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
+    let what = format!("{} from a file", driver.descriptor().name);
+    let change = |order: &mut TrialOrder| {
+        if let WorkloadKind::Bulk {
+            pattern, options, ..
+        } = &mut order.workload.kind
+        {
+            *pattern = Pattern::File;
+            options.verify = Verify::Digest;
+            options.flows = 2;
+        }
+    };
+    let (sender, receiver) = run(driver, 1_000_001, 30_000, change, &what);
+    assert_eq!(metric(&receiver, "bytes_delivered"), 1_000_001.0, "{what}");
+    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    assert_eq!(
+        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        "{what}"
+    );
+}
+
+/// The sender closes without waiting: what arrived is known at both ends, and it is flagged.
+pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
+    let what = format!("{} abandoned", driver.descriptor().name);
+    let options = BulkOptions {
+        finish: Finish::Abandon,
+        ..BulkOptions::default()
+    };
+    let (sender, receiver) = run(driver, 3_000_000, 10_000, with(options), &what);
+    let (sent, lost, delivered) = (
+        metric(&sender, "messages_sent"),
+        metric(&sender, "messages_lost"),
+        metric(&receiver, "messages_delivered"),
+    );
+    assert_eq!(sent, 300.0, "{what}");
+    assert_eq!(sent - lost, delivered, "{what}");
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "abandoned"),
+        "{what}"
+    );
+}
+
+/// More than fits into the deadline: both ends stop, and agree about what was delivered.
+pub fn the_deadline_ends_every_lane(driver: &dyn Driver) {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let what = format!("{} {direction:?} at the deadline", driver.descriptor().name);
+        let options = BulkOptions {
+            direction,
+            flows: 2,
+            ..BulkOptions::default()
+        };
+        let (sender, receiver) = run(
+            driver,
+            1 << 45,
+            50_000,
+            |order| {
+                with(options)(order);
+                order.deadline = Duration::from_millis(300);
+            },
+            &what,
+        );
+        let delivered = metric(&receiver, "bytes_delivered");
+        assert!(delivered > 0.0, "{what}");
+        assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
+        let connecting = [&sender, &receiver][usize::from(direction == Direction::Reverse)];
+        assert_eq!(metric(connecting, "transfer_time_ns"), 300e6, "{what}");
+        assert!(
+            connecting
+                .warnings
+                .iter()
+                .any(|warning| warning.code == "deadline_reached"),
+            "{what}"
+        );
+    }
+}
