@@ -1,125 +1,23 @@
 //! The end of a transfer over a path that delays and loses: a relay on loopback between the ends.
 //!
-//! Loss is decided by the relay's own sequence of pseudo-random numbers from a fixed seed, for each
-//! direction. Upper bounds on time are wide, as the machine may be busy; they stand for "it does
+//! Upper bounds on time are wide, as the machine may be busy; they stand for "it does
 //! not wait for what is lost", which would take the deadline's 20 seconds.
 
+mod common;
+
 use std::{
-    collections::{HashMap, VecDeque},
-    net::{SocketAddr, UdpSocket},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread::{self, JoinHandle},
+    sync::atomic::Ordering,
+    thread,
     time::{Duration, Instant},
 };
 
+use common::{Direction, Relay};
 use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{Driver, TransportError, testing};
 
 fn udp() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[0]
-}
-
-/// Splitmix64: a few lines are enough to lose packets the same way each time.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, ratio: f64) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 <= ratio
-    }
-}
-
-/// What a path does in one direction.
-#[derive(Clone, Copy)]
-struct Direction {
-    delay: Duration,
-    loss: f64,
-}
-
-/// A relay between two sockets, in a thread until it is dropped.
-struct Relay {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    /// Datagrams lost towards the receiver.
-    lost: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// Waiting datagrams of one direction: due time, socket and address to send from and to.
-type Line = VecDeque<(Instant, Arc<UdpSocket>, SocketAddr, Vec<u8>)>;
-
-/// A socket of the relay, whose buffer holds a whole transfer: it loses what it draws, no more.
-fn socket() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.set_nonblocking(true).expect("a mode");
-    socket2::SockRef::from(&socket)
-        .set_recv_buffer_size(4 << 20)
-        .expect("a buffer");
-    socket
-}
-
-impl Relay {
-    fn new(receiver: SocketAddr, forward: Direction, reverse: Direction) -> Self {
-        let front = Arc::new(socket());
-        let mut relay = Self {
-            address: front.local_addr().expect("an address"),
-            stop: Arc::new(AtomicBool::new(false)),
-            lost: Arc::new(AtomicU64::new(0)),
-            thread: None,
-        };
-        let (stop, lost) = (Arc::clone(&relay.stop), Arc::clone(&relay.lost));
-        relay.thread = Some(thread::spawn(move || {
-            let mut draws = (Draws(1), Draws(2));
-            let mut flows: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
-            let (mut there, mut back) = (Line::new(), Line::new());
-            let mut place = vec![0; 65_536];
-            while !stop.load(Ordering::Relaxed) {
-                while let Ok((length, from)) = front.recv_from(&mut place) {
-                    let flow = flows.entry(from).or_insert_with(|| Arc::new(socket()));
-                    if draws.0.below(forward.loss) {
-                        lost.fetch_add(1, Ordering::Relaxed);
-                        continue;
-                    }
-                    let due = Instant::now() + forward.delay;
-                    there.push_back((due, Arc::clone(flow), receiver, place[..length].to_vec()));
-                }
-                for (sender, flow) in &flows {
-                    while let Ok((length, _)) = flow.recv_from(&mut place) {
-                        if !draws.1.below(reverse.loss) {
-                            let due = Instant::now() + reverse.delay;
-                            let data = place[..length].to_vec();
-                            back.push_back((due, Arc::clone(&front), *sender, data));
-                        }
-                    }
-                }
-                for line in [&mut there, &mut back] {
-                    while line.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
-                        let (_, from, to, data) = line.pop_front().expect("it is there");
-                        // Who is gone gets nothing.
-                        let _ = from.send_to(&data, to);
-                    }
-                }
-                thread::sleep(Duration::from_micros(200));
-            }
-        }));
-        relay
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 const ONE_WAY: Duration = Duration::from_millis(15);
