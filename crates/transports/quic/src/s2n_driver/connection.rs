@@ -9,7 +9,7 @@ use regatta_transport::{
 use s2n_quic::{
     Connection,
     application::Error as Code,
-    connection::{Handle, StreamAcceptor},
+    connection::{Error, Handle, StreamAcceptor},
 };
 use tokio::sync::Mutex;
 
@@ -24,11 +24,20 @@ use crate::{
 };
 
 /// Application error code of a connection that is closed in good order.
-pub(super) const DONE: u8 = 0;
+const DONE: u8 = 0;
 
 /// Application error code of a connection, or a stream, that was aborted, by the deadline or from
 /// outside.
 pub(super) const ABORTED: u8 = 1;
+
+/// Whether a connection was closed in good order, so that no more is to come.
+pub(super) fn is_done(error: &Error) -> bool {
+    match error {
+        Error::Closed { .. } => true,
+        Error::Application { error, .. } => **error == u64::from(DONE),
+        _ => false,
+    }
+}
 
 /// Closes the connection when the trial, or the transfer, is stopped.
 struct Closer(Handle);

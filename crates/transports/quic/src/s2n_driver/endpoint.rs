@@ -33,8 +33,9 @@ use tokio::{
 
 use super::{
     connection::{End, S2nConnection},
+    datagram::Datagrams,
     events::{Admission, Board, Named, Writer},
-    options::{self, CongestionControl, Options},
+    options::{self, CongestionControl, Mode, Options},
 };
 use crate::{
     path::Sizes,
@@ -65,6 +66,7 @@ pub struct S2nEndpoint {
     server_name: String,
     end: End,
     receive_buffer: AskedGranted,
+    payload_bytes: usize,
     facts: BTreeMap<String, String>,
     /// Last, because the stack's tasks run on it.
     runtime: Runtime,
@@ -119,19 +121,20 @@ impl Stack {
         io: Io,
         sizes: &Sizes,
         board: &Arc<Board>,
-        control: CongestionControl,
+        options: &Options,
     ) -> Result<Self, TransportError> {
-        match control {
-            CongestionControl::Cubic => Self::start_with(order, io, sizes, board, Cubic::default()),
-            CongestionControl::Bbr => Self::start_with(order, io, sizes, board, Bbr::default()),
+        let datagrams = Datagrams {
+            offered: options.mode == Mode::Datagram,
+        };
+        let made = (order, io, sizes, board, datagrams);
+        match options.congestion_control {
+            CongestionControl::Cubic => Self::start_with(made, Cubic::default()),
+            CongestionControl::Bbr => Self::start_with(made, Bbr::default()),
         }
     }
 
     fn start_with<C: CongestionControllers>(
-        order: &TrialOrder,
-        io: Io,
-        sizes: &Sizes,
-        board: &Arc<Board>,
+        (order, io, sizes, board, datagrams): (&TrialOrder, Io, &Sizes, &Arc<Board>, Datagrams),
         controllers: C,
     ) -> Result<Self, TransportError> {
         let limits = options::limits(order, sizes)?;
@@ -156,6 +159,8 @@ impl Stack {
                 .map_err(cannot)?
                 .with_congestion_controller(controllers)
                 .map_err(cannot)?
+                .with_datagram(datagrams)
+                .map_err(cannot)?
                 .start()
                 .map_err(cannot)?;
             return Ok(Self::Connects(client));
@@ -177,6 +182,8 @@ impl Stack {
             .with_endpoint_limits(admission)
             .map_err(cannot)?
             .with_congestion_controller(controllers)
+            .map_err(cannot)?
+            .with_datagram(datagrams)
             .map_err(cannot)?
             .start()
             .map_err(cannot)?;
@@ -220,7 +227,7 @@ impl S2nEndpoint {
             io(&runtime, socket, &options, &sizes, order.local)?,
             &sizes,
             &board,
-            options.congestion_control,
+            &options,
         )?;
         let side = order.role.name();
         Ok(Self {
@@ -239,13 +246,77 @@ impl S2nEndpoint {
                 asked,
                 granted: buffers.receive_bytes,
             },
+            payload_bytes: sizes.payload_bytes.into(),
             facts: facts(side, &options, &sizes, buffers),
             runtime,
         })
     }
 
+    /// UDP payload of a full packet, in bytes.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// What it knows of all its connections.
+    pub(super) fn end(&self) -> &End {
+        &self.end
+    }
+
+    /// What listens.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] at a connecting end.
+    pub(super) fn listening(&self) -> Result<&Mutex<Server>, TransportError> {
+        match &self.stack {
+            Some(Stack::Listens(server)) => Ok(server),
+            _ => Err(TransportError::Order {
+                what: "a connecting end does not listen".to_owned(),
+            }),
+        }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// What the stack says; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
+    pub(super) async fn connected(
+        &self,
+        peer: SocketAddr,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Connection, TransportError> {
+        let since = MonotonicTime::now();
+        let what = || format!("cannot connect to `{}`", peer.ip());
+        let Some(Stack::Connects(client)) = &self.stack else {
+            return Err(TransportError::Order {
+                what: "a listening end does not connect".to_owned(),
+            });
+        };
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let connect = Connect::new(peer).with_server_name(self.server_name.as_str());
+        let connected = stopped.or(async {
+            client
+                .connect(connect)
+                .await
+                .map_err(TransportError::stack(what()))
+        });
+        match until(moment, connected).await {
+            Timed::Done(connection) => connection,
+            Timed::Late => Err(timed_out(
+                format!("QUIC handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
+    }
+
     /// Waits for an attempt from the peer and what comes of it.
-    async fn next(
+    pub(super) async fn next(
         &self,
         server: &Mutex<Server>,
         arrived: &mut (impl FnMut() + Send),
@@ -342,34 +413,8 @@ impl StreamEndpoint for S2nEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
     ) -> Result<S2nConnection, TransportError> {
-        let since = MonotonicTime::now();
-        let what = || format!("cannot connect to `{}`", peer.ip());
-        let Some(Stack::Connects(client)) = &self.stack else {
-            return Err(TransportError::Order {
-                what: "a listening end does not connect".to_owned(),
-            });
-        };
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
-        let connect = Connect::new(peer).with_server_name(self.server_name.as_str());
-        let connected = stopped.or(async {
-            client
-                .connect(connect)
-                .await
-                .map_err(TransportError::stack(what()))
-        });
-        match until(moment, connected).await {
-            Timed::Done(connection) => S2nConnection::new(connection?, &self.end, stop),
-            Timed::Late => Err(timed_out(
-                format!("QUIC handshake with `{}`", peer.ip()),
-                since,
-            )),
-        }
+        let connection = self.connected(peer, moment, stop).await?;
+        S2nConnection::new(connection, &self.end, stop)
     }
 
     async fn accept(
@@ -379,11 +424,7 @@ impl StreamEndpoint for S2nEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<S2nConnection>, TransportError> {
         let since = MonotonicTime::now();
-        let Some(Stack::Listens(server)) = &self.stack else {
-            return Err(TransportError::Order {
-                what: "a connecting end does not listen".to_owned(),
-            });
-        };
+        let server = self.listening()?;
         let stopped = Arc::new(Stopped::default());
         stop.on_stop(&stopped);
         match until(moment, stopped.or(self.next(server, arrived))).await {

@@ -1,8 +1,10 @@
 //! `quic-s2n`: s2n-quic on tokio, one current-thread runtime per end.
 
 mod connection;
+mod datagram;
 mod endpoint;
 mod events;
+mod flow;
 mod options;
 mod statistics;
 mod stream;
@@ -12,13 +14,14 @@ use std::collections::BTreeMap;
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
+    StreamSession, TransportError, TrialContext, Unsupported,
 };
 
 pub use connection::S2nConnection;
 pub use endpoint::S2nEndpoint;
-pub use options::{CongestionControl, Options};
+pub use flow::{S2nDatagrams, S2nFlow};
+pub use options::{CongestionControl, Mode, Options};
 pub use stream::S2nStream;
 
 /// Version of s2n-quic that this crate is built with.
@@ -37,7 +40,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &["retry"],
+    capabilities: &["retry", "datagram"],
     stack: "s2n-quic",
     stack_version: S2N_QUIC_VERSION,
     options: &[
@@ -46,6 +49,12 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             kind: OptionKind::OneOf(&CongestionControl::NAMES),
             default: "cubic",
             help: "congestion control of the sender, s2n-quic's own implementation",
+        },
+        OptionDefinition {
+            name: "mode",
+            kind: OptionKind::OneOf(&Mode::NAMES),
+            default: "stream",
+            help: "whether messages travel in a stream, or each in a datagram of its own, unreliably (RFC 9221)",
         },
         OptionDefinition {
             name: "gso",
@@ -85,6 +94,13 @@ impl Driver for QuicS2n {
         &DESCRIPTOR
     }
 
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        match Mode::read(options) {
+            Mode::Stream => Carries::Streams,
+            Mode::Datagram => Carries::Messages,
+        }
+    }
+
     fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
         // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
         // without, and the facts of the trial say so.
@@ -97,8 +113,16 @@ impl Driver for QuicS2n {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let endpoint = S2nEndpoint::new(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+        match Mode::read(&order.transport.options) {
+            Mode::Stream => {
+                let endpoint = S2nEndpoint::new(order)?;
+                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+            }
+            Mode::Datagram => {
+                let endpoint = S2nDatagrams::new(order)?;
+                Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+            }
+        }
     }
 }
 

@@ -66,9 +66,35 @@ impl CongestionControl {
     }
 }
 
+/// What the transfer's bytes travel in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// A stream (RFC 9000 §2).
+    #[default]
+    Stream,
+    /// Datagrams (RFC 9221), one for a message.
+    Datagram,
+}
+
+impl Mode {
+    /// As written in a study.
+    pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
+
+    /// Reads the option of that name from options that were checked.
+    #[must_use]
+    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        match options.get("mode") {
+            Some(OptionValue::Text(text)) if text == "datagram" => Self::Datagram,
+            _ => Self::Stream,
+        }
+    }
+}
+
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
+    /// Stream or datagrams.
+    pub mode: Mode,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
     /// Segmentation offload.
@@ -103,6 +129,7 @@ impl Options {
         let buffer =
             |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         Self {
+            mode: Mode::read(options),
             congestion_control: text("cc")
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
@@ -154,6 +181,7 @@ mod tests {
         assert_eq!(options.congestion_control.name(), "cubic");
         assert!(options.gso && !options.mtu_discovery);
         assert_eq!(options.stream_window_bytes, None);
+        assert_eq!(options.mode, Mode::Stream);
     }
 
     #[test]

@@ -6,11 +6,10 @@ use bytes::{Bytes, BytesMut};
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 use s2n_quic::{
     application::Error as Code,
-    connection,
     stream::{BidirectionalStream, Error, ReceiveStream, SendStream},
 };
 
-use super::connection::{ABORTED, DONE};
+use super::connection::{ABORTED, is_done};
 use crate::wait::{Timed, until};
 
 /// Messages shorter than this are copied together, longer ones are handed over as they are: each
@@ -46,15 +45,8 @@ fn broken(error: Error) -> TransportError {
 }
 
 /// Whether the other end closed the connection in good order, so that it has no more to say.
-fn is_done(error: &Error) -> bool {
-    match error {
-        Error::ConnectionError { error, .. } => match error {
-            connection::Error::Closed { .. } => true,
-            connection::Error::Application { error, .. } => **error == u64::from(DONE),
-            _ => false,
-        },
-        _ => false,
-    }
+fn is_closed(error: &Error) -> bool {
+    matches!(error, Error::ConnectionError { error, .. } if is_done(error))
 }
 
 impl S2nStream {
@@ -150,7 +142,7 @@ impl ByteStream for S2nStream {
                         return Ok(Received::Bytes(bytes));
                     }
                 }
-                Timed::Done(Err(error)) if is_done(&error) => return Ok(Received::Closed),
+                Timed::Done(Err(error)) if is_closed(&error) => return Ok(Received::Closed),
                 Timed::Done(Err(error)) => return Err(broken(error)),
                 Timed::Late => return Ok(Received::TimedOut),
             }

@@ -1,0 +1,354 @@
+//! Datagrams of a connection (RFC 9221) between the stack, which asks for them when it makes a
+//! packet, and the flow that sends and takes them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use s2n_quic::{
+    connection::Error,
+    provider::datagram::{
+        ConnectionInfo, Endpoint, Packet, PreConnectionInfo, ReceiveContext, Receiver, Sender,
+        WriteError,
+    },
+};
+
+/// Largest frame that an end is willing to take, in bytes: any (RFC 9221 §3).
+const LONGEST_FRAME_BYTES: u64 = 65_535;
+
+/// Messages that wait to be sent, at most. Few, because what waits here is neither sent nor told
+/// to be waiting, yet enough for several calls of the kernel.
+const WAITING_MESSAGES: usize = 128;
+
+/// Messages that have arrived and were not taken, at most; further ones are dropped and counted.
+const ARRIVED_MESSAGES: usize = 16_384;
+
+/// Packets without room for the first message after which it is dropped. An acknowledgement may
+/// take the room of one packet; a message for which there is never room must not hold up others.
+const MOST_MISSES: u32 = 8;
+
+/// Makes the queues of every connection.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    /// Whether an end offers to take datagrams.
+    pub(super) offered: bool,
+}
+
+impl Endpoint for Datagrams {
+    type Sender = Outlet;
+    type Receiver = Inlet;
+
+    fn create_connection(&mut self, info: &ConnectionInfo) -> (Outlet, Inlet) {
+        let queues = Arc::new(Queues {
+            outgoing: Mutex::default(),
+            incoming: Mutex::default(),
+            connection: info.waker.clone(),
+        });
+        (Outlet(Arc::clone(&queues)), Inlet(queues))
+    }
+
+    fn max_datagram_frame_size(&self, _info: &PreConnectionInfo) -> u64 {
+        if self.offered { LONGEST_FRAME_BYTES } else { 0 }
+    }
+}
+
+/// The queues of one connection.
+#[derive(Debug)]
+pub(super) struct Queues {
+    outgoing: Mutex<Outgoing>,
+    incoming: Mutex<Incoming>,
+    /// Has the stack look whether there is something to send.
+    connection: Waker,
+}
+
+#[derive(Debug, Default)]
+struct Outgoing {
+    waiting: VecDeque<Bytes>,
+    misses: u32,
+    dropped: u64,
+    end: Option<End>,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Incoming {
+    arrived: VecDeque<Bytes>,
+    dropped: u64,
+    end: Option<End>,
+    waker: Option<Waker>,
+}
+
+/// Why a queue takes no more.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// The flow was stopped at this end.
+    Stopped,
+    /// The connection is over.
+    Closed(Error),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+impl Queues {
+    /// Queues the messages of a batch from `at` on, all of `size` but the last, which may be
+    /// shorter, and moves `at` behind them; ready when all are queued.
+    pub(super) fn poll_send(
+        &self,
+        batch: &Bytes,
+        size: usize,
+        at: &mut usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), End>> {
+        let mut outgoing = lock(&self.outgoing);
+        if let Some(end) = outgoing.end {
+            return Poll::Ready(Err(end));
+        }
+        let before = *at;
+        while *at < batch.len() && outgoing.waiting.len() < WAITING_MESSAGES {
+            let end = batch.len().min(*at + size);
+            outgoing.waiting.push_back(batch.slice(*at..end));
+            *at = end;
+        }
+        let all = *at == batch.len();
+        if !all {
+            outgoing.waker = Some(context.waker().clone());
+        }
+        drop(outgoing);
+        if *at > before {
+            self.connection.wake_by_ref();
+        }
+        if all {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Ready when nothing waits to be sent, or nothing can be sent any more.
+    pub(super) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut outgoing = lock(&self.outgoing);
+        if outgoing.waiting.is_empty() || matches!(outgoing.end, Some(End::Closed(_))) {
+            return Poll::Ready(());
+        }
+        outgoing.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Exchanges the messages that have arrived, at least one, for an empty queue. What arrived
+    /// before the end comes before it.
+    pub(super) fn poll_arrived(
+        &self,
+        empty: &mut VecDeque<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), End>> {
+        let mut incoming = lock(&self.incoming);
+        if !incoming.arrived.is_empty() {
+            std::mem::swap(&mut incoming.arrived, empty);
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(end) = incoming.end {
+            return Poll::Ready(Err(end));
+        }
+        incoming.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// One message that has arrived.
+    pub(super) fn take_one(&self) -> Option<Bytes> {
+        lock(&self.incoming).arrived.pop_front()
+    }
+
+    /// Whether the connection is over and everything that arrived was taken.
+    pub(super) fn is_over(&self) -> bool {
+        let incoming = lock(&self.incoming);
+        incoming.end.is_some() && incoming.arrived.is_empty()
+    }
+
+    /// Wakes the task when there is something to take or to know. `true` if there is already.
+    pub(super) fn register(&self, context: &mut Context<'_>) -> bool {
+        let mut incoming = lock(&self.incoming);
+        incoming.waker = Some(context.waker().clone());
+        incoming.end.is_some() || !incoming.arrived.is_empty()
+    }
+
+    /// Takes no more; wakes those who wait.
+    pub(super) fn end(&self, end: End) {
+        let mut outgoing = lock(&self.outgoing);
+        outgoing.end = Some(end);
+        wake(&mut outgoing.waker);
+        drop(outgoing);
+        let mut incoming = lock(&self.incoming);
+        incoming.end = Some(end);
+        wake(&mut incoming.waker);
+    }
+
+    /// Messages that were dropped at this end: too long for the path's packets, and arrived while
+    /// nobody took them.
+    pub(super) fn dropped(&self) -> (u64, u64) {
+        let outgoing = lock(&self.outgoing).dropped;
+        (outgoing, lock(&self.incoming).dropped)
+    }
+}
+
+/// The stack's end of what is sent.
+#[derive(Debug)]
+pub(super) struct Outlet(pub(super) Arc<Queues>);
+
+impl Sender for Outlet {
+    fn on_transmit<P: Packet>(&mut self, packet: &mut P) {
+        let outgoing = &mut *lock(&self.0.outgoing);
+        let mut written = false;
+        while let Some(first) = outgoing.waiting.front() {
+            match packet.write_datagram(first) {
+                Ok(()) => {
+                    written = true;
+                    outgoing.misses = 0;
+                }
+                Err(WriteError::ExceedsPacketCapacity { .. })
+                    if written || outgoing.misses < MOST_MISSES =>
+                {
+                    outgoing.misses += u32::from(!written);
+                    break;
+                }
+                Err(_) => {
+                    outgoing.misses = 0;
+                    outgoing.dropped += 1;
+                }
+            }
+            outgoing.waiting.pop_front();
+        }
+        // A flow that is woken for every packet would fill the queue one by one.
+        if outgoing.waiting.len() <= WAITING_MESSAGES / 2 {
+            wake(&mut outgoing.waker);
+        }
+    }
+
+    fn has_transmission_interest(&self) -> bool {
+        !lock(&self.0.outgoing).waiting.is_empty()
+    }
+
+    fn on_connection_error(&mut self, error: Error) {
+        self.0.end(End::Closed(error));
+    }
+}
+
+/// The stack's end of what arrives.
+#[derive(Debug)]
+pub(super) struct Inlet(Arc<Queues>);
+
+impl Receiver for Inlet {
+    fn on_datagram(&mut self, _context: &ReceiveContext<'_>, datagram: &[u8]) {
+        let mut incoming = lock(&self.0.incoming);
+        if incoming.arrived.len() >= ARRIVED_MESSAGES {
+            incoming.dropped += 1;
+            return;
+        }
+        incoming.arrived.push_back(Bytes::copy_from_slice(datagram));
+        wake(&mut incoming.waker);
+    }
+
+    fn on_connection_error(&mut self, error: Error) {
+        self.0.end(End::Closed(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet with room for so many bytes.
+    struct Room(usize);
+
+    impl Packet for Room {
+        fn remaining_capacity(&self) -> usize {
+            self.0
+        }
+
+        fn write_datagram(&mut self, data: &[u8]) -> Result<(), WriteError> {
+            if data.len() > self.0 {
+                return Err(WriteError::ExceedsPacketCapacity);
+            }
+            self.0 -= data.len();
+            Ok(())
+        }
+
+        fn write_datagram_vectored(&mut self, data: &[&[u8]]) -> Result<(), WriteError> {
+            self.write_datagram(&data.concat())
+        }
+
+        fn has_pending_streams(&self) -> bool {
+            false
+        }
+
+        fn datagrams_prioritized(&self) -> bool {
+            true
+        }
+    }
+
+    fn outlet() -> (Outlet, Arc<Queues>) {
+        let queues = Arc::new(Queues {
+            outgoing: Mutex::default(),
+            incoming: Mutex::default(),
+            connection: Waker::noop().clone(),
+        });
+        (Outlet(Arc::clone(&queues)), queues)
+    }
+
+    fn send(queues: &Queues, bytes: usize, size: usize) -> usize {
+        let batch = Bytes::from(vec![0; bytes]);
+        let mut at = 0;
+        let mut context = Context::from_waker(Waker::noop());
+        let _ = queues.poll_send(&batch, size, &mut at, &mut context);
+        at
+    }
+
+    #[test]
+    fn a_message_without_room_waits_for_the_next_packet() {
+        let (mut outlet, queues) = outlet();
+        assert_eq!(send(&queues, 2500, 1000), 2500);
+        let mut first = Room(2200);
+        outlet.on_transmit(&mut first);
+        assert_eq!(first.0, 200);
+        // An acknowledgement took the room.
+        outlet.on_transmit(&mut Room(400));
+        outlet.on_transmit(&mut Room(1400));
+        assert!(!outlet.has_transmission_interest());
+        assert_eq!(queues.dropped(), (0, 0));
+    }
+
+    #[test]
+    fn a_message_that_never_fits_is_dropped_and_holds_up_no_other() {
+        let (mut outlet, queues) = outlet();
+        assert_eq!(send(&queues, 3000, 2000), 3000);
+        for _ in 0..MOST_MISSES {
+            outlet.on_transmit(&mut Room(1400));
+            assert!(outlet.has_transmission_interest());
+        }
+        outlet.on_transmit(&mut Room(1400));
+        assert!(!outlet.has_transmission_interest());
+        assert_eq!(queues.dropped(), (1, 0));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (mut outlet, queues) = outlet();
+        assert_eq!(send(&queues, 1000, 1), WAITING_MESSAGES);
+        assert_eq!(send(&queues, 1000, 1), 0);
+        outlet.on_transmit(&mut Room(3));
+        assert_eq!(send(&queues, 1000, 1), 3);
+        queues.end(End::Stopped);
+        assert_eq!(send(&queues, 1000, 1), 0);
+    }
+}

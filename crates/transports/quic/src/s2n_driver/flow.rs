@@ -1,0 +1,357 @@
+//! The datagrams of a connection as a [`MessageFlow`], and an end that makes such flows.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::{Future, poll_fn},
+    net::SocketAddr,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_control::TrialOrder;
+use regatta_model::Warning;
+use regatta_transport::{
+    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
+    StreamEndpoint, TransportError,
+    stop::{Abort, Stop},
+};
+use s2n_quic::Connection;
+use tokio::{runtime::Handle, sync::Mutex};
+
+use super::{
+    connection::{S2nConnection, is_done},
+    datagram::{End, Outlet, Queues},
+    endpoint::S2nEndpoint,
+};
+use crate::{
+    timer,
+    wait::{Stopped, Timed, timed_out, until},
+};
+
+/// What a packet carries beside a message: the short header with a connection identifier of 16
+/// bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's type
+/// and length (RFC 9221 §4).
+const OVERHEAD_BYTES: usize = 1 + 16 + 4 + 16 + 3;
+
+/// How much a flow likes to be handed at once, in bytes.
+const BATCH_BYTES: usize = 32 << 10;
+
+/// What a flow that is done may take for what waits to be sent.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The runtime's own timer is late by up to so much; the rest of a wait is left to a better one.
+const COARSE: Duration = Duration::from_millis(2);
+
+/// One end of a trial whose messages are QUIC datagrams.
+#[derive(Debug)]
+pub struct S2nDatagrams {
+    endpoint: S2nEndpoint,
+    longest: usize,
+    /// A handshake may take so long.
+    patience: Duration,
+    /// Connections without an opening yet.
+    unopened: Mutex<Vec<(Connection, Arc<Queues>)>>,
+}
+
+impl S2nDatagrams {
+    /// Makes the end of a trial that the order describes.
+    ///
+    /// # Errors
+    /// As [`S2nEndpoint::new`].
+    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let endpoint = S2nEndpoint::new(order)?;
+        Ok(Self {
+            longest: endpoint.payload_bytes().saturating_sub(OVERHEAD_BYTES),
+            endpoint,
+            patience: order.deadline,
+            unopened: Mutex::default(),
+        })
+    }
+
+    fn flow(
+        &self,
+        connection: Connection,
+        queues: Arc<Queues>,
+        stop: &Stop,
+    ) -> Result<S2nFlow, TransportError> {
+        // What stops the flow does not close the connection: what waits is sent first.
+        let connection = S2nConnection::new(connection, self.endpoint.end(), &Stop::new())?;
+        let stopper = Arc::new(Stopper(Arc::clone(&queues)));
+        stop.on_stop(&stopper);
+        Ok(S2nFlow {
+            connection: Some(connection),
+            queues,
+            taken: VecDeque::new(),
+            facts: self.endpoint.facts(),
+            side: self.endpoint.end().side,
+            _stopper: stopper,
+        })
+    }
+}
+
+/// The queues of a connection, as long as its stack knows it.
+fn queues(connection: &Connection) -> Result<Arc<Queues>, TransportError> {
+    connection
+        .datagram_mut(|outlet: &mut Outlet| Arc::clone(&outlet.0))
+        .map_err(|error| {
+            TransportError::stack("the QUIC connection has no datagrams")(error.to_string())
+        })
+}
+
+/// Wakes a flow that is stopped.
+#[derive(Debug)]
+struct Stopper(Arc<Queues>);
+
+impl Abort for Stopper {
+    fn abort(&self) {
+        self.0.end(End::Stopped);
+    }
+}
+
+/// The datagrams of one connection, which is closed when all that waits is sent after the flow is
+/// dropped.
+pub struct S2nFlow {
+    /// Taken when it is dropped.
+    connection: Option<S2nConnection>,
+    queues: Arc<Queues>,
+    taken: VecDeque<Bytes>,
+    facts: BTreeMap<String, String>,
+    side: &'static str,
+    _stopper: Arc<Stopper>,
+}
+
+impl Drop for S2nFlow {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        let queues = Arc::clone(&self.queues);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let sent = poll_fn(|context| queues.poll_sent(context));
+                let _ = tokio::time::timeout(LINGER, sent).await;
+                drop(connection);
+            });
+        }
+    }
+}
+
+fn ended(end: End) -> TransportError {
+    match end {
+        End::Stopped => TransportError::Cancelled,
+        End::Closed(error) if is_done(&error) => TransportError::Closed {
+            flow: "QUIC connection",
+        },
+        End::Closed(error) => TransportError::stack("the QUIC connection broke")(error),
+    }
+}
+
+/// Runs a future that may be dropped, at most until the moment, and not much longer than that: a
+/// probe's message leaves when the wait for the one before is over.
+async fn until_exactly<F: Future + Unpin>(
+    moment: MonotonicTime,
+    mut future: F,
+) -> Timed<F::Output> {
+    if moment == MonotonicTime::NEVER {
+        return Timed::Done(future.await);
+    }
+    if moment.remaining() > COARSE {
+        let coarse = MonotonicTime(moment.0 - COARSE.as_nanos() as i64);
+        if let done @ Timed::Done(_) = until(coarse, &mut future).await {
+            return done;
+        }
+    }
+    tokio::select! {
+        biased;
+        output = &mut future => Timed::Done(output),
+        // Without a descriptor for it, it is over at once: early by two milliseconds at most.
+        _ = timer::sleep_until(moment) => Timed::Late,
+    }
+}
+
+impl MessageFlow for S2nFlow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        (BATCH_BYTES / message_bytes.max(1)).clamp(1, 64)
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        let (batch, mut at) = (Bytes::copy_from_slice(batch), 0);
+        let size = message_bytes.max(1);
+        poll_fn(|context| self.queues.poll_send(&batch, size, &mut at, context))
+            .await
+            .map_err(ended)
+    }
+
+    async fn receive_batch(
+        &mut self,
+        moment: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        let (queues, taken) = (&self.queues, &mut self.taken);
+        let arrived = poll_fn(|context| match queues.poll_arrived(taken, context) {
+            // One that closed in good order has no more to say: nothing comes until the moment.
+            Poll::Ready(Err(End::Closed(error)))
+                if is_done(&error) && moment != MonotonicTime::NEVER =>
+            {
+                Poll::Pending
+            }
+            arrived => arrived,
+        });
+        match until_exactly(moment, arrived).await {
+            Timed::Done(Ok(())) => {}
+            Timed::Done(Err(end)) => return Err(ended(end)),
+            Timed::Late => return Ok(0),
+        }
+        let count = self.taken.len();
+        for data in self.taken.drain(..) {
+            consume(Arrival { data: &data });
+        }
+        Ok(count)
+    }
+
+    fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
+        let connection = self.connection.as_ref()?;
+        Some(regatta_transport::StreamConnection::statistics(connection))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.facts.clone();
+        if let Some(statistics) = self.statistics() {
+            facts.extend(statistics.facts());
+        }
+        let (too_long, not_taken) = self.queues.dropped();
+        let side = self.side;
+        facts.insert(
+            format!("quic.datagrams_too_long.{side}"),
+            too_long.to_string(),
+        );
+        facts.insert(
+            format!("quic.datagrams_not_taken.{side}"),
+            not_taken.to_string(),
+        );
+        facts
+    }
+}
+
+impl MessageEndpoint for S2nDatagrams {
+    type Flow = S2nFlow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.listen_address()
+    }
+
+    fn longest_message(&self) -> usize {
+        self.longest
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.endpoint.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<S2nFlow, TransportError> {
+        let until = MonotonicTime::now() + self.patience;
+        let connection = self.endpoint.connected(peer, until, stop).await?;
+        let queues = queues(&connection)?;
+        self.flow(connection, queues, stop)
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<S2nFlow, TransportError> {
+        let since = MonotonicTime::now();
+        let server = self.endpoint.listening()?;
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let opened = stopped.or(self.opened(server, admit));
+        match until(moment, opened).await {
+            Timed::Done(opened) => {
+                let (connection, queues) = opened?;
+                self.flow(connection, queues, stop)
+            }
+            Timed::Late => Err(timed_out("opening of a flow", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        self.endpoint.join(a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        self.endpoint.join_all(tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        self.endpoint.sleep_until(moment).await;
+    }
+
+    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
+        StreamEndpoint::warnings(&self.endpoint)
+    }
+}
+
+impl S2nDatagrams {
+    /// Waits for a connection whose first message is admitted. A message that is not is dropped.
+    async fn opened(
+        &self,
+        server: &Mutex<s2n_quic::Server>,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<(Connection, Arc<Queues>), TransportError> {
+        // One that waits in the same end waits for the other one first.
+        let mut unopened = self.unopened.lock().await;
+        loop {
+            unopened.retain(|(_, queues)| !queues.is_over());
+            let admitted = unopened.iter().position(|(_, queues)| {
+                std::iter::from_fn(|| queues.take_one()).any(|message| admit(&message))
+            });
+            if let Some(index) = admitted {
+                return Ok(unopened.swap_remove(index));
+            }
+            let next = {
+                let mut arrived = || ();
+                let mut next = std::pin::pin!(self.endpoint.next(server, &mut arrived));
+                poll_fn(|context| {
+                    let mut any = false;
+                    for (_, queues) in unopened.iter() {
+                        any |= queues.register(context);
+                    }
+                    match next.as_mut().poll(context) {
+                        Poll::Ready(next) => Poll::Ready(Some(next)),
+                        Poll::Pending if any => Poll::Ready(None),
+                        Poll::Pending => Poll::Pending,
+                    }
+                })
+                .await
+            };
+            // An attempt that failed, or whose connection is over already, brings no flow.
+            if let Some(Ok(connection)) = next.transpose()?
+                && let Ok(queues) = queues(&connection)
+            {
+                unopened.push((connection, queues));
+            }
+        }
+    }
+}

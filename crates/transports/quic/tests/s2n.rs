@@ -1,0 +1,381 @@
+//! What `quic-s2n` promises beside the contract of every driver.
+
+use std::{
+    net::{SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
+use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
+use regatta_transport::{
+    ByteStream, Driver, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
+    StreamEndpoint, TransportError,
+    stream::Accepted,
+    testing::{Pair, SERVER_NAME, order_for, run_pair, trial_context},
+};
+use regatta_transport_quic::s2n_driver::{QuicS2n, S2nEndpoint};
+
+fn pair(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
+    run_pair(&QuicS2n, size, message, |order| {
+        order.path.mtu_bytes = 1500;
+        change(order);
+    })
+    .expect("both ends can be prepared")
+}
+
+fn option(order: &mut TrialOrder, name: &str, value: OptionValue) {
+    order.transport.options.insert(name.to_owned(), value);
+}
+
+fn text(order: &mut TrialOrder, name: &str, value: &str) {
+    option(order, name, OptionValue::Text(value.to_owned()));
+}
+
+fn reports(pair: Pair) -> (SideReport, SideReport) {
+    let report = |side: Result<SideReport, TransportError>, end: &str| {
+        side.unwrap_or_else(|error| panic!("{end}: {}", error.reasons().join(": ")))
+    };
+    (
+        report(pair.sender, "sender"),
+        report(pair.receiver, "receiver"),
+    )
+}
+
+#[test]
+fn another_certificate_with_the_same_name_is_refused() {
+    let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
+    let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
+    order.tls.certificate_der_base64 = BASE64.encode(other.cert.der());
+    let (context, _) = trial_context();
+    let sender = QuicS2n.prepare(&order, context).expect("a sender");
+    let order = order_for(Role::Receiver, "quic-s2n", 1000, 1000);
+    let (context, _) = trial_context();
+    let receiver = QuicS2n
+        .prepare(&order, context.clone())
+        .expect("a receiver");
+    let peer = receiver.listen_address();
+    let error = thread::scope(|scope| {
+        let receiver = scope.spawn(move || receiver.run(None));
+        let error = sender.run(peer).expect_err("it is not the pinned one");
+        // The receiver waits on for the right sender until it is told not to.
+        context.stop.stop();
+        let receiver = receiver.join().expect("no panic");
+        assert!(matches!(receiver, Err(TransportError::Cancelled)));
+        error
+    });
+    let reasons = error.reasons().join(": ");
+    assert!(reasons.contains("invalid certificate"), "{reasons}");
+}
+
+#[test]
+fn a_certificate_without_its_key_is_refused() {
+    let mut order = order_for(Role::Receiver, "quic-s2n", 1000, 1000);
+    order.tls.key_der_base64 = None;
+    let (context, _) = trial_context();
+    assert!(matches!(
+        QuicS2n.prepare(&order, context),
+        Err(TransportError::Order { .. })
+    ));
+}
+
+#[test]
+fn what_runs_is_read_back() {
+    for name in ["cubic", "bbr"] {
+        let (sender, receiver) = reports(pair(1_000_000, 10_000, |order| {
+            text(order, "cc", name);
+            option(order, "gso", OptionValue::Flag(name == "cubic"));
+        }));
+        let facts = sender.facts;
+        assert_eq!(facts["congestion_control.sender"], name);
+        assert_eq!(facts["gso.sender"] == "off", name != "cubic");
+        assert_eq!(facts["udp_payload_bytes.sender"], "1472");
+        assert_eq!(facts["tls.alpn"], "regatta");
+        assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
+        assert_eq!(receiver.facts["receive_buffer_drops.receiver"], "0");
+        // Handshake, with the random numbers seeded before it.
+        assert!(
+            sender.metrics["set_up_time_ns"] < 20e6,
+            "{:?}",
+            sender.metrics
+        );
+    }
+}
+
+#[test]
+fn the_packet_size_is_searched_for_when_asked() {
+    let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
+        option(order, "mtu_discovery", OptionValue::Flag(true));
+    }));
+    assert_eq!(
+        sender.facts["packet_payload_bytes"],
+        "searched, at most 1472"
+    );
+    let found = sender.facts["udp_payload_bytes.sender"].parse();
+    let found: u32 = found.expect("a number");
+    assert!((1440..=1472).contains(&found), "{found}");
+}
+
+#[test]
+fn a_stream_window_below_the_path_is_seen() {
+    let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
+        text(order, "stream_window", "64KiB");
+        order.sample_interval = Duration::from_millis(5);
+        // Without a rate the path is no limit, so that another one must be.
+        order.path.link_rate_bps = Some(10_000_000_000);
+    }));
+    let frames = sender.facts["quic.flow_control_blocked_frames.sender"].parse();
+    let frames: u64 = frames.expect("a number");
+    assert!(frames > 0);
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "window_limited"),
+        "{:?}",
+        sender.warnings
+    );
+}
+
+#[test]
+fn a_peer_that_never_answers_is_timed_out() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for mode in ["stream", "datagram"] {
+        let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
+        order.deadline = Duration::from_millis(400);
+        text(&mut order, "mode", mode);
+        let (context, _) = trial_context();
+        let sender = QuicS2n.prepare(&order, context).expect("a sender");
+        let peer = silent.local_addr().expect("an address");
+        let error = sender.run(Some(peer)).expect_err("nobody answers");
+        assert_eq!(error.kind(), FailureKind::TimedOut, "{mode}");
+        assert_eq!(error.to_string(), "no connection within 0.4 s", "{mode}");
+    }
+}
+
+/// Answers every packet with rubbish until it is told to stop.
+fn rubbish(socket: &UdpSocket, stop: &AtomicBool) {
+    socket
+        .set_read_timeout(Some(Duration::from_millis(10)))
+        .expect("a time");
+    let mut place = [0; 2048];
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((_, from)) = socket.recv_from(&mut place) {
+            let _ = socket.send_to(b"HTTP/1.1 400 Bad Request\r\n\r\n", from);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_speaks_another_protocol_is_no_connection() {
+    let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let peer = other.local_addr().expect("an address");
+    let stop = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| rubbish(&other, &stop));
+        let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
+        order.deadline = Duration::from_millis(300);
+        let (context, _) = trial_context();
+        let sender = QuicS2n.prepare(&order, context).expect("a sender");
+        let error = sender.run(Some(peer)).expect_err("it is no QUIC");
+        stop.store(true, Ordering::Relaxed);
+        error
+    });
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+}
+
+#[test]
+fn a_path_with_too_small_packets_is_unsupported() {
+    let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
+    order.path.mtu_bytes = 1000;
+    let (context, _) = trial_context();
+    let error = QuicS2n
+        .prepare(&order, context)
+        .err()
+        .expect("QUIC needs more");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert!(!error.hint().is_empty());
+}
+
+#[test]
+fn datagrams_carry_messages_and_their_losses_are_counted() {
+    let datagrams = |order: &mut TrialOrder| text(order, "mode", "datagram");
+    for (size, message) in [(0, 1), (1, 1), (100, 1), (100_000, 1000), (5_000_000, 1432)] {
+        let (sender, receiver) = reports(pair(size, message, |order| {
+            datagrams(order);
+            order.workload.probe.idle_messages = 3;
+            order.workload.probe.under_load = true;
+            order.workload.probe.interval = Duration::from_millis(1);
+        }));
+        let what = format!("{size} bytes in messages of {message}: {:?}", sender.facts);
+        let sent = sender.metrics["messages_sent"];
+        assert_eq!(sent, size.div_ceil(message) as f64, "{what}");
+        let delivered = receiver.metrics["messages_delivered"];
+        assert_eq!(delivered + sender.metrics["messages_lost"], sent, "{what}");
+        assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
+        // Nothing is dropped before it is sent, and loopback loses nothing.
+        assert_eq!(
+            sender.facts["quic.datagrams_too_long.sender"], "0",
+            "{what}"
+        );
+        assert_eq!(
+            receiver.facts["quic.datagrams_not_taken.receiver"], "0",
+            "{what}"
+        );
+        assert_eq!(delivered, sent, "{what}");
+        assert_eq!(sender.facts["acknowledgement"], "in_band", "{what}");
+        assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
+        let idle = sender.metrics["round_trip_delay_idle_ns"];
+        assert!((1e3..1e9).contains(&idle), "{what}");
+    }
+}
+
+#[test]
+fn a_transfer_of_datagrams_ends_at_its_deadline() {
+    let (sender, receiver) = reports(pair(1 << 40, 1000, |order| {
+        text(order, "mode", "datagram");
+        order.deadline = Duration::from_millis(300);
+    }));
+    assert_eq!(sender.metrics["transfer_time_ns"], 300e6);
+    assert!(receiver.metrics["bytes_delivered"] > 0.0);
+    // What was under way then was not lost.
+    assert_eq!(sender.metrics["messages_lost"], 0.0, "{:?}", sender.facts);
+}
+
+#[test]
+fn a_message_longer_than_a_datagram_is_unsupported_and_the_limit_is_said() {
+    let mut order = order_for(Role::Sender, "quic-s2n", 10_000, 1433);
+    order.path.mtu_bytes = 1500;
+    text(&mut order, "mode", "datagram");
+    let (context, _) = trial_context();
+    let error = QuicS2n.prepare(&order, context).err().expect("too long");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert!(error.hint().contains("1432"), "{}", error.hint());
+}
+
+/// Passes packets on both ways until it is told to stop, and counts Retry packets.
+fn relay(front: &UdpSocket, server: SocketAddr, retries: &AtomicU32, stop: &AtomicBool) {
+    let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for socket in [front, &back] {
+        let brief = Some(Duration::from_micros(200));
+        socket.set_read_timeout(brief).expect("a time");
+    }
+    let (mut client, mut place) = (None, [0; 65_536]);
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((length, from)) = front.recv_from(&mut place) {
+            client = Some(from);
+            let _ = back.send_to(&place[..length], server);
+        }
+        if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut place), client) {
+            // A long header of type 3; RFC 9000 §17.2.5.
+            if place[0] & 0xf0 == 0xf0 {
+                retries.fetch_add(1, Ordering::Relaxed);
+            }
+            let _ = front.send_to(&place[..length], client);
+        }
+    }
+}
+
+/// An order of connections with this handshake.
+fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
+    let mut order = order_for(role, "quic-s2n", 1, 1);
+    order.path.mtu_bytes = 1500;
+    order.workload.kind = WorkloadKind::ShortConnections {
+        connections: 1,
+        handshake,
+        request: Bytes(5),
+        response: Bytes(5),
+    };
+    order
+}
+
+/// Sends a word and takes it back over a connection of its own.
+async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
+    let soon = MonotonicTime::now() + Duration::from_secs(5);
+    let connection = client
+        .connect(peer, Purpose::Transfer, soon, &Stop::new())
+        .await
+        .expect("a connection");
+    assert_eq!(connection.handshake(), Some(HandshakeMade::Full));
+    let mut stream = connection.open_stream().await.expect("a stream");
+    let word = bytes::Bytes::from_static(b"ahoy!");
+    stream.send_message(&[], &word).await.expect("sent");
+    stream.flush().await.expect("sent");
+    let mut back = Vec::new();
+    while back.len() < word.len() {
+        let received = stream
+            .receive(&mut [], soon, &mut |piece: &[u8]| {
+                back.extend_from_slice(piece)
+            })
+            .await
+            .expect("received");
+        assert!(matches!(received, Received::Bytes(_)));
+    }
+    assert_eq!(back, word);
+    connection.close(soon).await;
+}
+
+/// Takes a word and sends it back over the next connection.
+async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
+    let soon = MonotonicTime::now() + Duration::from_secs(5);
+    let connection = match server
+        .accept(soon, &Stop::new(), &mut || *arrived += 1)
+        .await
+    {
+        Ok(Accepted::Connection(connection)) => connection,
+        other => panic!("{:?}", other.err()),
+    };
+    let mut stream = connection.accept_stream(soon).await.expect("a stream");
+    let mut word = Vec::new();
+    while word.len() < 5 {
+        stream
+            .receive(&mut [], soon, &mut |piece: &[u8]| {
+                word.extend_from_slice(piece)
+            })
+            .await
+            .expect("received");
+    }
+    stream
+        .send_message(&word, &bytes::Bytes::new())
+        .await
+        .expect("sent");
+    stream.finish().await.expect("sent");
+    connection.close(soon).await;
+}
+
+#[test]
+fn every_connection_proves_its_address_first_when_asked() {
+    const CONNECTIONS: u32 = 5;
+    for (handshake, expected) in [(Handshake::Full, 0), (Handshake::Retry, CONNECTIONS)] {
+        let server = S2nEndpoint::new(&handshakes(Role::Receiver, handshake)).expect("a server");
+        let client = S2nEndpoint::new(&handshakes(Role::Sender, handshake)).expect("a client");
+        let listens = server.listen_address().expect("an address");
+        let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = front.local_addr().expect("an address");
+        let (retries, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| relay(&front, listens, &retries, &stop));
+            let served = scope.spawn(|| {
+                let mut arrived = 0;
+                server.block_on(async {
+                    for _ in 0..CONNECTIONS {
+                        answer(&server, &mut arrived).await;
+                    }
+                });
+                arrived
+            });
+            client.block_on(async {
+                for _ in 0..CONNECTIONS {
+                    exchange(&client, address).await;
+                }
+            });
+            assert_eq!(served.join().expect("no panic"), CONNECTIONS);
+            stop.store(true, Ordering::Relaxed);
+        });
+        // One for each, and one more for an Initial packet that was sent again.
+        let seen = retries.load(Ordering::Relaxed);
+        assert!(seen >= expected && seen <= 2 * expected, "{seen}");
+    }
+}
