@@ -3,6 +3,7 @@
 //! | driver | stack |
 //! |---|---|
 //! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
+//! | `quic-noq` | noq, a fork of quinn, on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //! | `quic-quiche` | quiche on BoringSSL and tokio, one current-thread runtime per end |
 //! | `quic-s2n` | s2n-quic on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!
@@ -11,9 +12,11 @@
 //! which flow control held a sender back ([`blocked`]).
 
 pub mod blocked;
+pub mod noq_driver;
 pub mod path;
 pub mod quiche_driver;
 pub mod quinn_driver;
+pub mod quinn_family;
 pub mod s2n_driver;
 pub mod socket;
 pub mod timer;
@@ -26,6 +29,7 @@ use regatta_transport::Driver;
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[
         &quinn_driver::QuicQuinn,
+        &noq_driver::QuicNoq,
         &quiche_driver::QuicQuiche,
         &s2n_driver::QuicS2n,
     ]

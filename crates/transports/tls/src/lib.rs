@@ -1,9 +1,14 @@
 //! TLS 1.3 with a certificate made for the run, for every driver whose stack takes its TLS from
 //! rustls: the connecting end accepts this certificate and no other, and all encrypt alike.
 
+mod key_log;
 mod pinned;
+mod watch;
 
 use std::sync::{Arc, OnceLock};
+
+pub use key_log::key_log;
+pub use watch::HandshakeWatch;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;

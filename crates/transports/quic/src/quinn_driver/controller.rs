@@ -1,55 +1,78 @@
 //! quinn's congestion controllers, watched: how many bytes are in flight, which quinn does not
 //! tell, and a window that does not hold back the packet that closes a connection.
 
-use std::{
-    any::Any,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Instant,
-};
+use std::{any::Any, sync::Arc, time::Instant};
 
-use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn::congestion::{
+    Bbr, BbrConfig, Controller, ControllerFactory, ControllerMetrics, Cubic, CubicConfig, NewReno,
+    NewRenoConfig,
+};
 use quinn_proto::RttEstimator;
 
-/// Window of a connection that is closing, in bytes: quinn sends without pacing above 4 GiB.
-const OPEN_WINDOW_BYTES: u64 = 1 << 40;
+use crate::quinn_family::watch::{OPEN_WINDOW_BYTES, Watch};
 
-/// What one connection's controller shares with its driver.
-#[derive(Debug, Default)]
-pub struct Watch {
-    closing: AtomicBool,
-    in_flight_bytes: AtomicU64,
+/// A congestion control that quinn has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CongestionControl {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// RFC 9002 §7.
+    NewReno,
+    /// BBR version 1.
+    Bbr,
 }
 
-impl Watch {
-    /// To be called before a connection is closed with data under way.
-    ///
-    /// quinn 0.11 holds CONNECTION_CLOSE back while stream data waits for the congestion window,
-    /// and a closed connection takes no acknowledgements, so that the window never opens again and
-    /// the other end would learn nothing before its idle timeout.
-    pub fn close(&self) {
-        self.closing.store(true, Ordering::Relaxed);
+impl CongestionControl {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Bbr];
+
+    /// As written in a study.
+    pub const NAMES: [&'static str; 3] = ["cubic", "newreno", "bbr"];
+
+    /// As written in a study.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "newreno",
+            Self::Bbr => "bbr",
+        }
     }
 
-    /// Whether [`Watch::close`] was called.
+    /// Which one a connection runs, as its controller says; `None` for one that is not listed
+    /// here.
     #[must_use]
-    pub fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+    pub fn of(controller: Box<dyn Controller>) -> Option<Self> {
+        let any = controller.into_any();
+        if any.is::<Cubic>() {
+            Some(Self::Cubic)
+        } else if any.is::<NewReno>() {
+            Some(Self::NewReno)
+        } else if any.is::<Bbr>() {
+            Some(Self::Bbr)
+        } else {
+            None
+        }
     }
 
-    /// Bytes sent, not acknowledged and not declared lost (RFC 9002 §2).
-    #[must_use]
-    pub fn in_flight_bytes(&self) -> u64 {
-        self.in_flight_bytes.load(Ordering::Relaxed)
+    /// Makes its controllers, watched.
+    pub(super) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        let inner: Arc<dyn ControllerFactory + Send + Sync> = match self {
+            Self::Cubic => Arc::new(CubicConfig::default()),
+            Self::NewReno => Arc::new(NewRenoConfig::default()),
+            Self::Bbr => Arc::new(BbrConfig::default()),
+        };
+        Arc::new(WatchedFactory {
+            inner,
+            watch: Arc::clone(watch),
+        })
     }
 }
 
-/// Makes watched controllers; one for each connection.
-pub(super) struct WatchedFactory {
-    pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
-    pub(super) watch: Arc<Watch>,
+struct WatchedFactory {
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: Arc<Watch>,
 }
 
 impl ControllerFactory for WatchedFactory {
@@ -69,11 +92,8 @@ struct Watched {
 
 impl Controller for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        // Only the connection's own task writes, so that load and store need not be one step.
-        let in_flight = self.watch.in_flight_bytes() + bytes;
         self.watch
-            .in_flight_bytes
-            .store(in_flight, Ordering::Relaxed);
+            .set_in_flight(self.watch.in_flight_bytes() + bytes);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
@@ -95,9 +115,7 @@ impl Controller for Watched {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        self.watch
-            .in_flight_bytes
-            .store(in_flight, Ordering::Relaxed);
+        self.watch.set_in_flight(in_flight);
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
     }
@@ -110,9 +128,7 @@ impl Controller for Watched {
         lost_bytes: u64,
     ) {
         let in_flight = self.watch.in_flight_bytes().saturating_sub(lost_bytes);
-        self.watch
-            .in_flight_bytes
-            .store(in_flight, Ordering::Relaxed);
+        self.watch.set_in_flight(in_flight);
         self.inner
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
     }
@@ -146,5 +162,30 @@ impl Controller for Watched {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self.inner.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::LEAST_PAYLOAD_BYTES;
+
+    #[test]
+    fn what_a_connection_runs_is_read_from_its_controller() {
+        for asked in CongestionControl::ALL {
+            let watch = Arc::new(Watch::default());
+            let now = Instant::now();
+            let mut controller = asked.watched(&watch).build(now, LEAST_PAYLOAD_BYTES);
+            controller.on_sent(now, 1200, 0);
+            assert_eq!(watch.in_flight_bytes(), 1200);
+            let before = controller.window();
+            watch.close();
+            assert!(controller.window() > before.max(u64::from(u32::MAX)));
+            assert_eq!(CongestionControl::of(controller), Some(asked));
+        }
+        assert_eq!(
+            CongestionControl::ALL.map(CongestionControl::name),
+            CongestionControl::NAMES
+        );
     }
 }

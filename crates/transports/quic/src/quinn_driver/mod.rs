@@ -1,10 +1,37 @@
 //! `quic-quinn`: quinn on tokio, one current-thread runtime per end.
+//!
+//! Most of it is the text that quinn and noq share; see [`crate::quinn_family`].
 
-mod connection;
 mod controller;
+mod stack;
+
+// One text, compiled for each of the two stacks, is what is meant.
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/connection.rs"]
+mod connection;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/datagram.rs"]
+mod datagram;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/driver.rs"]
+mod driver;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/endpoint.rs"]
 mod endpoint;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/migration.rs"]
+mod migration;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/options.rs"]
 mod options;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/runtime.rs"]
+mod runtime;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/statistics.rs"]
 mod statistics;
+#[allow(clippy::duplicate_mod)]
+#[path = "../quinn_family/per_stack/stream.rs"]
 mod stream;
 
 use std::collections::BTreeMap;
@@ -12,15 +39,15 @@ use std::collections::BTreeMap;
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
 };
 
-pub use connection::QuinnConnection;
-pub use controller::Watch;
-pub use endpoint::QuinnEndpoint;
-pub use options::{CongestionControl, Options};
-pub use stream::QuinnStream;
+pub use connection::QuicConnection;
+pub use controller::CongestionControl;
+pub use datagram::{DatagramFlow, QuicDatagramEndpoint};
+pub use endpoint::QuicEndpoint;
+pub use options::{Mode, Needs, Options};
+pub use stream::QuicStream;
 
 /// Version of quinn that this crate is built with.
 pub const QUINN_VERSION: &str = "0.11.12";
@@ -30,60 +57,27 @@ pub const QUINN_VERSION: &str = "0.11.12";
 pub struct QuicQuinn;
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
-    name: "quic-quinn",
+    name: stack::NAME,
     title: "QUIC, quinn",
-    summary: "QUIC version 1 with TLS 1.3 by quinn, one stream for the transfer",
+    summary: "QUIC version 1 with TLS 1.3 by quinn, over streams or DATAGRAM frames",
     carries: Carries::Streams,
     reliable: true,
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &[],
+    capabilities: driver::CAPABILITIES,
     stack: "quinn",
     stack_version: QUINN_VERSION,
-    options: &[
-        OptionDefinition {
-            name: "cc",
-            kind: OptionKind::OneOf(&CongestionControl::NAMES),
-            default: "cubic",
-            help: "congestion control of the sender, quinn's own implementation",
-        },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-        },
-        OptionDefinition {
-            name: "mtu_discovery",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
-        },
-        OptionDefinition {
-            name: "stream_window",
-            kind: OptionKind::Size,
-            default: "",
-            help: "flow-control window of a stream; from the path if not set",
-        },
-        OptionDefinition {
-            name: "receive_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive buffer of the UDP socket; from the path if not set",
-        },
-        OptionDefinition {
-            name: "send_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "send buffer of the UDP socket; from the path if not set",
-        },
-    ],
+    options: options::DEFINITIONS,
 };
 
 impl Driver for QuicQuinn {
     fn descriptor(&self) -> &'static DriverDescriptor {
         &DESCRIPTOR
+    }
+
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        driver::carries(options)
     }
 
     fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
@@ -98,8 +92,7 @@ impl Driver for QuicQuinn {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let endpoint = QuinnEndpoint::new(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+        driver::prepare(order, context)
     }
 }
 
@@ -124,6 +117,7 @@ mod tests {
         let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");
         assert_eq!(error.hint(), "write one of `cubic`, `newreno`, `bbr`");
         assert!(check("gso", OptionValue::Number(1)).is_err());
+        assert!(check("migrate_after", OptionValue::Text("0s".to_owned())).is_err());
         assert!(check("stream_window", OptionValue::Text("4 parsec".to_owned())).is_err());
     }
 }

@@ -1,0 +1,181 @@
+//! What noq does in its own way, beside what it shares with quinn.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    num::NonZeroUsize,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use noq::{
+    AsyncUdpSocket, Connection, ConnectionId, PathId, QlogConfig, QlogFactory, RecvStream, Runtime,
+    Side, TokioRuntime, TransportConfig, UdpSender,
+    udp::{RecvMeta, Transmit},
+};
+
+use super::controller::CongestionControl;
+use crate::quinn_family::{
+    figures::{Figures, Offload},
+    files::EventLog,
+};
+
+pub(super) use noq as quic;
+
+/// The driver's name.
+pub(super) const NAME: &str = "quic-noq";
+
+/// A socket as noq takes it.
+pub(super) type Socket = Box<dyn AsyncUdpSocket>;
+
+/// Packets that noq hands to the kernel at once, at most.
+const MOST_SEGMENTS: usize = 10;
+
+/// noq's own socket, told to hand fewer packets to the kernel at once, because ten of this size
+/// are more than it takes.
+#[derive(Debug)]
+struct FewerSegments {
+    inner: Socket,
+    most: NonZeroUsize,
+}
+
+/// The sending half of [`FewerSegments`].
+#[derive(Debug)]
+struct FewerSegmentsSender {
+    inner: Pin<Box<dyn UdpSender>>,
+    most: NonZeroUsize,
+}
+
+impl AsyncUdpSocket for FewerSegments {
+    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
+        Box::pin(FewerSegmentsSender {
+            inner: self.inner.create_sender(),
+            most: self.most,
+        })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut [io::IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, buffers, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+impl UdpSender for FewerSegmentsSender {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.inner.as_mut().poll_send(transmit, cx)
+    }
+
+    fn max_transmit_segments(&self) -> NonZeroUsize {
+        self.inner.max_transmit_segments().min(self.most)
+    }
+}
+
+/// Hands a socket to noq, which gives the kernel at most `most` packets at once.
+///
+/// # Errors
+/// When the runtime does not take it.
+pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+    let inner = TokioRuntime.wrap_udp_socket(socket)?;
+    let can = inner.create_sender().max_transmit_segments().get();
+    let wrapped: Socket = match NonZeroUsize::new(most) {
+        Some(fewer) if can > most && most < MOST_SEGMENTS => {
+            Box::new(FewerSegments { inner, most: fewer })
+        }
+        _ => inner,
+    };
+    let offload = Offload {
+        send_packets: can.min(most).min(MOST_SEGMENTS),
+        receive_packets: wrapped.max_receive_segments().get(),
+    };
+    Ok((wrapped, offload))
+}
+
+/// The figures of a connection. Without multipath, which is not negotiated, it has one path, whose
+/// number does not change when it moves to another address.
+pub(super) fn figures(connection: &Connection) -> Figures {
+    let stats = connection.stats();
+    let path = connection.path_stats(PathId::ZERO).unwrap_or_default();
+    Figures {
+        smoothed_rtt: path.rtt,
+        min_rtt: None,
+        window_bytes: path.cwnd,
+        packets_sent: stats.sent_packets,
+        packets_lost: stats.lost_packets,
+        congestion_events: path.congestion_events,
+        black_holes: path.black_holes_detected,
+        payload_bytes: path.current_mtu,
+        blocked_frames: stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked,
+        datagram_frames_received: stats.frame_rx.datagram,
+    }
+}
+
+/// The other end's address; `None` once the path is gone.
+pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
+    connection.path(PathId::ZERO)?.remote_address().ok()
+}
+
+/// Which congestion control a connection runs, as its controller says.
+pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
+    CongestionControl::of(connection.congestion_state(PathId::ZERO)?)
+}
+
+/// Takes pieces of a stream, in order; `None` at its end.
+///
+/// # Errors
+/// What broke the stream.
+pub(super) async fn read_chunks(
+    stream: &mut RecvStream,
+    pieces: &mut [Bytes],
+) -> Result<Option<usize>, noq::ReadError> {
+    stream.read_many_chunks(pieces).await
+}
+
+/// The file of one connection, for the first that asks.
+struct OneLog(Mutex<Option<EventLog>>);
+
+impl QlogFactory for OneLog {
+    fn for_connection(
+        &self,
+        _side: Side,
+        _remote: SocketAddr,
+        _initial_destination: ConnectionId,
+        now: Instant,
+    ) -> Option<QlogConfig> {
+        let log = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
+        let mut config = QlogConfig::new(log.writer);
+        config.title(Some(log.title)).start_time(now);
+        Some(config)
+    }
+}
+
+/// Has the events of one connection written to its file.
+pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
+    transport.qlog_factory(Arc::new(OneLog(Mutex::new(Some(log)))));
+}

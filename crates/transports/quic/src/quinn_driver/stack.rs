@@ -1,0 +1,143 @@
+//! What quinn does in its own way, beside what it shares with noq.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use quinn::{
+    AsyncUdpSocket, Connection, QlogConfig, RecvStream, Runtime, TokioRuntime, TransportConfig,
+    UdpPoller,
+    udp::{RecvMeta, Transmit},
+};
+
+use super::controller::CongestionControl;
+use crate::quinn_family::{
+    figures::{Figures, Offload},
+    files::EventLog,
+};
+
+pub(super) use quinn as quic;
+
+/// The driver's name.
+pub(super) const NAME: &str = "quic-quinn";
+
+/// A socket as quinn takes it.
+pub(super) type Socket = Arc<dyn AsyncUdpSocket>;
+
+/// Packets that quinn hands to the kernel at once, at most.
+const MOST_SEGMENTS: usize = 10;
+
+/// quinn's own socket, told to hand fewer packets to the kernel at once, because ten of this size
+/// are more than it takes.
+#[derive(Debug)]
+struct FewerSegments {
+    inner: Socket,
+    most: usize,
+}
+
+impl AsyncUdpSocket for FewerSegments {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Arc::clone(&self.inner).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.inner.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [io::IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, buffers, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.inner.max_transmit_segments().min(self.most)
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// Hands a socket to quinn, which gives the kernel at most `most` packets at once.
+///
+/// # Errors
+/// When the runtime does not take it.
+pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+    let inner = TokioRuntime.wrap_udp_socket(socket)?;
+    let wrapped: Socket = if inner.max_transmit_segments() > most && most < MOST_SEGMENTS {
+        Arc::new(FewerSegments { inner, most })
+    } else {
+        inner
+    };
+    let offload = Offload {
+        send_packets: wrapped.max_transmit_segments().min(MOST_SEGMENTS),
+        receive_packets: wrapped.max_receive_segments(),
+    };
+    Ok((wrapped, offload))
+}
+
+/// The figures of a connection.
+pub(super) fn figures(connection: &Connection) -> Figures {
+    let stats = connection.stats();
+    Figures {
+        smoothed_rtt: stats.path.rtt,
+        min_rtt: Some(stats.path.min_rtt),
+        window_bytes: stats.path.cwnd,
+        packets_sent: stats.path.sent_packets,
+        packets_lost: stats.path.lost_packets,
+        congestion_events: stats.path.congestion_events,
+        black_holes: stats.path.black_holes_detected,
+        payload_bytes: stats.path.current_mtu,
+        blocked_frames: stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked,
+        datagram_frames_received: stats.frame_rx.datagram,
+    }
+}
+
+/// The other end's address.
+pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
+    Some(connection.remote_address())
+}
+
+/// Which congestion control a connection runs, as its controller says.
+pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
+    CongestionControl::of(connection.congestion_state())
+}
+
+/// Takes pieces of a stream, in order; `None` at its end.
+///
+/// # Errors
+/// What broke the stream.
+pub(super) async fn read_chunks(
+    stream: &mut RecvStream,
+    pieces: &mut [Bytes],
+) -> Result<Option<usize>, quinn::ReadError> {
+    stream.read_chunks(pieces).await
+}
+
+/// Has the events of one connection written to its file.
+pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
+    let mut config = QlogConfig::default();
+    config
+        .writer(log.writer)
+        .title(Some(log.title))
+        .start_time(Instant::now());
+    transport.qlog_stream(config.into_stream());
+}

@@ -1,0 +1,148 @@
+//! Files that a trial may leave: the secrets of its connections, the events of each.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufWriter, Write},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use regatta_control::TrialOrder;
+use regatta_model::Warning;
+use regatta_transport::TransportError;
+use regatta_transport_tls as tls;
+use rustls::KeyLog;
+
+/// Where one connection's events go (qlog, as a sequence of JSON texts, RFC 7464).
+pub struct EventLog {
+    /// Takes them.
+    pub writer: Box<dyn Write + Send + Sync>,
+    /// Of the log.
+    pub title: String,
+}
+
+/// What a trial's options ask for, and where it may be left.
+#[derive(Debug)]
+pub struct Files {
+    /// What was asked for, by option.
+    asked: Vec<&'static str>,
+    directory: Option<PathBuf>,
+    end: &'static str,
+    title: String,
+    logs: AtomicU32,
+}
+
+impl Files {
+    /// Of one end of a trial whose options ask for a key log, for event logs, or for neither.
+    #[must_use]
+    pub fn new(order: &TrialOrder, key_log: bool, event_log: bool) -> Self {
+        let asked = [("keylog", key_log), ("qlog", event_log)];
+        Self {
+            asked: asked
+                .into_iter()
+                .filter_map(|(option, asked)| asked.then_some(option))
+                .collect(),
+            directory: order.files.clone(),
+            end: order.role.name(),
+            title: format!(
+                "{}, trial {}, {}",
+                order.transport.label,
+                order.trial,
+                order.role.name()
+            ),
+            logs: AtomicU32::new(0),
+        }
+    }
+
+    fn has(&self, option: &str) -> Option<&PathBuf> {
+        self.directory
+            .as_ref()
+            .filter(|_| self.asked.contains(&option))
+    }
+
+    fn key_log_name(&self) -> String {
+        format!("{}.keylog", self.end)
+    }
+
+    /// The file for secrets, if it was asked for and may be left.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] when it cannot be made.
+    pub fn key_log(&self) -> Result<Option<Arc<dyn KeyLog>>, TransportError> {
+        let Some(directory) = self.has("keylog") else {
+            return Ok(None);
+        };
+        let path = directory.join(self.key_log_name());
+        let log = tls::key_log(&path).map_err(TransportError::io(format!(
+            "cannot make the key log `{}`",
+            path.display()
+        )))?;
+        Ok(Some(log))
+    }
+
+    /// The file for the next connection's events, if it was asked for and may be left: the first
+    /// is `sender.sqlog`, the second `sender-2.sqlog`.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] when it cannot be made.
+    pub fn next_event_log(&self) -> Result<Option<EventLog>, TransportError> {
+        let Some(directory) = self.has("qlog") else {
+            return Ok(None);
+        };
+        let name = match self.logs.fetch_add(1, Ordering::Relaxed) {
+            0 => format!("{}.sqlog", self.end),
+            before => format!("{}-{}.sqlog", self.end, before + 1),
+        };
+        let path = directory.join(name);
+        let file = File::create(&path).map_err(TransportError::io(format!(
+            "cannot make the event log `{}`",
+            path.display()
+        )))?;
+        Ok(Some(EventLog {
+            writer: Box::new(BufWriter::new(file)),
+            title: self.title.clone(),
+        }))
+    }
+
+    /// Names of the files, by the whole name of the fact.
+    #[must_use]
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let end = self.end;
+        let mut facts = BTreeMap::new();
+        if self.has("keylog").is_some() {
+            facts.insert(format!("keylog.{end}"), self.key_log_name());
+        }
+        if self.has("qlog").is_some() {
+            let names = match self.logs.load(Ordering::Relaxed) {
+                0 | 1 => format!("{end}.sqlog"),
+                logs => format!("{end}.sqlog to {end}-{logs}.sqlog"),
+            };
+            facts.insert(format!("qlog.{end}"), names);
+        }
+        facts
+    }
+
+    /// Says that files were asked for that may not be left.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        if self.directory.is_some() || self.asked.is_empty() {
+            return None;
+        }
+        let (asked, them) = match self.asked.as_slice() {
+            [one] => (format!("`{one}` was"), "it is not"),
+            both => (format!("`{}` were", both.join("` and `")), "they are not"),
+        };
+        Some(Warning {
+            code: "no_place_for_files".to_owned(),
+            message: format!(
+                "{asked} asked for, but the {} was given no directory for files, so {them} written",
+                self.end
+            ),
+            hint: "take the options out, or run on a bed that keeps files".to_owned(),
+        })
+    }
+}

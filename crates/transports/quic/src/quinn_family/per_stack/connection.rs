@@ -1,0 +1,237 @@
+//! A connection of the stack as a [`StreamConnection`].
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use regatta_transport::{
+    HandshakeMade, MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    stop::{Abort, Stop},
+};
+use regatta_transport_tls::HandshakeWatch;
+use tokio::task::coop::unconstrained;
+
+use super::{
+    migration::Migration,
+    stack::quic::{Connection, Endpoint, Side, VarInt, ZeroRttAccepted},
+    statistics::Statistics,
+    stream::QuicStream,
+};
+use crate::{
+    quinn_family::{drops::Drops, files::Files, watch::Watch},
+    wait::{Timed, timed_out, until},
+};
+
+/// Application error code of a connection that is closed in good order.
+pub(super) const DONE: VarInt = VarInt::from_u32(0);
+
+/// Application error code of a connection, or a stream, that was aborted, by the deadline or from
+/// outside.
+pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
+
+/// What the connections of one end share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// `sender` or `receiver`.
+    pub(super) end: &'static str,
+    pub(super) drops: Arc<Drops>,
+    pub(super) files: Files,
+    /// Whether every connection begins with a Retry.
+    pub(super) retries: bool,
+    /// At an end that moves.
+    pub(super) migration: Option<Migration>,
+    /// Whether a connection that is closed is waited for until it is gone: not where another one
+    /// follows at once.
+    pub(super) lingers: bool,
+}
+
+/// How a connection began.
+pub(super) enum Beginning {
+    /// Of its handshake nothing is known: it listened, where others may have come with tickets.
+    Unknown,
+    /// With a full handshake, as no tickets are given.
+    Full,
+    /// With a ticket, if there was one and the other end took it.
+    Ticket(Arc<HandshakeWatch>),
+    /// With a ticket and early data, of which the stack says later whether it was taken.
+    EarlyData(Mutex<EarlyData>),
+}
+
+impl Beginning {
+    pub(super) fn early(accepted: ZeroRttAccepted) -> Self {
+        Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)))
+    }
+}
+
+/// Data in the first flight.
+pub(super) enum EarlyData {
+    /// The other end has not said what it does with it.
+    Sent(ZeroRttAccepted),
+    /// It has taken it, or has not.
+    Answered(bool),
+}
+
+impl EarlyData {
+    /// Whether it was taken, as far as is known by now.
+    fn answer(&mut self) -> Option<bool> {
+        if let Self::Sent(accepted) = self {
+            // Outside of the runtime's budget: a look must not find nothing for want of a turn.
+            let mut accepted = unconstrained(accepted);
+            match Pin::new(&mut accepted).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(taken) => *self = Self::Answered(taken),
+                Poll::Pending => return None,
+            }
+        }
+        match self {
+            Self::Answered(taken) => Some(*taken),
+            Self::Sent(_) => None,
+        }
+    }
+}
+
+/// Closes the connection when the trial, or the transfer, is stopped.
+pub(super) struct Closer {
+    pub(super) connection: Connection,
+    watch: Arc<Watch>,
+}
+
+impl Closer {
+    pub(super) fn new(connection: Connection, watch: Arc<Watch>) -> Arc<Self> {
+        Arc::new(Self { connection, watch })
+    }
+
+    pub(super) fn close(&self, code: VarInt, reason: &[u8]) {
+        self.watch.close();
+        self.connection.close(code, reason);
+    }
+}
+
+impl Abort for Closer {
+    fn abort(&self) {
+        self.close(ABORTED, b"stopped");
+    }
+}
+
+/// An established connection; closed when dropped.
+pub struct QuicConnection {
+    endpoint: Endpoint,
+    closer: Arc<Closer>,
+    statistics: Arc<Statistics>,
+    shared: Arc<Shared>,
+    beginning: Beginning,
+}
+
+impl QuicConnection {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        (connection, watch): (Connection, Arc<Watch>),
+        shared: Arc<Shared>,
+        beginning: Beginning,
+        stop: &Stop,
+    ) -> Self {
+        let statistics =
+            Statistics::new(connection.clone(), Arc::clone(&watch), Arc::clone(&shared));
+        let closer = Closer::new(connection, watch);
+        stop.on_stop(&closer);
+        Self {
+            endpoint,
+            closer,
+            statistics,
+            shared,
+            beginning,
+        }
+    }
+
+    pub(super) fn closer(&self) -> &Arc<Closer> {
+        &self.closer
+    }
+
+    fn connection(&self) -> &Connection {
+        &self.closer.connection
+    }
+}
+
+impl Drop for QuicConnection {
+    fn drop(&mut self) {
+        self.statistics.release();
+        self.closer.close(DONE, b"done");
+    }
+}
+
+impl StreamConnection for QuicConnection {
+    type Stream = QuicStream;
+
+    async fn open_stream(&self) -> Result<QuicStream, TransportError> {
+        let opened = self.connection().open_bi().await;
+        let early = match &self.beginning {
+            Beginning::EarlyData(_) => Some(self.connection().clone()),
+            _ => None,
+        };
+        opened
+            .map(|halves| QuicStream::new(halves, early))
+            .map_err(TransportError::stack("cannot open a QUIC stream"))
+    }
+
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream, TransportError> {
+        let since = MonotonicTime::now();
+        match until(moment, self.connection().accept_bi()).await {
+            Timed::Done(accepted) => accepted
+                .map(|halves| QuicStream::new(halves, None))
+                .map_err(TransportError::stack("no QUIC stream was opened")),
+            Timed::Late => Err(timed_out("QUIC stream", since)),
+        }
+    }
+
+    fn handshake(&self) -> Option<HandshakeMade> {
+        match &self.beginning {
+            Beginning::Unknown => None,
+            Beginning::Full => Some(HandshakeMade::Full),
+            Beginning::Ticket(watch) if watch.certificate_seen() => Some(HandshakeMade::Full),
+            Beginning::Ticket(_) => Some(HandshakeMade::Resumed),
+            Beginning::EarlyData(early) => {
+                let answer = early
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .answer()?;
+                Some(if answer {
+                    HandshakeMade::EarlyDataTaken
+                } else {
+                    HandshakeMade::EarlyDataRefused
+                })
+            }
+        }
+    }
+
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    async fn close(self, moment: MonotonicTime) {
+        // Closing forgets what is not acknowledged. The end that sent last is the listening one,
+        // so it waits for the connecting one to close, which has nothing under way any more.
+        match self.connection().side() {
+            Side::Server => {
+                let _ = until(moment, self.connection().closed()).await;
+            }
+            Side::Client => {
+                let rtt = super::stack::figures(self.connection()).smoothed_rtt;
+                self.statistics.release();
+                self.closer.close(DONE, b"done");
+                if self.shared.lingers {
+                    // Should the packet that closes be lost, it is sent again in answer to
+                    // whatever the other end says for three probe timeouts; RFC 9000 §10.2.
+                    let draining = 3 * (2 * rtt + Duration::from_millis(25));
+                    let moment = moment.min(MonotonicTime::now() + draining);
+                    let _ = until(moment, self.endpoint.wait_idle()).await;
+                } else {
+                    // It leaves before another one begins.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Messages in DATAGRAM frames (RFC 9221): each flow is a connection of its own.
+
+use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use regatta_model::Warning;
+use regatta_transport::{
+    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
+    TransportError, Unsupported,
+    stop::{Abort, Stop},
+};
+use tokio::sync::watch;
+
+use super::{
+    connection::{ABORTED, Closer, DONE},
+    endpoint::{Attempt, QuicEndpoint, sleep_until},
+    stack::{
+        self, NAME,
+        quic::{Connection, ConnectionError, SendDatagramError},
+    },
+    statistics::Statistics,
+};
+use crate::{
+    quinn_family::watch::Watch,
+    wait::{Timed, timed_out, until},
+};
+
+/// What a packet needs beside a message: one byte of flags, a connection identifier of 8 bytes,
+/// the longest packet number, the AEAD's tag, and the longest header of a DATAGRAM frame
+/// (RFC 9000 §17.3.1, RFC 9221 §4).
+const OVERHEAD_BYTES: usize = 1 + 8 + 4 + 16 + 9;
+
+/// How much of a message's size is handed over at once, at most.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// How long a flow that is stopped waits for what it has handed over to leave.
+const LEAVING: Duration = Duration::from_millis(500);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Messages that are passed on before another task has its turn.
+const MOST_AT_ONCE: usize = 256;
+
+/// Largest message that packets with this payload carry, in bytes.
+pub(super) const fn longest_message(payload_bytes: u16) -> usize {
+    (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
+}
+
+/// One end that sends messages.
+#[derive(Debug)]
+pub struct QuicDatagramEndpoint(QuicEndpoint);
+
+impl QuicDatagramEndpoint {
+    pub(super) fn new(endpoint: QuicEndpoint) -> Self {
+        Self(endpoint)
+    }
+
+    fn flow(
+        &self,
+        (connection, watch): (Connection, Arc<Watch>),
+        first: Option<Bytes>,
+        stop: &Stop,
+    ) -> DatagramFlow {
+        let statistics = Statistics::new(
+            connection.clone(),
+            Arc::clone(&watch),
+            Arc::clone(self.0.shared()),
+        );
+        let (stopped, on_stop) = watch::channel(false);
+        let stopper = Arc::new(Stopper(stopped));
+        stop.on_stop(&stopper);
+        DatagramFlow {
+            closer: Closer::new(connection, watch),
+            statistics,
+            stopper,
+            on_stop,
+            queue_bytes: self.0.needs().datagram_queue_bytes,
+            end: self.0.shared().end,
+            facts: self.0.facts_of_end(),
+            taken: u64::from(first.is_some()),
+        }
+    }
+}
+
+/// Wakes a flow that waits. Its connection stays until the flow is dropped, because what is under
+/// way at a deadline arrives still.
+struct Stopper(watch::Sender<bool>);
+
+impl Abort for Stopper {
+    fn abort(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// The DATAGRAM frames of one connection; the connection is closed when this is dropped.
+pub struct DatagramFlow {
+    closer: Arc<Closer>,
+    statistics: Arc<Statistics>,
+    /// Kept for the stop, which has a weak reference.
+    stopper: Arc<Stopper>,
+    on_stop: watch::Receiver<bool>,
+    queue_bytes: usize,
+    end: &'static str,
+    facts: BTreeMap<String, String>,
+    /// Messages that came out of this flow.
+    taken: u64,
+}
+
+impl Drop for DatagramFlow {
+    fn drop(&mut self) {
+        self.statistics.release();
+        if *self.stopper.0.borrow() {
+            self.closer.close(ABORTED, b"stopped");
+        } else {
+            self.closer.close(DONE, b"done");
+        }
+    }
+}
+
+fn broken(error: ConnectionError) -> TransportError {
+    TransportError::stack("the QUIC connection broke")(error)
+}
+
+/// Whether the other end closed the connection, done or stopped: it has no more to say, as an end
+/// of UDP that is gone.
+fn is_gone(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ApplicationClosed(_))
+}
+
+impl DatagramFlow {
+    fn connection(&self) -> &Connection {
+        &self.closer.connection
+    }
+
+    async fn send(&mut self, message: Bytes) -> Result<(), TransportError> {
+        let length = message.len();
+        let sent = tokio::select! {
+            biased;
+            _ = self.on_stop.wait_for(|stopped| *stopped) => return Err(TransportError::Cancelled),
+            sent = self.closer.connection.send_datagram_wait(message) => sent,
+        };
+        match sent {
+            Ok(()) => Ok(()),
+            Err(SendDatagramError::TooLarge) => {
+                let most = self.connection().max_datagram_size().unwrap_or_default();
+                Err(Unsupported {
+                    reason: format!(
+                        "a message of `{length} B` is longer than the other end, or the path, takes"
+                    ),
+                    hint: format!("choose a message of at most {most} B"),
+                }
+                .into())
+            }
+            Err(SendDatagramError::ConnectionLost(error)) => Err(broken(error)),
+            Err(error) => Err(TransportError::stack("cannot send a QUIC datagram")(error)),
+        }
+    }
+
+    /// Waits until what was handed over has left, for a while.
+    async fn leave(&self) {
+        let until = MonotonicTime::now() + LEAVING;
+        let connection = self.connection();
+        while connection.datagram_send_buffer_space() < self.queue_bytes
+            && connection.close_reason().is_none()
+            && !until.has_passed()
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits for a message until the moment has come; `None` for the latter.
+    async fn next(&mut self, moment: MonotonicTime) -> Result<Option<Bytes>, TransportError> {
+        let received = async {
+            tokio::select! {
+                biased;
+                message = self.closer.connection.read_datagram() => message.map(Some),
+                _ = self.on_stop.wait_for(|stopped| *stopped) => Ok(None),
+            }
+        };
+        match until(moment, received).await {
+            Timed::Done(Ok(Some(message))) => Ok(Some(message)),
+            Timed::Done(Ok(None)) => Err(TransportError::Cancelled),
+            Timed::Done(Err(error)) if is_gone(&error) => {
+                // Nothing more comes until then.
+                let _ = until(moment, self.on_stop.wait_for(|stopped| *stopped)).await;
+                Ok(None)
+            }
+            Timed::Done(Err(error)) => Err(broken(error)),
+            Timed::Late => Ok(None),
+        }
+    }
+}
+
+impl MessageFlow for DatagramFlow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        (BATCH_BYTES / message_bytes.max(1)).clamp(1, MOST_AT_ONCE)
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        // One piece of memory for all: each message is a part of it.
+        let mut rest = Bytes::copy_from_slice(batch);
+        while !rest.is_empty() {
+            let message = rest.split_to(message_bytes.clamp(1, rest.len()));
+            if let Err(error) = self.send(message).await {
+                if matches!(error, TransportError::Cancelled) {
+                    self.leave().await;
+                }
+                return Err(error);
+            }
+        }
+        if batch.len() <= message_bytes {
+            // One message, for which somebody waits: the connection has its turn at once.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn receive_batch(
+        &mut self,
+        moment: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        let Some(first) = self.next(moment).await? else {
+            return Ok(0);
+        };
+        consume(Arrival { data: &first });
+        let mut count = 1;
+        while count < MOST_AT_ONCE
+            && let Some(Ok(message)) = self.closer.connection.read_datagram().now_or_never()
+        {
+            consume(Arrival { data: &message });
+            count += 1;
+        }
+        self.taken += count as u64;
+        Ok(count)
+    }
+
+    fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
+        Some(Arc::<Statistics>::clone(&self.statistics))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.facts.clone();
+        facts.extend(self.statistics.facts());
+        let received = stack::figures(self.connection()).datagram_frames_received;
+        // What came and was not taken: the stack throws the oldest away when the application is
+        // late, and does not count that.
+        facts.insert(
+            format!("quic.datagrams_not_taken.{}", self.end),
+            received.saturating_sub(self.taken).to_string(),
+        );
+        facts
+    }
+}
+
+impl MessageEndpoint for QuicDatagramEndpoint {
+    type Flow = DatagramFlow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.0.listens()
+    }
+
+    fn longest_message(&self) -> usize {
+        longest_message(self.0.least_payload_bytes())
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.run(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<DatagramFlow, TransportError> {
+        let moment = MonotonicTime::now() + self.0.handshake_limit();
+        let (connection, watch, _) = self.0.establish(peer, moment, stop).await?;
+        let most = connection.max_datagram_size().unwrap_or_default();
+        if most < self.longest_message() {
+            return Err(Unsupported {
+                reason: format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
+                hint: "set `mode = \"datagram\"` at both ends".to_owned(),
+            }
+            .into());
+        }
+        let flow = self.flow((connection, watch), None, stop);
+        if purpose == Purpose::Transfer {
+            self.0.schedule_migration(&flow.closer);
+        }
+        Ok(flow)
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<DatagramFlow, TransportError> {
+        let since = MonotonicTime::now();
+        let accepted = async {
+            loop {
+                // One that failed before it said anything is no flow.
+                let attempt = self.0.next_attempt(stop, &mut || {}).await?;
+                if let Ok(Attempt {
+                    connection,
+                    watch,
+                    first: Some(first),
+                }) = attempt
+                {
+                    if admit(&first) {
+                        return Ok(self.flow((connection, watch), Some(first), stop));
+                    }
+                    self.0.await_message(connection, watch);
+                }
+            }
+        };
+        match until(moment, accepted).await {
+            Timed::Done(accepted) => accepted,
+            Timed::Late => Err(timed_out("flow of messages", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        sleep_until(moment).await;
+    }
+
+    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
+        self.0.warnings_of_end()
+    }
+}

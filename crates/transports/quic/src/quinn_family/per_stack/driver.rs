@@ -1,0 +1,52 @@
+//! What the driver does with an order, whatever its name.
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, MessageSession, Session, StreamSession, TransportError, TrialContext,
+};
+
+use super::{
+    datagram::QuicDatagramEndpoint,
+    endpoint::QuicEndpoint,
+    options::{Mode, Options},
+};
+
+/// What else the driver can do, by name.
+pub(super) const CAPABILITIES: &[&str] = &[
+    "resumption",
+    "0-rtt",
+    "retry",
+    "datagram",
+    "migration",
+    "keylog",
+    "qlog",
+];
+
+/// What it carries with these options.
+pub(super) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
+    match Options::read(options).mode {
+        Mode::Stream => Carries::Streams,
+        Mode::Datagram => Carries::Messages,
+    }
+}
+
+/// Makes one end of one trial, of options that were checked.
+///
+/// # Errors
+/// As [`QuicEndpoint::new`], and for a workload that it cannot carry.
+pub(super) fn prepare(
+    order: &TrialOrder,
+    context: TrialContext,
+) -> Result<Box<dyn Session>, TransportError> {
+    let endpoint = QuicEndpoint::new(order)?;
+    Ok(match carries(&order.transport.options) {
+        Carries::Streams => Box::new(StreamSession::new(endpoint, order, context)?),
+        Carries::Messages => {
+            let endpoint = QuicDatagramEndpoint::new(endpoint);
+            Box::new(MessageSession::new(endpoint, order, context)?)
+        }
+    })
+}

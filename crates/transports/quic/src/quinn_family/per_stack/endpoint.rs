@@ -1,0 +1,696 @@
+//! One end of the stack in one trial as a [`StreamEndpoint`].
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_control::TrialOrder;
+use regatta_model::{Handshake, Warning, WorkloadKind};
+use regatta_transport::{
+    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+};
+use regatta_transport_tls::{self as tls, HandshakeWatch, Resumption};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::{Mutex, mpsc},
+};
+
+use super::{
+    connection::{Beginning, Closer, DONE, QuicConnection, Shared},
+    migration::Migration,
+    options::{Mode, Needs, Options},
+    runtime::WatchingRuntime,
+    stack::{
+        self,
+        quic::{
+            ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming,
+            ServerConfig, TransportConfig, ValidationTokenConfig,
+            crypto::rustls::{QuicClientConfig, QuicServerConfig},
+        },
+    },
+};
+use crate::{
+    path::LEAST_PAYLOAD_BYTES,
+    quinn_family::{drops::Drops, figures::Offload, files::Files, watch::Watch},
+    socket::{self, Buffers, Counters},
+    timer,
+    wait::{Stopped, Timed, timed_out, until},
+};
+
+/// How long an end that was aborted stays to tell the other one. One that closed in good order has
+/// waited already.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// One end: its runtime, its socket, its configuration.
+pub struct QuicEndpoint {
+    runtime: Runtime,
+    stack_runtime: Arc<WatchingRuntime>,
+    endpoint: Endpoint,
+    peer: IpAddr,
+    listen: Option<SocketAddr>,
+    server_name: String,
+    /// At the connecting end. Its tickets are in it.
+    client: Option<ClientConfig>,
+    /// At the listening end.
+    server: Option<ServerConfig>,
+    handshake: Handshake,
+    deadline: Duration,
+    options: Options,
+    needs: Needs,
+    attempts: Attempts,
+    receive_buffer: AskedGranted,
+    facts: BTreeMap<String, String>,
+    shared: Arc<Shared>,
+}
+
+/// Size of a buffer, in bytes.
+struct AskedGranted {
+    asked: usize,
+    granted: usize,
+}
+
+/// A connection that came.
+pub(super) struct Attempt {
+    pub(super) connection: Connection,
+    pub(super) watch: Arc<Watch>,
+    /// The first message that came over it, where messages are waited for.
+    pub(super) first: Option<Bytes>,
+}
+
+/// Handshakes that are under way at the listening end, all at once, and what came of them.
+struct Attempts {
+    done: mpsc::UnboundedSender<Result<Attempt, TransportError>>,
+    /// Whoever waits for a connection takes the next.
+    next: Mutex<mpsc::UnboundedReceiver<Result<Attempt, TransportError>>>,
+}
+
+impl fmt::Debug for QuicEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicEndpoint")
+            .field("end", &self.shared.end)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until the moment has come.
+pub(super) async fn sleep_until(moment: MonotonicTime) {
+    if timer::sleep_until(moment).await.is_err() {
+        // Without a descriptor there is still the runtime's own timer, which is late by up to a
+        // millisecond or two.
+        tokio::time::sleep(moment.remaining()).await;
+    }
+}
+
+fn client_config(order: &TrialOrder, files: &Files) -> Result<ClientConfig, TransportError> {
+    let handshake = order.workload.kind.handshake();
+    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption(handshake))?;
+    if let Some(log) = files.key_log()? {
+        config.key_log = log;
+    }
+    let crypto =
+        QuicClientConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
+    Ok(ClientConfig::new(Arc::new(crypto)))
+}
+
+fn server_config(order: &TrialOrder, files: &Files) -> Result<ServerConfig, TransportError> {
+    let handshake = order.workload.kind.handshake();
+    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption(handshake))?;
+    if let Some(log) = files.key_log()? {
+        config.key_log = log;
+    }
+    let crypto =
+        QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    // A token for later connections would spare them the Retry that is asked for.
+    let mut tokens = ValidationTokenConfig::default();
+    tokens.sent(0);
+    config.validation_token_config(tokens);
+    Ok(config)
+}
+
+const fn resumption(handshake: Handshake) -> Resumption {
+    match handshake {
+        Handshake::Full | Handshake::Retry => Resumption::Off,
+        Handshake::Resumed => Resumption::Tickets,
+        Handshake::EarlyData => Resumption::EarlyData,
+    }
+}
+
+impl QuicEndpoint {
+    /// Makes the end of a trial that the order describes; a listening one listens when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets,
+    /// [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for
+    /// a socket that cannot be opened or a file that cannot be made.
+    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let options = Options::read(&order.transport.options);
+        let needs = Needs::of(order, &options)?;
+        let sizes = &needs.sizes;
+        let files = Files::new(order, options.key_log, options.event_log);
+        let (mut client, mut server) = (None, None);
+        if order.connects() {
+            client = Some(client_config(order, &files)?);
+        } else {
+            server = Some(server_config(order, &files)?);
+        }
+
+        let receive_buffer_bytes = options
+            .receive_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
+        let send_buffer_bytes = options
+            .send_buffer_bytes
+            .unwrap_or(sizes.socket_buffer_bytes);
+        let (socket, buffers) = socket::bind(order.local, receive_buffer_bytes, send_buffer_bytes)?;
+        let drops = Arc::new(Drops::new(
+            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
+        ));
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(TransportError::io("cannot make a runtime"))?;
+        let stack_runtime = Arc::new(WatchingRuntime::default());
+        let made = || -> io::Result<(Endpoint, Offload)> {
+            let _inside = runtime.enter();
+            let (socket, offload) = stack::wrap(socket, sizes.most_segments())?;
+            let mut config = EndpointConfig::default();
+            config
+                .max_udp_payload_size(sizes.payload_bytes)
+                .map_err(io::Error::other)?;
+            let endpoint = Endpoint::new_with_abstract_socket(
+                config,
+                server.clone(),
+                socket,
+                Arc::<WatchingRuntime>::clone(&stack_runtime),
+            )?;
+            Ok((endpoint, offload))
+        };
+        let (endpoint, offload) =
+            made().map_err(TransportError::io("cannot make a QUIC endpoint"))?;
+        let address = endpoint
+            .local_addr()
+            .map_err(TransportError::io("cannot read the address of the socket"))?;
+
+        let migration = options
+            .migrate_after
+            .filter(|_| order.connects())
+            .map(|after| {
+                Migration::new(
+                    after,
+                    order.local,
+                    (receive_buffer_bytes, send_buffer_bytes),
+                    sizes.most_segments(),
+                    Arc::clone(&drops),
+                )
+            });
+        let handshake = order.workload.kind.handshake();
+        let (done, next) = mpsc::unbounded_channel();
+        Ok(Self {
+            runtime,
+            stack_runtime,
+            endpoint,
+            peer: order.peer,
+            listen: (!order.connects()).then_some(address),
+            server_name: order.tls.server_name.clone(),
+            client,
+            server,
+            handshake,
+            deadline: order.deadline,
+            options,
+            needs,
+            attempts: Attempts {
+                done,
+                next: Mutex::new(next),
+            },
+            receive_buffer: AskedGranted {
+                asked: receive_buffer_bytes,
+                granted: buffers.receive_bytes,
+            },
+            facts: facts(order.role.name(), &options, &needs, buffers, offload),
+            shared: Arc::new(Shared {
+                end: order.role.name(),
+                drops,
+                files,
+                retries: handshake == Handshake::Retry,
+                migration,
+                lingers: !matches!(order.workload.kind, WorkloadKind::ShortConnections { .. }),
+            }),
+        })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    pub(super) fn listens(&self) -> Option<SocketAddr> {
+        self.listen
+    }
+
+    pub(super) fn run<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    /// Longest that a handshake may take.
+    pub(super) fn handshake_limit(&self) -> Duration {
+        self.deadline
+    }
+
+    /// UDP payload of a packet that is full from the start, in bytes.
+    pub(super) fn least_payload_bytes(&self) -> u16 {
+        if self.options.mtu_discovery {
+            LEAST_PAYLOAD_BYTES
+        } else {
+            self.needs.sizes.payload_bytes
+        }
+    }
+
+    /// What is known before any connection, by the whole name of the fact.
+    pub(super) fn facts_of_end(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+
+    /// What a reader must know of this end.
+    pub(super) fn warnings_of_end(&self) -> Vec<Warning> {
+        // The kernel doubles what it is asked for, for its own accounting.
+        let small = (self.receive_buffer.granted < 2 * self.receive_buffer.asked).then(|| Warning {
+            code: "receive_buffer_small".to_owned(),
+            message: format!(
+                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
+                 may be dropped there, not on the path",
+                self.shared.end,
+                self.receive_buffer.granted,
+                2 * self.receive_buffer.asked
+            ),
+            hint: format!(
+                "run `sysctl -w net.core.rmem_max={}` on that host",
+                self.receive_buffer.asked
+            ),
+        });
+        small
+            .into_iter()
+            .chain(self.shared.files.warning())
+            .collect()
+    }
+
+    /// What the stack is told for a new connection, and the watch on its congestion control.
+    fn transport(&self) -> Result<(Arc<TransportConfig>, Arc<Watch>), TransportError> {
+        let watch = Arc::new(Watch::default());
+        let mut transport = self.options.transport(&self.needs, &watch);
+        if let Some(log) = self.shared.files.next_event_log()? {
+            stack::log_events(&mut transport, log);
+        }
+        Ok((Arc::new(transport), watch))
+    }
+
+    /// Connects; returns when the handshake is done, or early data can be sent.
+    ///
+    /// # Errors
+    /// Whatever the stack says; [`TransportError::TimedOut`] at the moment.
+    pub(super) async fn establish(
+        &self,
+        peer: SocketAddr,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<(Connection, Arc<Watch>, Beginning), TransportError> {
+        let since = MonotonicTime::now();
+        let what = || format!("cannot connect to `{}`", peer.ip());
+        let mut client = self.client.clone().ok_or_else(|| TransportError::Order {
+            what: "a listening end does not connect".to_owned(),
+        })?;
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let (transport, watch) = self.transport()?;
+        client.transport_config(transport);
+        let connect = || self.endpoint.connect_with(client, peer, &self.server_name);
+        let (connecting, beginning) = match resumption(self.handshake) {
+            Resumption::Off => (connect(), Beginning::Full),
+            _ => {
+                let handshake = Arc::new(HandshakeWatch::default());
+                let connecting = self.stack_runtime.watched(&handshake, connect);
+                (connecting, Beginning::Ticket(handshake))
+            }
+        };
+        let mut connecting = connecting.map_err(TransportError::stack(what()))?;
+        if self.handshake == Handshake::EarlyData {
+            connecting = match connecting.into_0rtt() {
+                Ok((connection, accepted)) => {
+                    return Ok((connection, watch, Beginning::early(accepted)));
+                }
+                // There is no ticket yet.
+                Err(connecting) => connecting,
+            };
+        }
+        let connected =
+            stopped.or(async { connecting.await.map_err(TransportError::stack(what())) });
+        match until(moment, connected).await {
+            Timed::Done(connection) => Ok((connection?, watch, beginning)),
+            Timed::Late => Err(timed_out(
+                format!("QUIC handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
+    }
+
+    /// Has this end move in mid-transfer, if that is asked for and this is the transfer's first
+    /// connection.
+    pub(super) fn schedule_migration(&self, closer: &Arc<Closer>) {
+        let Some(due) = self.shared.migration.as_ref().and_then(Migration::due) else {
+            return;
+        };
+        let (endpoint, shared) = (self.endpoint.clone(), Arc::clone(&self.shared));
+        // Without a handle of the connection, which would keep it open.
+        let closer = Arc::downgrade(closer);
+        self.runtime.spawn(async move {
+            sleep_until(due).await;
+            let open = closer
+                .upgrade()
+                .is_some_and(|closer| closer.connection.close_reason().is_none());
+            if let (true, Some(migration)) = (open, &shared.migration) {
+                migration.make(&endpoint);
+            }
+        });
+    }
+
+    /// Begins the handshake of an attempt that came in; what comes of it is among the attempts
+    /// that are done.
+    fn begin(&self, incoming: Incoming) -> Result<(), TransportError> {
+        let from = incoming.remote_address().ip();
+        let failed = move |error: ConnectionError| {
+            TransportError::stack(format!("the QUIC handshake with `{from}` failed"))(error)
+        };
+        let (transport, watch) = self.transport()?;
+        let accepted = match self.server.clone() {
+            Some(mut server) => {
+                server.transport_config(transport);
+                incoming.accept_with(Arc::new(server))
+            }
+            None => incoming.accept(),
+        };
+        let connecting = match accepted {
+            Ok(connecting) => connecting,
+            Err(error) => {
+                self.attempts.add(Err(failed(error)));
+                return Ok(());
+            }
+        };
+        let connecting = if self.handshake == Handshake::EarlyData {
+            match connecting.into_0rtt() {
+                // Early data is there before the handshake is done, and is answered at once.
+                Ok((connection, _)) => {
+                    self.established(connection, watch);
+                    return Ok(());
+                }
+                Err(connecting) => connecting,
+            }
+        } else {
+            connecting
+        };
+        let done = self.attempts.done.clone();
+        let messages = self.options.mode == Mode::Datagram;
+        self.runtime.spawn(async move {
+            let attempt = match connecting.await {
+                Ok(connection) if messages => first_message(connection, watch).await,
+                Ok(connection) => Ok(Attempt {
+                    connection,
+                    watch,
+                    first: None,
+                }),
+                Err(error) => Err(failed(error)),
+            };
+            // An endpoint that is gone takes none.
+            let _ = done.send(attempt);
+        });
+        Ok(())
+    }
+
+    fn established(&self, connection: Connection, watch: Arc<Watch>) {
+        match self.options.mode {
+            Mode::Datagram => self.await_message(connection, watch),
+            Mode::Stream => self.attempts.add(Ok(Attempt {
+                connection,
+                watch,
+                first: None,
+            })),
+        }
+    }
+
+    /// Waits for a connection's next message beside everything else.
+    pub(super) fn await_message(&self, connection: Connection, watch: Arc<Watch>) {
+        let done = self.attempts.done.clone();
+        self.runtime.spawn(async move {
+            let _ = done.send(first_message(connection, watch).await);
+        });
+    }
+
+    /// Takes the next attempt that is done; begins those that come in meanwhile.
+    ///
+    /// # Errors
+    /// [`TransportError::Cancelled`], and what makes listening impossible.
+    pub(super) async fn next_attempt(
+        &self,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Result<Attempt, TransportError>, TransportError> {
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        stopped
+            .or(async {
+                loop {
+                    tokio::select! {
+                        biased;
+                        Some(attempt) = self.attempts.take() => return Ok(attempt),
+                        incoming = self.endpoint.accept() => {
+                            let incoming = incoming.ok_or(TransportError::Closed {
+                                flow: "QUIC endpoint",
+                            })?;
+                            self.meet(incoming, arrived)?;
+                        }
+                    }
+                }
+            })
+            .await
+    }
+
+    /// Begins an attempt of the announced peer, or asks it for the proof of its address; refuses
+    /// any other.
+    fn meet(
+        &self,
+        incoming: Incoming,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<(), TransportError> {
+        if incoming.remote_address().ip().to_canonical() != self.peer.to_canonical() {
+            incoming.refuse();
+            return Ok(());
+        }
+        arrived();
+        if self.handshake == Handshake::Retry && !incoming.remote_address_validated() {
+            // One that may not be asked again has shown a token of somebody else.
+            if let Err(refused) = incoming.retry() {
+                refused.into_incoming().refuse();
+            }
+            return Ok(());
+        }
+        self.begin(incoming)
+    }
+}
+
+impl Attempts {
+    fn add(&self, attempt: Result<Attempt, TransportError>) {
+        // The receiving half is beside it.
+        let _ = self.done.send(attempt);
+    }
+
+    async fn take(&self) -> Option<Result<Attempt, TransportError>> {
+        self.next.lock().await.recv().await
+    }
+}
+
+async fn first_message(
+    connection: Connection,
+    watch: Arc<Watch>,
+) -> Result<Attempt, TransportError> {
+    let first = connection
+        .read_datagram()
+        .await
+        .map_err(TransportError::stack("no QUIC datagram came"))?;
+    Ok(Attempt {
+        connection,
+        watch,
+        first: Some(first),
+    })
+}
+
+fn facts(
+    end: &str,
+    options: &Options,
+    needs: &Needs,
+    buffers: Buffers,
+    offload: Offload,
+) -> BTreeMap<String, String> {
+    let sizes = &needs.sizes;
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let send_packets = if options.gso { offload.send_packets } else { 1 };
+    let mode = match options.mode {
+        Mode::Stream => "stream",
+        Mode::Datagram => "datagram",
+    };
+    BTreeMap::from([
+        ("quic.mode".to_owned(), mode.to_owned()),
+        (format!("gso.{end}"), Offload::in_words(send_packets)),
+        (
+            format!("gro.{end}"),
+            Offload::in_words(offload.receive_packets),
+        ),
+        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
+        (
+            "packet_payload_bytes".to_owned(),
+            if options.mtu_discovery {
+                format!("searched, at most {}", sizes.payload_bytes)
+            } else {
+                format!("{}, fixed", sizes.payload_bytes)
+            },
+        ),
+        (
+            "quic.stream_window_bytes".to_owned(),
+            sizes.stream_window_bytes.to_string(),
+        ),
+        (
+            "quic.connection_window_bytes".to_owned(),
+            sizes.connection_window_bytes.to_string(),
+        ),
+        (
+            format!("receive_buffer_bytes.{end}"),
+            buffers.receive_bytes.to_string(),
+        ),
+        (
+            format!("send_buffer_bytes.{end}"),
+            buffers.send_bytes.to_string(),
+        ),
+    ])
+}
+
+impl Drop for QuicEndpoint {
+    fn drop(&mut self) {
+        self.endpoint.close(DONE, b"done");
+        // A connection that was closed just now still has to say so to the other end, and to say it
+        // again should that be lost: the other end would otherwise wait for its idle timeout.
+        // Inside a runtime there is no other to be had.
+        if Handle::try_current().is_err() {
+            self.runtime.block_on(async {
+                let _ = tokio::time::timeout(LAST_WORDS, self.endpoint.wait_idle()).await;
+            });
+        }
+    }
+}
+
+impl StreamEndpoint for QuicEndpoint {
+    type Connection = QuicConnection;
+
+    const MULTIPLEXES: bool = true;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listens()
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.run(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<QuicConnection, TransportError> {
+        let (connection, watch, beginning) = self.establish(peer, moment, stop).await?;
+        let connection = QuicConnection::new(
+            self.endpoint.clone(),
+            (connection, watch),
+            Arc::clone(&self.shared),
+            beginning,
+            stop,
+        );
+        if purpose == Purpose::Transfer {
+            self.schedule_migration(connection.closer());
+        }
+        Ok(connection)
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<QuicConnection>, TransportError> {
+        let since = MonotonicTime::now();
+        let attempt = match until(moment, self.next_attempt(stop, arrived)).await {
+            Timed::Done(attempt) => attempt?,
+            Timed::Late => return Err(timed_out("QUIC connection", since)),
+        };
+        let beginning = match resumption(self.handshake) {
+            Resumption::Off => Beginning::Full,
+            _ => Beginning::Unknown,
+        };
+        Ok(match attempt {
+            Ok(Attempt {
+                connection, watch, ..
+            }) => Accepted::Connection(QuicConnection::new(
+                self.endpoint.clone(),
+                (connection, watch),
+                Arc::clone(&self.shared),
+                beginning,
+                stop,
+            )),
+            Err(error) => Accepted::Failed(error),
+        })
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        sleep_until(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts_of_end()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.warnings_of_end()
+    }
+}

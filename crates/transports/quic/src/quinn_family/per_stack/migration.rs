@@ -1,0 +1,97 @@
+//! Moving the connecting end to another local port in mid-transfer (RFC 9000 §9).
+
+use std::{
+    io,
+    net::IpAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use regatta_model::units::format_duration;
+use regatta_transport::{MonotonicTime, TransportError};
+
+use super::stack::{self, quic::Endpoint};
+use crate::{
+    quinn_family::drops::Drops,
+    socket::{self, Counters},
+};
+
+/// One move of one end.
+#[derive(Debug)]
+pub(super) struct Migration {
+    pub(super) after: Duration,
+    pub(super) local: IpAddr,
+    pub(super) receive_buffer_bytes: usize,
+    pub(super) send_buffer_bytes: usize,
+    /// Packets that the kernel takes at once, at most.
+    pub(super) most_packets: usize,
+    pub(super) drops: Arc<Drops>,
+    begun: AtomicBool,
+    done: OnceLock<Result<(), String>>,
+}
+
+impl Migration {
+    pub(super) fn new(
+        after: Duration,
+        local: IpAddr,
+        (receive_buffer_bytes, send_buffer_bytes): (usize, usize),
+        most_packets: usize,
+        drops: Arc<Drops>,
+    ) -> Self {
+        Self {
+            after,
+            local,
+            receive_buffer_bytes,
+            send_buffer_bytes,
+            most_packets,
+            drops,
+            begun: AtomicBool::new(false),
+            done: OnceLock::new(),
+        }
+    }
+
+    /// When to move, for the first transfer's connection of the trial, which is there now; `None`
+    /// for a later one.
+    pub(super) fn due(&self) -> Option<MonotonicTime> {
+        let first = !self.begun.swap(true, Ordering::Relaxed);
+        first.then(|| MonotonicTime::now() + self.after)
+    }
+
+    /// Moves: all connections of the endpoint go on from another port.
+    pub(super) fn make(&self, endpoint: &Endpoint) {
+        let done = self
+            .rebind(endpoint)
+            .map_err(|error| error.reasons().join(": "));
+        // It is made once.
+        let _ = self.done.set(done);
+    }
+
+    fn rebind(&self, endpoint: &Endpoint) -> Result<(), TransportError> {
+        let (socket, _) = socket::bind(
+            self.local,
+            self.receive_buffer_bytes,
+            self.send_buffer_bytes,
+        )?;
+        let moved = || -> io::Result<()> {
+            let counters = Counters::of(&socket)?;
+            let (socket, _) = stack::wrap(socket, self.most_packets)?;
+            endpoint.rebind_abstract(socket)?;
+            self.drops.moved_to(counters);
+            Ok(())
+        };
+        moved().map_err(TransportError::io("cannot move to another port"))
+    }
+
+    /// What came of it, for a fact.
+    pub(super) fn in_words(&self) -> String {
+        let after = format_duration(self.after);
+        match self.done.get() {
+            Some(Ok(())) => format!("to another local port after {after}"),
+            Some(Err(reason)) => format!("failed after {after}: {reason}"),
+            None => format!("not made: the transfer was over before {after}"),
+        }
+    }
+}

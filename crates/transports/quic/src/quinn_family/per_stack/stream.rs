@@ -1,0 +1,192 @@
+//! A bidirectional stream of the stack as a [`ByteStream`].
+
+use bytes::{Bytes, BytesMut};
+use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+
+use super::{
+    connection::ABORTED,
+    stack::{
+        self,
+        quic::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError},
+    },
+};
+use crate::wait::{Timed, until};
+
+/// Messages shorter than this are copied together, longer ones are handed over as they are.
+///
+/// The stack looks through its list of unacknowledged pieces for every packet, so that many small
+/// pieces cost more than copying them.
+const COPIED_BELOW_BYTES: usize = 4096;
+
+/// Copied messages are handed over in pieces of this size.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// After so many bytes, the sender lets the connection's own task send: on a current-thread
+/// runtime nothing leaves while the application writes.
+const YIELD_BYTES: usize = 16 << 20;
+
+/// Pieces that are taken from the connection under one lock.
+const PIECES: usize = 8;
+
+/// What was written before the other end has answered, to be sent again on another stream should
+/// it refuse early data: RFC 9001 §4.6.2 has the stack forget it.
+struct Early {
+    connection: Connection,
+    written: Vec<Bytes>,
+    finished: bool,
+}
+
+/// One bidirectional stream.
+pub struct QuicStream {
+    send: SendStream,
+    receive: RecvStream,
+    /// Small messages that are not handed over yet, and room for headers.
+    pending: BytesMut,
+    /// Bytes handed over since the connection's task had its turn.
+    since_yield: usize,
+    pieces: [Bytes; PIECES],
+    /// Until something has come from the other end, on a connection that began with early data.
+    early: Option<Early>,
+}
+
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
+    TransportError::stack("the QUIC stream broke")(error)
+}
+
+impl QuicStream {
+    /// Of its two halves; `early` is its connection if that began with early data.
+    pub(super) fn new(
+        (send, receive): (SendStream, RecvStream),
+        early: Option<Connection>,
+    ) -> Self {
+        Self {
+            send,
+            receive,
+            pending: BytesMut::new(),
+            since_yield: 0,
+            pieces: [const { Bytes::new() }; PIECES],
+            early: early.map(|connection| Early {
+                connection,
+                written: Vec::new(),
+                finished: false,
+            }),
+        }
+    }
+
+    /// Sends what the other end has refused as early data again, on a stream of the connection
+    /// that is established now. False if there is nothing of the kind.
+    async fn send_again(&mut self) -> Result<bool, TransportError> {
+        let Some(mut early) = self.early.take() else {
+            return Ok(false);
+        };
+        (self.send, self.receive) = early.connection.open_bi().await.map_err(broken)?;
+        self.send
+            .write_all_chunks(&mut early.written)
+            .await
+            .map_err(broken)?;
+        if early.finished {
+            self.send.finish().map_err(broken)?;
+        }
+        Ok(true)
+    }
+
+    async fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), TransportError> {
+        self.since_yield += pieces.iter().map(Bytes::len).sum::<usize>();
+        if let Some(early) = &mut self.early {
+            // Pieces are shared, not copied.
+            early.written.extend_from_slice(pieces);
+        }
+        match self.send.write_all_chunks(pieces).await {
+            Ok(()) => {}
+            // These pieces are among what is sent again.
+            Err(WriteError::ZeroRttRejected) if self.send_again().await? => {}
+            Err(error) => return Err(broken(error)),
+        }
+        if self.since_yield >= YIELD_BYTES {
+            self.since_yield = 0;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn write_pending(&mut self) -> Result<(), TransportError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let piece = self.pending.split().freeze();
+        self.write(&mut [piece]).await
+    }
+}
+
+impl ByteStream for QuicStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+        if self.pending.capacity() - self.pending.len() < header.len() {
+            self.pending.reserve(2 * PIECE_BYTES);
+        }
+        self.pending.extend_from_slice(header);
+        if header.len() + payload.len() < COPIED_BELOW_BYTES {
+            self.pending.extend_from_slice(payload);
+            if self.pending.len() >= PIECE_BYTES {
+                self.write_pending().await?;
+            }
+            return Ok(());
+        }
+        let before = self.pending.split().freeze();
+        let mut both = [before, payload.clone()];
+        let pieces = if both[0].is_empty() {
+            &mut both[1..]
+        } else {
+            &mut both[..]
+        };
+        self.write(pieces).await
+    }
+
+    async fn flush(&mut self) -> Result<(), TransportError> {
+        self.write_pending().await
+    }
+
+    async fn receive(
+        &mut self,
+        _scratch: &mut [u8],
+        moment: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received, TransportError> {
+        loop {
+            let taken = stack::read_chunks(&mut self.receive, &mut self.pieces);
+            match until(moment, taken).await {
+                Timed::Done(Ok(Some(count))) => {
+                    self.early = None;
+                    let mut bytes = 0;
+                    for piece in &mut self.pieces[..count] {
+                        let piece = std::mem::take(piece);
+                        bytes += piece.len();
+                        consume(&piece);
+                    }
+                    return Ok(Received::Bytes(bytes));
+                }
+                Timed::Done(Ok(None)) => return Ok(Received::Closed),
+                Timed::Done(Err(ReadError::ZeroRttRejected)) if self.send_again().await? => {}
+                // A connection that the other end closed in good order has no more to say.
+                Timed::Done(Err(ReadError::ConnectionLost(
+                    ConnectionError::ApplicationClosed(ref close),
+                ))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),
+                Timed::Done(Err(error)) => return Err(broken(error)),
+                Timed::Late => return Ok(Received::TimedOut),
+            }
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.pending.clear();
+        // One that is finished already has nothing to throw away.
+        let _ = self.send.reset(ABORTED);
+    }
+
+    async fn finish(&mut self) -> Result<(), TransportError> {
+        self.write_pending().await?;
+        if let Some(early) = &mut self.early {
+            early.finished = true;
+        }
+        self.send.finish().map_err(broken)
+    }
+}

@@ -1,0 +1,71 @@
+//! The secrets of connections in a file, so that Wireshark can read a capture of them.
+
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rustls::KeyLog;
+
+/// Writes secrets as lines of `label client_random secret`, hexadecimal, as named by
+/// `SSLKEYLOGFILE` in other programs.
+struct KeyLogFile(Mutex<File>);
+
+impl fmt::Debug for KeyLogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyLogFile")
+    }
+}
+
+fn line(label: &str, client_random: &[u8], secret: &[u8]) -> String {
+    let hexadecimal =
+        |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    format!(
+        "{label} {} {}\n",
+        hexadecimal(client_random),
+        hexadecimal(secret)
+    )
+}
+
+impl KeyLog for KeyLogFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        // One write for a line. A full disk costs the log and not the connection.
+        let _ = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .write_all(line(label, client_random, secret).as_bytes());
+    }
+}
+
+/// A log of secrets in a new file, for `key_log` of a configuration of rustls. An older file of
+/// that name is overwritten; only its owner can read it.
+///
+/// # Errors
+/// When the file cannot be made.
+pub fn key_log(path: &Path) -> io::Result<Arc<dyn KeyLog>> {
+    let file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    Ok(Arc::new(KeyLogFile(Mutex::new(file))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_what_wireshark_reads() {
+        assert_eq!(
+            line("CLIENT_TRAFFIC_SECRET_0", &[0, 0x0a, 0xff], &[0x10]),
+            "CLIENT_TRAFFIC_SECRET_0 000aff 10\n"
+        );
+    }
+}
