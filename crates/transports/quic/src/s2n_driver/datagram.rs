@@ -216,7 +216,7 @@ impl Sender for Outlet {
                     written = true;
                     outgoing.misses = 0;
                 }
-                Err(WriteError::ExceedsPacketCapacity { .. })
+                Err(WriteError::ExceedsPacketCapacity)
                     if written || outgoing.misses < MOST_MISSES =>
                 {
                     outgoing.misses += u32::from(!written);
