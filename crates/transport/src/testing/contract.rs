@@ -11,7 +11,7 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
 
-use super::{Pair, run_pair, run_pair_while};
+use super::{Pair, connections, run_pair, run_pair_while};
 use crate::{
     context::{TrialContext, WindowEdge},
     descriptor::{Carries, OptionError},
@@ -35,13 +35,16 @@ pub fn holds(driver: &dyn Driver) {
     }
     a_wrong_token_is_refused(driver);
     a_stranger_is_refused(driver);
+    connections::short_connections_have_their_answers(driver);
+    connections::the_deadline_ends_short_connections(driver);
+    connections::short_connections_need_the_token(driver);
 }
 
-fn name(driver: &dyn Driver) -> &'static str {
+pub(super) fn name(driver: &dyn Driver) -> &'static str {
     driver.descriptor().name
 }
 
-fn pair(
+pub(super) fn pair(
     driver: &dyn Driver,
     size: u64,
     message: u64,
@@ -63,7 +66,7 @@ fn pair(
     )
 }
 
-fn metric(report: &SideReport, name: &str) -> f64 {
+pub(super) fn metric(report: &SideReport, name: &str) -> f64 {
     *report
         .metrics
         .get(name)

@@ -1,0 +1,157 @@
+//! What every driver must do for short connections and for independent messages over many streams.
+
+use std::time::{Duration, Instant};
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{Bytes, Handshake, WorkloadKind};
+
+use super::{
+    Pair,
+    contract::{metric, name, pair},
+    run_pair,
+};
+use crate::{context::WindowEdge, descriptor::Carries, driver::Driver, driver::TransportError};
+
+fn short(connections: u32, handshake: Handshake, request: u64, response: u64) -> WorkloadKind {
+    WorkloadKind::ShortConnections {
+        connections,
+        handshake,
+        request: Bytes(request),
+        response: Bytes(response),
+    }
+}
+
+fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pair) {
+    pair(driver, 0, 1, |order: &mut TrialOrder| {
+        order.workload.kind = kind.clone();
+    })
+}
+
+/// The driver says that it cannot run this workload, before anything is tried.
+fn is_unsupported(driver: &dyn Driver, kind: &WorkloadKind) {
+    let refused = run_pair(driver, 0, 1, |order| order.workload.kind = kind.clone());
+    assert!(
+        matches!(refused, Err(TransportError::Unsupported(_))),
+        "{} must say that it does not run {}",
+        name(driver),
+        kind.in_words()
+    );
+}
+
+/// One end of the window at each end, after at least one beginning.
+fn check_edges(pair: &Pair, what: &str) {
+    for seen in [&pair.sender_seen, &pair.receiver_seen] {
+        let edges = seen.edges();
+        let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
+        assert_eq!(ends.count(), 1, "{what}: {edges:?}");
+        assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
+        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
+    }
+}
+
+/// Connections one after another each have their answer, with every handshake that the driver
+/// names; others are unsupported.
+pub fn short_connections_have_their_answers(driver: &dyn Driver) {
+    let descriptor = driver.descriptor();
+    for (handshake, capability) in [
+        (Handshake::Full, None),
+        (Handshake::Resumed, Some("resumption")),
+        (Handshake::EarlyData, Some("0-rtt")),
+        (Handshake::Retry, Some("retry")),
+    ] {
+        let named = capability.is_none_or(|name| descriptor.capabilities.contains(&name));
+        let kind = short(20, handshake, 100, 1000);
+        if descriptor.carries == Carries::Messages || !named {
+            is_unsupported(driver, &kind);
+            continue;
+        }
+        for (connections, request, response) in [(20, 100, 1000), (3, 0, 1), (2, 5000, 300_000)] {
+            let kind = short(connections, handshake, request, response);
+            let what = format!("{}: {}", name(driver), kind.in_words());
+            let (sender, _, pair) = run(driver, &kind);
+            let count = f64::from(connections);
+            assert_eq!(metric(&sender, "connections_completed"), count, "{what}");
+            assert_eq!(metric(&sender, "connections_failed"), 0.0, "{what}");
+            assert!(sender.warnings.is_empty(), "{what}: {:?}", sender.warnings);
+            for quantile in ["", "_p50", "_p95", "_p99"] {
+                let of = |what: &str| metric(&sender, &format!("{what}{quantile}_ns"));
+                let (first, all) = (of("time_to_first_byte"), of("time_to_completion"));
+                assert!(of("set_up_time") <= first && first <= all, "{what}");
+                assert!(all > 0.0 && all < 5e9, "{what}");
+            }
+            for histogram in [
+                "set_up_time_ns",
+                "time_to_first_byte_ns",
+                "time_to_completion_ns",
+            ] {
+                assert!(
+                    sender
+                        .histograms
+                        .iter()
+                        .any(|found| found.name == histogram),
+                    "{what}: no {histogram}"
+                );
+            }
+            assert!(!sender.metrics.contains_key("goodput_bps"), "{what}");
+            check_edges(&pair, &what);
+        }
+    }
+}
+
+/// More connections than there is time for: measured are those that were done by the deadline.
+pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
+    if driver.descriptor().carries == Carries::Messages {
+        return;
+    }
+    let begun = Instant::now();
+    let (sender, _, pair) = pair(driver, 0, 1, |order| {
+        // Large answers, so that a quick host does not run out of ports.
+        order.workload.kind = short(1_000_000, Handshake::Full, 100, 1_000_000);
+        order.deadline = Duration::from_millis(400);
+    });
+    let what = name(driver);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{what}");
+    assert!(metric(&sender, "connections_completed") >= 1.0, "{what}");
+    assert_eq!(
+        metric(&sender, "connections_failed"),
+        0.0,
+        "{what}: {:?}",
+        sender.warnings
+    );
+    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "deadline_reached"),
+        "{what}"
+    );
+    check_edges(&pair, what);
+}
+
+/// A sender without this trial's token has no answer.
+pub fn short_connections_need_the_token(driver: &dyn Driver) {
+    if driver.descriptor().carries == Carries::Messages {
+        return;
+    }
+    let begun = Instant::now();
+    let pair = super::run_pair_while(
+        driver,
+        0,
+        1,
+        |order| {
+            order.workload.kind = short(5, Handshake::Full, 100, 1000);
+            order.deadline = Duration::from_millis(500);
+            if order.role == regatta_control::Role::Sender {
+                order.token = "00".repeat(16);
+            }
+        },
+        |_, receiver| {
+            std::thread::sleep(Duration::from_millis(800));
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    assert!(pair.sender.is_err(), "{}", name(driver));
+    assert!(begun.elapsed() < Duration::from_secs(15));
+}
