@@ -264,6 +264,9 @@ impl<L: Layer> Endpoint<L> {
             self.set_buffer(&socket, size)
                 .map_err(TransportError::io("cannot set the socket's buffer"))?;
         }
+        // Of many connections one after another each would keep its port from all others for a
+        // minute after its end, were the port chosen here and not when it connects.
+        choose_port_late(&socket).map_err(TransportError::io("cannot set up a socket"))?;
         socket
             .bind(&self.local.into())
             .map_err(TransportError::io(format!(
@@ -361,6 +364,26 @@ impl<L: Layer> Endpoint<L> {
         }
         socket.0.set_nonblocking(false).map_err(failed())?;
         Ok(socket)
+    }
+}
+
+/// Has the kernel choose the port when the socket connects or listens, not when it is bound.
+fn choose_port_late(socket: &Socket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the value is one C integer, as this option takes.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 
