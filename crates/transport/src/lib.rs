@@ -21,6 +21,7 @@ mod content;
 pub mod context;
 pub mod descriptor;
 pub mod driver;
+mod exchange;
 pub mod message;
 mod one_flow;
 pub mod opening;

@@ -65,6 +65,12 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Largest message that it carries, in bytes.
     fn longest_message(&self) -> usize;
 
+    /// Whether every message arrives, or the flow fails. An exchange over a transport that can
+    /// lose messages gives an answer up after a time.
+    fn reliable(&self) -> bool {
+        false
+    }
+
     /// Rate at which the transfer's messages are to leave, in bits of messages per second; `None`
     /// for as fast as they are taken.
     fn pace(&self) -> Option<u64> {

@@ -14,8 +14,9 @@ use crate::{
     content::plan::Plan,
     context::TrialContext,
     driver::{Session, TransportError, Unsupported},
+    exchange::Exchange,
     message::MessageEndpoint,
-    one_flow,
+    one_flow::{self, MessageWork as _},
     stream::StreamEndpoint,
     trial::Trial,
 };
@@ -25,6 +26,7 @@ use crate::{
 #[derive(Debug)]
 enum Work {
     Bulk(Plan),
+    Exchange(Exchange),
     Lanes(Lanes),
     Connections(Exchanges),
 }
@@ -36,15 +38,16 @@ impl Work {
                 Some(lanes) => Ok(Self::Lanes(lanes)),
                 None => Ok(Self::Bulk(Plan::new(order)?)),
             },
-            WorkloadKind::ShortConnections { .. } => {
-                Ok(Self::Connections(Exchanges::new(order)?))
+            WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
+            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
+                Ok(Self::Exchange(Exchange::new(order)?))
             }
-            kind @ (WorkloadKind::StopAndWait { .. }
-            | WorkloadKind::RequestResponse { .. }
-            | WorkloadKind::MultiStream { .. }) => Err(TransportError::Unsupported(Unsupported {
-                reason: format!("the workload `{}` cannot be run yet", kind.name()),
-                hint: "choose the workload `bulk`".to_owned(),
-            })),
+            kind @ WorkloadKind::MultiStream { .. } => {
+                Err(TransportError::Unsupported(Unsupported {
+                    reason: format!("the workload `{}` cannot be run yet", kind.name()),
+                    hint: "choose the workload `bulk`".to_owned(),
+                }))
+            }
         }
     }
 }
@@ -92,6 +95,9 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::Bulk(plan) => {
                 endpoint.block_on(one_flow::streams::run(trial, plan, endpoint, peer))
             }
+            Work::Exchange(work) => {
+                endpoint.block_on(one_flow::streams::run(trial, work, endpoint, peer))
+            }
             Work::Lanes(work) => endpoint.block_on(lanes::run(trial, work, endpoint, peer)),
             Work::Connections(work) => {
                 endpoint.block_on(connections::run(trial, work, endpoint, peer))
@@ -127,6 +133,10 @@ impl<E: MessageEndpoint> MessageSession<E> {
             Work::Bulk(plan) => {
                 carries(&endpoint, plan.message)?;
                 bulk::messages::check(plan)?;
+            }
+            Work::Exchange(work) => {
+                carries(&endpoint, work.longest_message())?;
+                work.check_messages()?;
             }
             Work::Lanes(_) => return Err(lanes::not_over_messages()),
             Work::Connections(_) => return Err(needs_connections()),
@@ -177,6 +187,9 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         let result = match &work {
             Work::Bulk(plan) => {
                 endpoint.block_on(one_flow::messages::run(trial, plan, endpoint, peer))
+            }
+            Work::Exchange(work) => {
+                endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
             }
             Work::Lanes(_) => Err(lanes::not_over_messages()),
             Work::Connections(_) => Err(needs_connections()),

@@ -5,6 +5,7 @@
 
 pub mod connections;
 pub mod contract;
+pub mod exchanges;
 pub mod lanes;
 
 use std::{

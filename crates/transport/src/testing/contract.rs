@@ -11,7 +11,7 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
 
-use super::{Pair, connections, run_pair, run_pair_while};
+use super::{Pair, connections, exchanges, run_pair, run_pair_while};
 use crate::{
     context::{TrialContext, WindowEdge},
     descriptor::{Carries, OptionError},
@@ -35,6 +35,12 @@ pub fn holds(driver: &dyn Driver) {
     }
     a_wrong_token_is_refused(driver);
     a_stranger_is_refused(driver);
+    exchanges::stop_and_wait_has_each_message_acknowledged(driver);
+    exchanges::requests_have_their_answers(driver);
+    exchanges::requests_keep_their_rate(driver);
+    exchanges::neither_end_blocks_the_other(driver);
+    exchanges::the_deadline_ends_an_exchange(driver);
+    exchanges::an_abort_ends_an_exchange(driver);
     connections::short_connections_have_their_answers(driver);
     connections::the_deadline_ends_short_connections(driver);
     connections::short_connections_need_the_token(driver);
@@ -246,7 +252,7 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
 }
 
 /// Waits until the receiver has something.
-fn until_under_way(receiver: &TrialContext) {
+pub(super) fn until_under_way(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");

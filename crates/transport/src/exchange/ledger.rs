@@ -1,0 +1,395 @@
+//! Which requests may leave, and what became of those that left. Knows no clock and no transport.
+
+use std::{collections::VecDeque, time::Duration};
+
+use regatta_model::Arrivals;
+
+use crate::{clock::MonotonicTime, content::Marks, trial::distribution::Distribution};
+
+/// The rules by which requests leave and are given up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rules {
+    /// How many there are.
+    pub count: u64,
+    /// When they leave.
+    pub arrivals: Arrivals,
+    /// How long an answer is waited for; `None` where it cannot be lost.
+    pub patience: Option<Duration>,
+    /// Least time between departures.
+    pub gap: Duration,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone, Copy)]
+struct Departure {
+    /// From when its delay counts.
+    counted_from: MonotonicTime,
+    /// When it really left.
+    left: MonotonicTime,
+}
+
+/// What an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The first, in time.
+    InTime,
+    /// The first, after its request was given up.
+    Late,
+    /// To a request that has its answer, or to none.
+    Stray,
+}
+
+/// The requests of one trial.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    rules: Rules,
+    begun: MonotonicTime,
+    sent: u64,
+    /// Those from the oldest that waits on, in order of departure; `None` for one that waits no
+    /// longer.
+    waiting: VecDeque<Option<Departure>>,
+    unanswered: u64,
+    answered: Marks,
+    delays: Distribution,
+    late: u64,
+    given_up: u64,
+    /// When the first was to leave and when it left; when the last one left.
+    first: Option<Departure>,
+    last_left: MonotonicTime,
+    last_answer: MonotonicTime,
+}
+
+impl Ledger {
+    /// Nothing has left; the schedule begins at `begun`.
+    pub(crate) fn new(rules: Rules, begun: MonotonicTime) -> Self {
+        Self {
+            rules,
+            begun,
+            sent: 0,
+            waiting: VecDeque::new(),
+            unanswered: 0,
+            answered: Marks::default(),
+            delays: Distribution::new(),
+            late: 0,
+            given_up: 0,
+            first: None,
+            last_left: begun,
+            last_answer: begun,
+        }
+    }
+
+    /// When the schedule has request `number` leave, at this rate.
+    fn scheduled(&self, number: u64, requests_per_second: f64) -> MonotonicTime {
+        self.begun + Duration::from_nanos((number as f64 * 1e9 / requests_per_second) as u64)
+    }
+
+    /// When the next may leave for its distance from the one before.
+    fn spaced(&self) -> MonotonicTime {
+        if self.sent == 0 {
+            self.begun
+        } else {
+            self.last_left + self.rules.gap
+        }
+    }
+
+    /// How many may leave now, at most so many.
+    pub(crate) fn due(&self, now: MonotonicTime, most: u64) -> u64 {
+        let mut most = most.min(self.rules.count - self.sent);
+        if !self.rules.gap.is_zero() {
+            most = most.min(u64::from(self.spaced() <= now));
+        }
+        match self.rules.arrivals {
+            Arrivals::Closed { outstanding } => {
+                most.min(u64::from(outstanding).saturating_sub(self.unanswered))
+            }
+            Arrivals::Open {
+                requests_per_second,
+            } => (0..most)
+                .take_while(|ahead| self.scheduled(self.sent + ahead, requests_per_second) <= now)
+                .count() as u64,
+        }
+    }
+
+    /// When the next may leave, if no answer comes first.
+    pub(crate) fn next_due(&self) -> MonotonicTime {
+        if self.sent == self.rules.count {
+            return MonotonicTime::NEVER;
+        }
+        match self.rules.arrivals {
+            Arrivals::Closed { outstanding } if self.unanswered >= u64::from(outstanding) => {
+                MonotonicTime::NEVER
+            }
+            Arrivals::Closed { .. } => self.spaced(),
+            Arrivals::Open {
+                requests_per_second,
+            } => {
+                let scheduled = self.scheduled(self.sent, requests_per_second);
+                if self.rules.gap.is_zero() {
+                    scheduled
+                } else {
+                    scheduled.max(self.spaced())
+                }
+            }
+        }
+    }
+
+    /// Notes that the next request leaves; returns its number.
+    pub(crate) fn depart(&mut self, now: MonotonicTime) -> u64 {
+        let number = self.sent;
+        let counted_from = match self.rules.arrivals {
+            Arrivals::Closed { .. } => now,
+            Arrivals::Open {
+                requests_per_second,
+            } => self.scheduled(number, requests_per_second),
+        };
+        let departure = Departure {
+            counted_from,
+            left: now,
+        };
+        self.first.get_or_insert(departure);
+        self.last_left = now;
+        self.sent += 1;
+        self.unanswered += 1;
+        self.waiting.push_back(Some(departure));
+        number
+    }
+
+    /// Notes an answer.
+    pub(crate) fn answer(&mut self, number: u64, now: MonotonicTime) -> Answered {
+        if number >= self.sent || !self.answered.mark(number) {
+            return Answered::Stray;
+        }
+        self.last_answer = now;
+        let oldest = self.sent - self.waiting.len() as u64;
+        let place = number
+            .checked_sub(oldest)
+            .and_then(|index| self.waiting.get_mut(usize::try_from(index).ok()?));
+        let Some(departure) = place.and_then(Option::take) else {
+            self.late += 1;
+            return Answered::Late;
+        };
+        self.unanswered -= 1;
+        self.delays.add(departure.counted_from, now);
+        while let Some(None) = self.waiting.front() {
+            self.waiting.pop_front();
+        }
+        Answered::InTime
+    }
+
+    /// When the oldest that waits is given up.
+    pub(crate) fn next_given_up(&self) -> MonotonicTime {
+        match (self.rules.patience, self.waiting.front()) {
+            (Some(patience), Some(Some(oldest))) => oldest.left + patience,
+            _ => MonotonicTime::NEVER,
+        }
+    }
+
+    /// Gives up those that have waited too long.
+    pub(crate) fn give_up(&mut self, now: MonotonicTime) {
+        while self.next_given_up() <= now {
+            self.waiting.pop_front();
+            self.unanswered -= 1;
+            self.given_up += 1;
+            while let Some(None) = self.waiting.front() {
+                self.waiting.pop_front();
+            }
+        }
+    }
+
+    /// Whether all have left and none waits.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.sent == self.rules.count && self.unanswered == 0
+    }
+
+    /// Requests that have left.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Requests that wait for their answer.
+    pub(crate) const fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+
+    /// Requests that were given up.
+    pub(crate) const fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Answers that came after their request was given up.
+    pub(crate) const fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Delays of the answers in time.
+    pub(crate) const fn delays(&self) -> &Distribution {
+        &self.delays
+    }
+
+    /// Answers in time over the time from the first departure, as counted, to the last answer.
+    pub(crate) fn answers_per_second(&self) -> Option<f64> {
+        let span = self.last_answer - self.first?.counted_from;
+        Some(if span > 0 {
+            self.delays.len() as f64 * 1e9 / span as f64
+        } else {
+            0.0
+        })
+    }
+
+    /// Rate of departures over the rate that was asked for; `None` where none was, and for a
+    /// single departure.
+    pub(crate) fn rate_ratio(&self) -> Option<f64> {
+        let Arrivals::Open {
+            requests_per_second,
+        } = self.rules.arrivals
+        else {
+            return None;
+        };
+        let span = self.last_left - self.first?.left;
+        (self.sent > 1 && span > 0)
+            .then(|| (self.sent - 1) as f64 * 1e9 / requests_per_second / span as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn at(ms: i64) -> MonotonicTime {
+        MonotonicTime(1_000 * MS + ms * MS)
+    }
+
+    fn ledger(count: u64, arrivals: Arrivals, patience_ms: Option<u64>) -> Ledger {
+        let rules = Rules {
+            count,
+            arrivals,
+            patience: patience_ms.map(Duration::from_millis),
+            gap: Duration::ZERO,
+        };
+        Ledger::new(rules, at(0))
+    }
+
+    const HUNDRED_A_SECOND: Arrivals = Arrivals::Open {
+        requests_per_second: 100.0,
+    };
+
+    #[test]
+    fn an_open_loop_keeps_its_schedule_and_counts_waiting() {
+        let mut ledger = ledger(4, HUNDRED_A_SECOND, None);
+        assert_eq!(ledger.due(at(0), 9), 1);
+        assert_eq!(ledger.depart(at(0)), 0);
+        assert_eq!(ledger.due(at(9), 9), 0);
+        assert_eq!(ledger.next_due(), at(10));
+        // The transport held the sender up until 25 ms: two are due, and both count from when they
+        // were to leave.
+        assert_eq!(ledger.due(at(25), 9), 2);
+        assert_eq!(ledger.due(at(25), 1), 1);
+        ledger.depart(at(25));
+        ledger.depart(at(25));
+        for number in 0..3 {
+            assert_eq!(ledger.answer(number, at(30)), Answered::InTime);
+        }
+        assert_eq!(ledger.next_due(), at(30));
+        ledger.depart(at(30));
+        assert_eq!(ledger.next_due(), MonotonicTime::NEVER);
+        assert!(!ledger.is_over());
+        assert_eq!(ledger.answer(3, at(40)), Answered::InTime);
+        assert!(ledger.is_over());
+        let mut findings = crate::trial::findings::Findings::default();
+        ledger
+            .delays()
+            .report("message_delay", "sender", &mut findings);
+        // 30, 20, 10 and 10 ms.
+        assert_eq!(findings.0.metrics["message_delay_ns"], 17.5e6);
+        assert_eq!(findings.0.metrics["message_delay_max_ns"], 30e6);
+        assert_eq!(ledger.answers_per_second(), Some(100.0));
+        assert_eq!(ledger.rate_ratio(), Some(1.0));
+    }
+
+    #[test]
+    fn a_sender_that_was_held_up_did_not_reach_its_rate() {
+        let mut ledger = ledger(11, HUNDRED_A_SECOND, None);
+        for number in 0..11 {
+            ledger.depart(at(number * 20));
+        }
+        assert_eq!(ledger.rate_ratio(), Some(0.5));
+    }
+
+    #[test]
+    fn a_closed_loop_has_so_many_under_way() {
+        let mut ledger = ledger(4, Arrivals::Closed { outstanding: 2 }, None);
+        assert_eq!(ledger.due(at(0), 9), 2);
+        assert_eq!((ledger.depart(at(0)), ledger.depart(at(1))), (0, 1));
+        assert_eq!(ledger.due(at(5), 9), 0);
+        assert_eq!(ledger.next_due(), MonotonicTime::NEVER);
+        // Answers may change their order.
+        assert_eq!(ledger.answer(1, at(6)), Answered::InTime);
+        assert_eq!(ledger.due(at(6), 9), 1);
+        ledger.depart(at(6));
+        assert_eq!(ledger.answer(0, at(7)), Answered::InTime);
+        ledger.depart(at(7));
+        assert_eq!(ledger.due(at(7), 9), 0, "all have left");
+        assert!(!ledger.is_over());
+        ledger.answer(3, at(8));
+        ledger.answer(2, at(9));
+        assert!(ledger.is_over());
+        assert_eq!(ledger.rate_ratio(), None);
+        assert_eq!(ledger.next_given_up(), MonotonicTime::NEVER);
+    }
+
+    #[test]
+    fn late_and_stray_answers_are_told_apart_and_do_not_count() {
+        let mut ledger = ledger(3, Arrivals::Closed { outstanding: 1 }, Some(100));
+        ledger.depart(at(0));
+        assert_eq!(ledger.next_given_up(), at(100));
+        ledger.give_up(at(99));
+        assert_eq!((ledger.given_up(), ledger.due(at(99), 9)), (0, 0));
+        ledger.give_up(at(100));
+        assert_eq!((ledger.given_up(), ledger.due(at(100), 9)), (1, 1));
+        ledger.depart(at(100));
+        // The first one's answer must not be taken for the second one's.
+        assert_eq!(ledger.answer(0, at(120)), Answered::Late);
+        assert_eq!(ledger.unanswered(), 1);
+        assert_eq!(ledger.answer(0, at(121)), Answered::Stray);
+        assert_eq!(ledger.answer(7, at(122)), Answered::Stray);
+        assert_eq!(ledger.answer(1, at(130)), Answered::InTime);
+        ledger.depart(at(130));
+        ledger.give_up(at(230));
+        assert!(ledger.is_over());
+        assert_eq!((ledger.late(), ledger.given_up()), (1, 2));
+        assert_eq!(ledger.delays().len(), 1);
+    }
+
+    #[test]
+    fn requests_are_given_up_in_their_order_past_those_that_are_answered() {
+        let mut ledger = ledger(4, HUNDRED_A_SECOND, Some(50));
+        for number in 0..4 {
+            ledger.depart(at(number * 10));
+        }
+        ledger.answer(1, at(35));
+        assert_eq!(ledger.next_given_up(), at(50));
+        ledger.give_up(at(65));
+        assert_eq!((ledger.given_up(), ledger.unanswered()), (1, 2));
+        assert_eq!(ledger.next_given_up(), at(70));
+        ledger.answer(2, at(66));
+        assert_eq!(ledger.next_given_up(), at(80));
+    }
+
+    #[test]
+    fn a_gap_keeps_departures_apart() {
+        let rules = Rules {
+            count: 3,
+            arrivals: Arrivals::Closed { outstanding: 3 },
+            patience: None,
+            gap: Duration::from_millis(5),
+        };
+        let mut ledger = Ledger::new(rules, at(0));
+        assert_eq!(ledger.due(at(0), 9), 1);
+        ledger.depart(at(0));
+        assert_eq!(ledger.due(at(4), 9), 0);
+        assert_eq!(ledger.next_due(), at(5));
+        assert_eq!(ledger.due(at(5), 9), 1);
+    }
+}

@@ -1,0 +1,231 @@
+//! Questions and answers over messages, any of which may be lost.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::{
+    Asked, Exchange,
+    ledger::{Answered, Ledger},
+    numbered,
+};
+use crate::{
+    clock::MonotonicTime,
+    content::{Marks, plan::Plan},
+    driver::TransportError,
+    message::{MessageEndpoint, MessageFlow},
+    one_flow::{
+        MessageSink, MessageWork,
+        messages::{agree, say_done},
+    },
+    stop::Stop,
+    trial::{
+        Trial,
+        findings::Findings,
+        message_control::Control,
+        watch::{Delivered, SenderWatch},
+    },
+};
+
+/// How often a sender that waits looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The answering end.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    requests: Plan,
+    responses: Plan,
+    seen: Marks,
+    /// One more than the highest number so far.
+    next_expected: u64,
+    delivered: Delivered,
+    duplicated: u64,
+    reordered: u64,
+    corrupted: u64,
+    /// Whose answers are due.
+    unanswered: Vec<u64>,
+    /// Memory for an answer.
+    answer: Vec<u8>,
+}
+
+impl MessageSink for Responder {
+    fn consume(&mut self, message: &[u8], _: MonotonicTime) -> Option<MonotonicTime> {
+        let Some(number) = numbered::read(&self.requests, message, self.next_expected) else {
+            self.corrupted += 1;
+            return None;
+        };
+        if !self.seen.mark(number) {
+            self.duplicated += 1;
+            return None;
+        }
+        if number < self.next_expected {
+            self.reordered += 1;
+        } else {
+            self.next_expected = number + 1;
+        }
+        self.delivered.messages += 1;
+        self.delivered.bytes += message.len() as u64;
+        self.unanswered.push(number);
+        None
+    }
+
+    fn is_complete(&self) -> bool {
+        self.delivered.messages == self.requests.count
+    }
+
+    fn delivered(&self) -> Delivered {
+        self.delivered
+    }
+
+    fn arrived_of(&self, sent: u64) -> u64 {
+        self.seen.count_below(sent)
+    }
+
+    fn corrupted(&self) -> u64 {
+        self.corrupted
+    }
+
+    async fn answer<F: MessageFlow>(&mut self, flow: &mut F) -> Result<(), TransportError> {
+        for number in self.unanswered.drain(..) {
+            let length = self.responses.length(number);
+            let answer = &mut self.answer[..length];
+            numbered::write(&self.responses, number, answer);
+            flow.send_batch(answer, length).await?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, findings: &mut Findings) {
+        findings.fact("message_check", "sequence");
+        findings.count("messages_duplicated", self.duplicated);
+        findings.count("messages_reordered", self.reordered);
+    }
+}
+
+impl MessageWork for Exchange {
+    type Sink = Responder;
+
+    fn message_sink(&self) -> Responder {
+        Responder {
+            requests: self.requests.clone(),
+            responses: self.responses.clone(),
+            seen: Marks::default(),
+            next_expected: 0,
+            delivered: Delivered::default(),
+            duplicated: 0,
+            reordered: 0,
+            corrupted: 0,
+            unanswered: Vec::new(),
+            answer: self.responses.content.to_vec(),
+        }
+    }
+
+    fn longest_message(&self) -> usize {
+        self.requests.message.max(self.responses.message)
+    }
+
+    async fn send<E: MessageEndpoint>(
+        &self,
+        trial: &Trial,
+        endpoint: &E,
+        flow: &mut E::Flow,
+        (stop, watch): (&Stop, &SenderWatch),
+        asked: &mut Asked,
+    ) -> Result<bool, TransportError> {
+        // A rate that the transport was given holds here as well.
+        let gap = endpoint.pace().map_or(Duration::ZERO, |bits| {
+            let seconds = self.requests.message as f64 * 8.0 / bits.max(1) as f64;
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        });
+        let rules = self.rules(!endpoint.reliable(), gap);
+        asked.patience = rules.patience;
+        asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
+        let early = self.exchange(trial, flow, stop, asked).await?;
+        let over = MonotonicTime::now();
+        let live = &trial.context.live;
+        let sent = Delivered {
+            bytes: live.bytes_sent.load(Ordering::Relaxed),
+            messages: live.messages_sent.load(Ordering::Relaxed),
+        };
+        // The exchange is over with its last answer; what follows is counting.
+        let (in_band, delivered) = match early {
+            Some(delivered) => (true, delivered),
+            None => {
+                let (in_band, _, delivered) = agree(trial, flow, stop, sent, over).await?;
+                (in_band, delivered)
+            }
+        };
+        watch.acknowledged(over, delivered);
+        if in_band {
+            say_done(trial, flow).await;
+        }
+        Ok(in_band)
+    }
+}
+
+impl Exchange {
+    /// Sends all questions and takes their answers. Returns what the other end has said that it
+    /// got, if it has: it says so unasked when it has everything.
+    async fn exchange<F: MessageFlow>(
+        &self,
+        trial: &Trial,
+        flow: &mut F,
+        stop: &Stop,
+        asked: &mut Asked,
+    ) -> Result<Option<Delivered>, TransportError> {
+        let Asked {
+            ledger: Some(ledger),
+            stray,
+            ..
+        } = asked
+        else {
+            return Ok(None);
+        };
+        let (plan, live) = (&self.requests, &trial.context.live);
+        let at_once = flow.batch_messages(plan.message).max(1) as u64;
+        let mut batch = Vec::new();
+        let mut early = None;
+        let mut bytes = 0;
+        while !ledger.is_over() {
+            if stop.is_stopped() {
+                return Err(TransportError::Cancelled);
+            }
+            let now = MonotonicTime::now();
+            ledger.give_up(now);
+            let due = ledger.due(now, at_once);
+            batch.clear();
+            for _ in 0..due {
+                let number = ledger.depart(now);
+                let (begun, length) = (batch.len(), plan.length(number));
+                batch.extend_from_slice(&plan.content[..length]);
+                numbered::write(plan, number, &mut batch[begun..]);
+            }
+            if due > 0 {
+                flow.send_batch(&batch, plan.message).await?;
+                bytes += batch.len() as u64;
+                live.messages_sent.store(ledger.sent(), Ordering::Relaxed);
+                live.bytes_sent.store(bytes, Ordering::Relaxed);
+            }
+            let until = ledger
+                .next_due()
+                .min(ledger.next_given_up())
+                .min(MonotonicTime::now() + LOOK);
+            let mut came = None;
+            flow.receive_batch(
+                until,
+                &mut |arrival| match Control::decode(trial, arrival.data) {
+                    Some((_, Control::Acknowledgement(delivered))) => early = Some(delivered),
+                    Some(_) => {}
+                    None => {
+                        let now = *came.get_or_insert_with(MonotonicTime::now);
+                        let answered = numbered::read(&self.responses, arrival.data, 0)
+                            .map(|number| ledger.answer(number, now));
+                        if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
+                            *stray += 1;
+                        }
+                    }
+                },
+            )
+            .await?;
+        }
+        Ok(early)
+    }
+}

@@ -1,0 +1,222 @@
+//! The workloads `stop-and-wait` and `request-response`: messages that the other end's application
+//! answers.
+//!
+//! They are one thing with two names. In stop-and-wait one message is under way at a time and its
+//! answer is an acknowledgement; in request-response so many are, or they leave on a schedule, and
+//! answers have a size of their own.
+
+mod ledger;
+mod messages;
+mod numbered;
+mod streams;
+
+use std::time::Duration;
+
+use regatta_control::TrialOrder;
+use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind, units::format_duration};
+
+use crate::{
+    content::{
+        message_check::MOST_MESSAGES,
+        plan::{HEADER_BYTES, Plan},
+    },
+    driver::{TransportError, Unsupported},
+    one_flow::Work,
+    probe::longest_round_trip,
+    trial::findings::Findings,
+};
+use ledger::{Ledger, Rules};
+
+/// Least time that an answer is waited for where a study gives none: over a path of any delay, no
+/// application that is there takes longer.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many bytes of questions, or of answers, both ends and the path hold even if nobody reads
+/// them, over any stream: less than the least receive window of the drivers.
+const HELD_BYTES: u64 = 64 << 10;
+
+/// Length of the number that a message over a lossy transport must have room for.
+const NUMBER_BYTES: usize = 4;
+
+/// Which of the two it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    StopAndWait,
+    RequestResponse,
+}
+
+/// Questions and their answers. Both ends make the same from their orders.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    kind: Kind,
+    /// What the connecting end sends.
+    requests: Plan,
+    /// What the listening end answers.
+    responses: Plan,
+    arrivals: Arrivals,
+    /// How long an answer is waited for where it can be lost.
+    patience: Duration,
+}
+
+impl Exchange {
+    /// Reads an order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for another workload, and for sizes, numbers and rates that make
+    /// no sense.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let part = |name, count: u64, message: Bytes, pattern| {
+            let size = count.checked_mul(message.0);
+            let size = size.ok_or_else(|| TransportError::Order {
+                what: format!("{count} messages of `{message}` are more than can be counted"),
+            })?;
+            Plan::of(order, name, Bytes(size), message, pattern)
+        };
+        match order.workload.kind {
+            WorkloadKind::StopAndWait {
+                size,
+                message,
+                pattern,
+                timeout,
+            } => {
+                let requests = Plan::of(order, "", size, message, pattern)?;
+                let acknowledgement = Bytes(HEADER_BYTES as u64);
+                Ok(Self {
+                    kind: Kind::StopAndWait,
+                    responses: part("answers", requests.count, acknowledgement, Pattern::Data)?,
+                    requests,
+                    arrivals: Arrivals::Closed { outstanding: 1 },
+                    patience: timeout,
+                })
+            }
+            WorkloadKind::RequestResponse {
+                requests,
+                request,
+                response,
+                arrivals,
+            } => {
+                let sound = match arrivals {
+                    Arrivals::Open {
+                        requests_per_second,
+                    } => requests_per_second.is_finite() && requests_per_second > 0.0,
+                    Arrivals::Closed { outstanding } => outstanding > 0,
+                };
+                if !sound {
+                    return Err(TransportError::Order {
+                        what: "requests that never leave cannot be answered".to_owned(),
+                    });
+                }
+                Ok(Self {
+                    kind: Kind::RequestResponse,
+                    requests: part("", requests, request, Pattern::Data)?,
+                    responses: part("answers", requests, response, Pattern::Data)?,
+                    arrivals,
+                    patience: longest_round_trip(order).max(LEAST_PATIENCE),
+                })
+            }
+            _ => Err(TransportError::Order {
+                what: format!("`{}` is not an exchange", order.workload.kind.name()),
+            }),
+        }
+    }
+
+    /// Refuses what cannot be told apart where messages can be lost.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for messages too short for their number,
+    /// [`TransportError::Order`] for more than can be numbered.
+    pub(crate) fn check_messages(&self) -> Result<(), TransportError> {
+        let shortest = self.requests.message.min(self.responses.message);
+        // In stop-and-wait the message before and the one after are all that can be mistaken for
+        // one, so that one byte is enough.
+        if self.kind == Kind::RequestResponse && shortest < NUMBER_BYTES {
+            return Err(TransportError::Unsupported(Unsupported {
+                reason: format!(
+                    "a message of `{}` has no room for the number that tells it from others \
+                     where some can be lost",
+                    Bytes(shortest as u64)
+                ),
+                hint: format!("choose `request` and `response` of at least {NUMBER_BYTES} B"),
+            }));
+        }
+        if self.requests.count > MOST_MESSAGES {
+            return Err(TransportError::Order {
+                what: format!("{} messages are more than 2^32 - 1", self.requests.count),
+            });
+        }
+        Ok(())
+    }
+
+    /// By which rules the questions leave. `patience` says whether an answer can be lost.
+    fn rules(&self, patience: bool, gap: Duration) -> Rules {
+        Rules {
+            count: self.requests.count,
+            arrivals: self.arrivals,
+            patience: patience.then_some(self.patience),
+            gap,
+        }
+    }
+}
+
+/// What the connecting end knows of its exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Absent until the flow is open.
+    ledger: Option<Ledger>,
+    /// Answers that came damaged, or that nobody asked for.
+    stray: u64,
+    /// Questions that waited because neither end may block the other.
+    held_back: bool,
+    /// How long an answer was waited for, where it can be lost.
+    patience: Option<Duration>,
+}
+
+impl Work for Exchange {
+    type Sent = Asked;
+
+    fn size(&self) -> u64 {
+        self.requests.size
+    }
+
+    fn has_goodput(&self) -> bool {
+        self.kind == Kind::StopAndWait
+    }
+
+    fn report(&self, asked: &Asked, findings: &mut Findings) {
+        let Some(ledger) = &asked.ledger else {
+            return;
+        };
+        ledger.delays().report("message_delay", "sender", findings);
+        match self.kind {
+            Kind::StopAndWait => {
+                if asked.patience.is_some() {
+                    findings.count("messages_unacknowledged", ledger.given_up());
+                }
+            }
+            Kind::RequestResponse => {
+                findings.metric("requests_per_second", ledger.answers_per_second());
+                findings.metric("request_rate_ratio", ledger.rate_ratio());
+                findings.count("requests_unanswered", ledger.sent() - ledger.delays().len());
+            }
+        }
+        if let Some(patience) = asked.patience {
+            findings.fact("answers.timeout", format_duration(patience));
+            findings.count("late_answers", ledger.late());
+        }
+        if asked.stray > 0 {
+            findings.warn(
+                "answers_corrupted",
+                format!("{} answers came damaged, or twice", asked.stray),
+                "",
+            );
+        }
+        if asked.held_back {
+            findings.warn(
+                "requests_held_back",
+                "requests waited for answers so that neither end could block the other: over one \
+                 stream no more may be under way than both ends hold unread",
+                "ask for fewer `outstanding`, a lower `requests_per_second`, or smaller messages",
+            );
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages that carry their number, however short, over a transport that may lose them.
+//!
+//! One of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one begins
+//! with the low bytes of its number, at most four, and is its pattern after them.
+
+use crate::content::{
+    plan::{HEADER_BYTES, Plan, looks_right},
+    stream_check::encode_header,
+};
+
+/// How many bytes of its number a short message of this length carries.
+pub(crate) fn number_bytes(length: usize) -> usize {
+    length.min(4)
+}
+
+/// Writes a message's beginning; `place` is as long as the message and has its content already,
+/// apart from the beginning of an earlier one.
+pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
+    let length = place.len();
+    if length >= HEADER_BYTES {
+        place[..HEADER_BYTES].copy_from_slice(&encode_header(plan, number, length));
+    } else {
+        // What was the header of a longer one before is content in this.
+        place.copy_from_slice(&plan.content[..length]);
+        let bytes = number_bytes(length);
+        place[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+    }
+}
+
+/// Reads a message: its number, or `None` if it is not one of this plan. A short one can only be
+/// told from others near to the number `near`: from 255 others if it has one byte.
+pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
+    let length = message.len();
+    let (number, begun) = if let Some(header) = message.first_chunk::<HEADER_BYTES>() {
+        let mut number = [0; 8];
+        number.copy_from_slice(&header[..8]);
+        let number = u64::from_le_bytes(number);
+        if *header != encode_header(plan, number, length) {
+            return None;
+        }
+        (number, HEADER_BYTES)
+    } else {
+        let bytes = number_bytes(length);
+        let mut low = [0; 8];
+        low[..bytes].copy_from_slice(&message[..bytes]);
+        (nearest(u64::from_le_bytes(low), bytes, near)?, bytes)
+    };
+    let right = number < plan.count
+        && length == plan.length(number)
+        && looks_right(&message[begun..], &plan.content[begun..length]);
+    right.then_some(number)
+}
+
+/// The number with these low bytes that is nearest to another.
+fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
+    if bytes == 0 {
+        return None;
+    }
+    let step = 1_u64 << (8 * bytes);
+    let here = near - near % step + low;
+    [here.checked_sub(step), Some(here), here.checked_add(step)]
+        .into_iter()
+        .flatten()
+        .min_by_key(|candidate| candidate.abs_diff(near))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::order_for;
+    use regatta_control::Role;
+
+    fn plan(size: u64, message: u64) -> Plan {
+        Plan::new(&order_for(Role::Sender, "udp", size, message)).expect("a plan")
+    }
+
+    fn message(plan: &Plan, number: u64) -> Vec<u8> {
+        let mut bytes = vec![0xaa; plan.length(number)];
+        let header = Plan::header(bytes.len());
+        bytes[header..].copy_from_slice(&plan.content[header..plan.length(number)]);
+        write(plan, number, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn every_length_carries_its_number() {
+        for length in [1, 2, 3, 4, 5, 15, 16, 17, 100] {
+            // The last message is shorter, where it can be.
+            let plan = plan(length * 700 - length / 2, length);
+            for number in 0..plan.count {
+                let bytes = message(&plan, number);
+                assert_eq!(
+                    read(&plan, &bytes, number.saturating_sub(100)),
+                    Some(number),
+                    "{length} {number}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_number_is_the_one_nearest_to_what_is_due() {
+        assert_eq!(nearest(0, 1, 250), Some(256));
+        assert_eq!(nearest(255, 1, 256), Some(255));
+        assert_eq!(nearest(255, 1, 3), Some(255));
+        assert_eq!(nearest(44, 1, 300), Some(300));
+        assert_eq!(nearest(1, 4, 1 << 40), Some((1 << 40) + 1));
+        assert_eq!(nearest(0, 0, 5), None);
+    }
+
+    #[test]
+    fn what_is_damaged_cut_or_of_another_trial_is_not_read() {
+        let plan = plan(1000, 100);
+        let bytes = message(&plan, 3);
+        for position in [0, 15, 16, 99] {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 1;
+            assert_eq!(read(&plan, &damaged, 3), None, "{position}");
+        }
+        assert_eq!(read(&plan, &bytes[..99], 3), None);
+        assert_eq!(read(&plan, b"", 3), None);
+        assert_eq!(read(&plan, &[3; 9], 3), None);
+        let mut other = order_for(Role::Sender, "udp", 1000, 100);
+        other.token = "00".repeat(16);
+        let other = Plan::new(&other).expect("a plan");
+        assert_eq!(read(&other, &bytes, 3), None);
+    }
+}

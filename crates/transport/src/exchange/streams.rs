@@ -1,0 +1,181 @@
+//! Questions and answers over a stream.
+
+use std::sync::atomic::Ordering;
+
+use super::{Asked, Exchange, HELD_BYTES, ledger::Ledger};
+use crate::{
+    clock::MonotonicTime,
+    content::{
+        plan::{HEADER_BYTES, Plan},
+        stream_check::{StreamCheck, encode_header},
+    },
+    driver::TransportError,
+    one_flow::{
+        StreamSink, StreamWork, acknowledgement::await_acknowledgement, streams::SCRATCH_BYTES,
+    },
+    stream::{ByteStream, Received},
+    trial::{
+        Trial,
+        watch::{Delivered, SenderWatch},
+    },
+};
+
+/// Most questions that are handed over before answers are looked for.
+const AT_ONCE: u64 = 64;
+
+/// Hands one message of a plan to a stream.
+async fn send_one<S: ByteStream>(
+    plan: &Plan,
+    number: u64,
+    stream: &mut S,
+) -> Result<usize, TransportError> {
+    let length = plan.length(number);
+    let header = Plan::header(length);
+    let head: [u8; HEADER_BYTES] = encode_header(plan, number, length);
+    stream
+        .send_message(&head[..header], &plan.payload(length))
+        .await?;
+    Ok(length)
+}
+
+/// The answering end.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    requests: StreamCheck,
+    responses: Plan,
+    answered: u64,
+}
+
+impl StreamSink for Responder {
+    fn consume(&mut self, piece: &[u8]) -> usize {
+        self.requests.consume(piece)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.requests.is_complete()
+    }
+
+    fn delivered(&self) -> Delivered {
+        StreamSink::delivered(&self.requests)
+    }
+
+    fn corrupted(&self) -> u64 {
+        self.requests.corrupted
+    }
+
+    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {
+        let whole = self.requests.messages + self.requests.corrupted;
+        if self.answered == whole {
+            return Ok(());
+        }
+        while self.answered < whole {
+            send_one(&self.responses, self.answered, stream).await?;
+            self.answered += 1;
+        }
+        // The last answer leaves together with the acknowledgement of all.
+        if self.is_complete() {
+            return Ok(());
+        }
+        stream.flush().await
+    }
+}
+
+impl Exchange {
+    /// Whether one more question may be under way: the other end must be able to send the answers
+    /// of all before this one if nobody reads them, or to leave the questions unread. Else each
+    /// end could wait for the other to read.
+    fn fits(&self, unanswered: u64) -> bool {
+        let questions = (unanswered + 1).saturating_mul(self.requests.message as u64);
+        let answers = (unanswered + 1).saturating_mul(self.responses.message as u64);
+        unanswered == 0 || questions.min(answers) <= HELD_BYTES
+    }
+}
+
+impl StreamWork for Exchange {
+    type Sink = Responder;
+
+    fn stream_sink(&self) -> Responder {
+        Responder {
+            requests: StreamCheck::new(&self.requests),
+            responses: self.responses.clone(),
+            answered: 0,
+        }
+    }
+
+    async fn send<S: ByteStream>(
+        &self,
+        trial: &Trial,
+        stream: &mut S,
+        watch: &SenderWatch,
+        asked: &mut Asked,
+    ) -> Result<(), TransportError> {
+        let live = &trial.context.live;
+        let rules = self.rules(false, std::time::Duration::ZERO);
+        let ledger = asked
+            .ledger
+            .insert(Ledger::new(rules, MonotonicTime::now()));
+        let mut answers = StreamCheck::new(&self.responses);
+        let mut after = Vec::new();
+        let mut scratch = vec![0; SCRATCH_BYTES.min(answers_at_once(&self.responses))];
+        let (mut known, mut bytes) = (0, 0);
+        while !answers.is_complete() {
+            let due = ledger.due(MonotonicTime::now(), AT_ONCE);
+            let mut held = false;
+            for _ in 0..due {
+                held = !self.fits(ledger.unanswered());
+                if held {
+                    asked.held_back = true;
+                    break;
+                }
+                let number = ledger.depart(MonotonicTime::now());
+                bytes += send_one(&self.requests, number, stream).await? as u64;
+                live.messages_sent.store(number + 1, Ordering::Relaxed);
+                live.bytes_sent.store(bytes, Ordering::Relaxed);
+            }
+            if due > 0 {
+                stream.flush().await?;
+            }
+            // A moment that has passed still gets what is there, and then the next ones leave.
+            let until = if held {
+                MonotonicTime::NEVER
+            } else {
+                ledger.next_due()
+            };
+            let mut came = None;
+            let received = stream
+                .receive(&mut scratch, until, &mut |piece: &[u8]| {
+                    came.get_or_insert_with(MonotonicTime::now);
+                    let taken = answers.consume(piece);
+                    after.extend_from_slice(&piece[taken..]);
+                })
+                .await?;
+            if received == Received::Closed {
+                return Err(TransportError::Closed { flow: "transfer" });
+            }
+            asked.stray = answers.corrupted;
+            if let Some(now) = came {
+                while known < answers.messages + answers.corrupted {
+                    ledger.answer(known, now);
+                    known += 1;
+                }
+            }
+        }
+        let delivered = await_acknowledgement(stream, after).await?;
+        let arrived = MonotonicTime::now();
+        if delivered.bytes != self.requests.size {
+            return Err(TransportError::Protocol {
+                what: format!(
+                    "the receiver acknowledged {} of {} bytes",
+                    delivered.bytes, self.requests.size
+                ),
+            });
+        }
+        watch.acknowledged(arrived, delivered);
+        Ok(())
+    }
+}
+
+/// Memory that takes some answers at once.
+fn answers_at_once(responses: &Plan) -> usize {
+    responses.message.saturating_mul(16).max(4096)
+}

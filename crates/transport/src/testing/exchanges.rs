@@ -1,0 +1,233 @@
+//! What every driver must do for messages that the other end answers: `stop-and-wait` and
+//! `request-response`.
+
+use std::time::{Duration, Instant};
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind};
+
+use super::{
+    Pair,
+    contract::{metric, name, pair},
+    run_pair_while,
+};
+use crate::{
+    context::WindowEdge,
+    descriptor::Carries,
+    driver::{Driver, TransportError},
+};
+
+fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
+    WorkloadKind::StopAndWait {
+        size: Bytes(size),
+        message: Bytes(message),
+        pattern: Pattern::Random,
+        // Longer than a busy machine holds a process up.
+        timeout: Duration::from_secs(5),
+    }
+}
+
+fn questions(requests: u64, request: u64, response: u64, arrivals: Arrivals) -> WorkloadKind {
+    WorkloadKind::RequestResponse {
+        requests,
+        request: Bytes(request),
+        response: Bytes(response),
+        arrivals,
+    }
+}
+
+fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pair) {
+    let (sender, receiver, pair) = pair(driver, 0, 1, |order: &mut TrialOrder| {
+        order.workload.kind = kind.clone();
+    });
+    let what = what(driver, kind);
+    for seen in [&pair.sender_seen, &pair.receiver_seen] {
+        let edges = seen.edges();
+        let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
+        assert_eq!(ends.count(), 1, "{what}: {edges:?}");
+        assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
+        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
+    }
+    (sender, receiver, pair)
+}
+
+fn what(driver: &dyn Driver, kind: &WorkloadKind) -> String {
+    format!("{} with {}", name(driver), kind.in_words())
+}
+
+/// All messages came, each was answered, and their delays are in order.
+fn check(sender: &SideReport, receiver: &SideReport, (count, size): (u64, u64), what: &str) {
+    for (end, name, expected) in [
+        (sender, "messages_sent", count),
+        (sender, "bytes_sent", size),
+        (sender, "messages_lost", 0),
+        (receiver, "messages_delivered", count),
+        (receiver, "bytes_delivered", size),
+        (receiver, "messages_corrupted", 0),
+    ] {
+        assert_eq!(metric(end, name), expected as f64, "{what}: {name}");
+    }
+    let time = metric(sender, "transfer_time_ns");
+    let set_up = metric(sender, "set_up_time_ns");
+    assert!(set_up > 0.0 && set_up <= time, "{what}");
+    let histogram = sender
+        .histograms
+        .iter()
+        .find(|found| found.name == "message_delay_ns");
+    assert_eq!(histogram.is_some(), count > 0, "{what}");
+    if count > 0 {
+        let quantiles = [
+            "message_delay_p50_ns",
+            "message_delay_p95_ns",
+            "message_delay_p99_ns",
+            "message_delay_max_ns",
+        ]
+        .map(|name| metric(sender, name));
+        assert!(quantiles.is_sorted(), "{what}: {quantiles:?}");
+        assert!(quantiles[0] > 0.0, "{what}");
+        assert!(metric(sender, "message_delay_ns") <= quantiles[3], "{what}");
+    }
+}
+
+/// Messages of one byte, of a header's length and about it, of a packet; last ones shorter.
+pub fn stop_and_wait_has_each_message_acknowledged(driver: &dyn Driver) {
+    for (size, message) in [
+        (0, 1),
+        (1, 1),
+        // More than one byte can number.
+        (300, 1),
+        (150, 15),
+        (163, 17),
+        (20_500, 1000),
+    ] {
+        let kind = stop_and_wait(size, message);
+        let what = what(driver, &kind);
+        let (sender, receiver, _) = run(driver, &kind);
+        check(&sender, &receiver, (size.div_ceil(message), size), &what);
+        // One after another: their delays fit into the whole.
+        let delays = sender.metrics.get("message_delay_ns").unwrap_or(&0.0);
+        let time = metric(&sender, "transfer_time_ns") - metric(&sender, "set_up_time_ns");
+        assert!(delays * size.div_ceil(message) as f64 <= time, "{what}");
+        let goodput = size as f64 * 8e9 / metric(&sender, "transfer_time_ns");
+        assert!((metric(&sender, "goodput_bps") - goodput).abs() <= goodput * 1e-9);
+        let lossy = driver.descriptor().carries == Carries::Messages;
+        if let Some(late) = sender.metrics.get("late_answers") {
+            assert!(lossy && *late == 0.0, "{what}");
+            assert_eq!(metric(&sender, "messages_unacknowledged"), 0.0, "{what}");
+        }
+    }
+}
+
+/// Answers smaller and larger than their questions, one and several under way.
+pub fn requests_have_their_answers(driver: &dyn Driver) {
+    for (requests, request, response, outstanding) in
+        [(100, 100, 1000, 1), (300, 1000, 100, 16), (50, 4, 4, 50)]
+    {
+        let kind = questions(
+            requests,
+            request,
+            response,
+            Arrivals::Closed { outstanding },
+        );
+        let what = what(driver, &kind);
+        let (sender, receiver, _) = run(driver, &kind);
+        check(&sender, &receiver, (requests, requests * request), &what);
+        assert_eq!(metric(&sender, "requests_unanswered"), 0.0, "{what}");
+        let rate = metric(&sender, "requests_per_second");
+        let most = requests as f64 * 1e9 / (metric(&sender, "message_delay_max_ns")).max(1.0);
+        assert!(rate > 0.0 && rate <= most, "{what}: {rate}");
+        assert!(!sender.metrics.contains_key("request_rate_ratio"), "{what}");
+        for end in [&sender, &receiver] {
+            for goodput in ["goodput_bps", "receiver_goodput_bps"] {
+                assert!(!end.metrics.contains_key(goodput), "{what}: {goodput}");
+            }
+        }
+    }
+}
+
+/// Requests leave on their schedule, not when an answer has come.
+pub fn requests_keep_their_rate(driver: &dyn Driver) {
+    let requests_per_second = 1000.0;
+    let kind = questions(
+        200,
+        100,
+        500,
+        Arrivals::Open {
+            requests_per_second,
+        },
+    );
+    let what = what(driver, &kind);
+    let (sender, receiver, _) = run(driver, &kind);
+    check(&sender, &receiver, (200, 20_000), &what);
+    // The last one leaves 199 ms after the first: not earlier, whatever the transport does.
+    assert!(metric(&sender, "transfer_time_ns") >= 199e6, "{what}");
+    // A first departure that was late makes the others come closer after it.
+    let ratio = metric(&sender, "request_rate_ratio");
+    assert!((0.2..1.2).contains(&ratio), "{what}: {ratio}");
+    let rate = metric(&sender, "requests_per_second");
+    assert!((200.0..=1006.0).contains(&rate), "{what}: {rate}");
+}
+
+/// More is under way each way than both ends can hold, and yet neither waits for the other for
+/// ever.
+pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
+    if driver.descriptor().carries == Carries::Messages {
+        return;
+    }
+    let closed = Arrivals::Closed { outstanding: 100 };
+    let kind = questions(100, 60_000, 60_000, closed);
+    let what = what(driver, &kind);
+    let (sender, receiver, _) = run(driver, &kind);
+    check(&sender, &receiver, (100, 6_000_000), &what);
+    let held = |warning: &regatta_model::Warning| warning.code == "requests_held_back";
+    assert!(sender.warnings.iter().any(held), "{what}");
+}
+
+/// An exchange that takes too long is measured on what was answered by its deadline.
+pub fn the_deadline_ends_an_exchange(driver: &dyn Driver) {
+    let kind = questions(10_000_000, 100, 100, Arrivals::Closed { outstanding: 4 });
+    let what = what(driver, &kind);
+    let begun = Instant::now();
+    let (sender, receiver, _) = pair(driver, 0, 1, |order: &mut TrialOrder| {
+        order.workload.kind = kind.clone();
+        order.deadline = Duration::from_millis(300);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
+    assert_eq!(metric(&sender, "transfer_time_ns"), 300e6, "{what}");
+    let delivered = metric(&receiver, "messages_delivered");
+    assert!(delivered > 0.0, "{what}");
+    assert!(metric(&sender, "messages_sent") >= delivered, "{what}");
+    assert!(metric(&sender, "requests_unanswered") <= 5.0, "{what}");
+    let reached = |warning: &regatta_model::Warning| warning.code == "deadline_reached";
+    assert!(sender.warnings.iter().any(reached), "{what}");
+}
+
+/// The host can end an exchange at any time.
+pub fn an_abort_ends_an_exchange(driver: &dyn Driver) {
+    let slow = Arrivals::Open {
+        requests_per_second: 100.0,
+    };
+    let kind = questions(1_000_000, 100, 100, slow);
+    let mut aborted = Instant::now();
+    let pair = run_pair_while(
+        driver,
+        0,
+        1,
+        |order| order.workload.kind = kind.clone(),
+        |sender, receiver| {
+            super::contract::until_under_way(receiver);
+            aborted = Instant::now();
+            sender.stop.stop();
+            receiver.stop.stop();
+        },
+    )
+    .expect("both ends can be prepared");
+    let what = what(driver, &kind);
+    assert!(aborted.elapsed() < Duration::from_secs(1), "{what}");
+    for side in [pair.sender, pair.receiver] {
+        assert!(
+            matches!(side, Err(TransportError::Cancelled)),
+            "{what}: {side:?}"
+        );
+    }
+}
