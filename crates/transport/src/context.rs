@@ -152,30 +152,30 @@ pub struct ProtocolSample {
 }
 
 impl ProtocolSample {
-/// Two connections, or subflows, as one: windows and counts are sums, round-trip times the
-/// lesser.
-#[must_use]
-pub fn combined(a: Self, b: Self) -> Self {
-    fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(both(a, b)),
-            (a, b) => a.or(b),
+    /// Two connections, or subflows, as one: windows and counts are sums, round-trip times the
+    /// lesser.
+    #[must_use]
+    pub fn combined(a: Self, b: Self) -> Self {
+        fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(both(a, b)),
+                (a, b) => a.or(b),
+            }
+        }
+        let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
+        Self {
+            smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
+            min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
+            congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
+            bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
+            packets_sent: sum(a.packets_sent, b.packets_sent),
+            retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
+            congestion_events: sum(a.congestion_events, b.congestion_events),
+            window_limited: with(a.window_limited, b.window_limited, |a, b| {
+                if a.time < b.time { b } else { a }
+            }),
         }
     }
-    let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
-    Self {
-        smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
-        min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
-        congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
-        bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
-        packets_sent: sum(a.packets_sent, b.packets_sent),
-        retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
-        congestion_events: sum(a.congestion_events, b.congestion_events),
-        window_limited: with(a.window_limited, b.window_limited, |a, b| {
-            if a.time < b.time { b } else { a }
-        }),
-    }
-}
 }
 
 /// How long the peer's receive window kept a sender waiting.

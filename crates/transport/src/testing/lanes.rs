@@ -132,12 +132,12 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
 pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
     let what = format!("{} with a warm-up", driver.descriptor().name);
     let options = BulkOptions {
-        duration: Some(Duration::from_millis(400)),
-        warm_up: Duration::from_millis(200),
+        duration: Some(Duration::from_millis(1500)),
+        warm_up: Duration::from_millis(1000),
         ..BulkOptions::default()
     };
     let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
-    assert_eq!(metric(&sender, "warm_up_ns"), 200e6, "{what}");
+    assert_eq!(metric(&sender, "warm_up_ns"), 1e9, "{what}");
     let (warm, all) = (
         metric(&receiver, "warm_up_bytes"),
         metric(&receiver, "bytes_delivered"),

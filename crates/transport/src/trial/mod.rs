@@ -32,7 +32,7 @@ pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
 
 /// How long the answer over control may take: the path that carries control can be slow, but it
 /// is not the path under test.
-const CONTROL_ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
 /// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
 /// take longer it is not known what was lost.

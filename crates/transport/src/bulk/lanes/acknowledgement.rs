@@ -1,8 +1,8 @@
 //! What the receiving end of a lane says at its end.
 
 use crate::{
-    content::stream_check::check,
     clock::MonotonicTime,
+    content::stream_check::check,
     driver::TransportError,
     stream::{ByteStream, Received},
 };

@@ -14,11 +14,11 @@ use crate::{
     probe::Probed,
     stream::{ByteStream, StreamConnection, StreamEndpoint},
     trial::{
-        Trial,
+        CONTROL_ANSWER, Trial,
         findings::Findings,
         stream_opening::{open, open_stream, probe_idle},
         stream_probe,
-        watch::{SenderEnd, SenderWatch},
+        watch::{Delivered, SenderEnd, SenderWatch},
     },
 };
 
@@ -55,11 +55,7 @@ pub(super) async fn run<E: StreamEndpoint>(
             until,
             &trial.stop,
         );
-        load = Some(
-            opened
-                .await
-                .map_err(|error| trial.explain_opening(error))?,
-        );
+        load = Some(opened.await.map_err(|error| trial.explain_opening(error))?);
     }
 
     let transfer = trial.stop.child();
@@ -111,10 +107,12 @@ pub(super) async fn run<E: StreamEndpoint>(
     if matches!(end, SenderEnd::Deadline { .. }) && set_up.is_none() {
         return Err(trial.no_connection(trial.order.deadline));
     }
-    let theirs = if matches!(end, SenderEnd::Deadline { .. }) || shared.abandons() {
+    let theirs = if shared.abandons() && !matches!(end, SenderEnd::Deadline { .. }) {
+        answer_while_closing(trial, endpoint).await?
+    } else if matches!(end, SenderEnd::Deadline { .. }) {
         trial.answer_over_control()?
     } else {
-        crate::trial::watch::Delivered {
+        Delivered {
             bytes: acknowledged.bytes,
             messages: acknowledged.messages,
         }
@@ -122,11 +120,16 @@ pub(super) async fn run<E: StreamEndpoint>(
     let mut delivered = shared.delivered();
     delivered.bytes += theirs.bytes;
     delivered.messages += theirs.messages;
-    let size = lanes.size * if lanes.lanes.iter().any(|lane| lane.sent_by == Role::Receiver) {
-        2
-    } else {
-        1
-    };
+    let size = lanes.size
+        * if lanes
+            .lanes
+            .iter()
+            .any(|lane| lane.sent_by == Role::Receiver)
+        {
+            2
+        } else {
+            1
+        };
     findings.fact("acknowledgement", acknowledgement_fact(&end));
     findings.transfer(trial, (started, size), &end, delivered, set_up);
     if trial.order.role == Role::Sender {
@@ -149,6 +152,29 @@ pub(super) async fn run<E: StreamEndpoint>(
         connection.close(MonotonicTime::now() + CLOSING).await;
     }
     Ok(findings.0)
+}
+
+/// Waits for what the receiver says that it got, while connections that were abandoned say so to
+/// the other end: a stack that runs on this thread needs its turns for that.
+async fn answer_while_closing<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+) -> Result<Delivered, TransportError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    let until = MonotonicTime::now() + CONTROL_ANSWER;
+    loop {
+        match trial.context.mailbox.try_take() {
+            Some(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
+            Some(_) => {}
+            None if until.has_passed() || trial.stop.is_stopped() => {
+                return Err(trial.explain(TransportError::TimedOut {
+                    what: "answer of the receiver over control".to_owned(),
+                    seconds: CONTROL_ANSWER.as_secs_f64(),
+                }));
+            }
+            None => endpoint.sleep_until(MonotonicTime::now() + LOOK).await,
+        }
+    }
 }
 
 /// Makes a lane's connection and carries its part; the last lane ends the transfer.

@@ -143,7 +143,11 @@ fn serve<'a, E: StreamEndpoint>(
     admitted: Admitted<E>,
 ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
     Box::pin(async move {
-        let more = listening.shared.left.load(std::sync::atomic::Ordering::Acquire) > 0;
+        let more = listening
+            .shared
+            .left
+            .load(std::sync::atomic::Ordering::Acquire)
+            > 0;
         if !more {
             return;
         }
@@ -219,7 +223,10 @@ async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: A
     if shared.abandons() {
         return;
     }
-    let until = listening.watch.limit().min(MonotonicTime::now() + INTRODUCTION);
+    let until = listening
+        .watch
+        .limit()
+        .min(MonotonicTime::now() + INTRODUCTION);
     if sent_here {
         // Says that the acknowledgement has arrived.
         let _ = admitted.stream.finish().await;
@@ -286,13 +293,16 @@ async fn introduced<'a, E: StreamEndpoint>(
     }
     let rest = bytes.split_off(receiving::INTRODUCTION_BYTES);
     let index = u16::from_le_bytes([bytes[0], bytes[1]]);
-    let lane = shared
-        .lanes
-        .lanes
-        .get(usize::from(index))
-        .ok_or_else(|| TransportError::Protocol {
-            what: format!("the other end opened lane {index}, which this transfer does not have"),
-        })?;
+    let lane =
+        shared
+            .lanes
+            .lanes
+            .get(usize::from(index))
+            .ok_or_else(|| TransportError::Protocol {
+                what: format!(
+                    "the other end opened lane {index}, which this transfer does not have"
+                ),
+            })?;
     Ok((lane, rest))
 }
 

@@ -24,7 +24,7 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Direction, Finish, Pattern, WorkloadKind};
+use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind};
 
 use crate::content::plan::Plan;
 use crate::{
@@ -70,6 +70,7 @@ impl Lanes {
     pub(crate) fn new(order: &TrialOrder) -> Result<Option<Self>, TransportError> {
         let WorkloadKind::Bulk {
             size,
+            message,
             pattern,
             options,
             ..
@@ -80,7 +81,11 @@ impl Lanes {
         if options == BulkOptions::default() && pattern != Pattern::File {
             return Ok(None);
         }
-        let whole = Plan::new(order)?;
+        let whole = match options.duration {
+            None => Plan::new(order)?,
+            // A message is not cut to a size that does not count.
+            Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
+        };
         let senders: &[Role] = match options.direction {
             Direction::Forward | Direction::Reverse => &[Role::Sender],
             Direction::Both => &[Role::Sender, Role::Receiver],

@@ -7,10 +7,10 @@ use regatta_model::Verify;
 
 use super::{Lane, Shared, acknowledgement::Acknowledgement};
 use crate::{
-    content::{plan::ALIGNMENT, stream_check::StreamCheck},
-    one_flow::streams::SCRATCH_BYTES,
     clock::MonotonicTime,
+    content::{plan::ALIGNMENT, stream_check::StreamCheck},
     driver::TransportError,
+    one_flow::streams::SCRATCH_BYTES,
     stream::{ByteStream, Received},
     trial::findings::Deliveries,
 };
@@ -113,7 +113,8 @@ async fn take<S: ByteStream>(
 /// Waits until the other end has closed, at most until the moment.
 pub(super) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {
     let mut scratch = [0; 256];
-    while let Ok(Received::Bytes(_)) = stream.receive(&mut scratch, until, &mut |_: &[u8]| {}).await
-    {
-    }
+    while let Ok(Received::Bytes(_)) = stream
+        .receive(&mut scratch, until, &mut |_: &[u8]| {})
+        .await
+    {}
 }

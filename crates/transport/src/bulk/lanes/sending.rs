@@ -7,11 +7,11 @@ use regatta_model::Verify;
 
 use super::{Lane, Shared, acknowledgement::Acknowledgement};
 use crate::{
+    clock::MonotonicTime,
     content::{
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },
-    clock::MonotonicTime,
     driver::TransportError,
     stream::ByteStream,
 };
