@@ -23,6 +23,7 @@ pub mod descriptor;
 pub mod driver;
 mod exchange;
 pub mod message;
+mod multi_stream;
 mod one_flow;
 pub mod opening;
 mod probe;

@@ -16,6 +16,7 @@ use crate::{
     driver::{Session, TransportError, Unsupported},
     exchange::Exchange,
     message::MessageEndpoint,
+    multi_stream::{self, Messages},
     one_flow::{self, MessageWork as _},
     stream::StreamEndpoint,
     trial::Trial,
@@ -29,6 +30,7 @@ enum Work {
     Exchange(Exchange),
     Lanes(Lanes),
     Connections(Exchanges),
+    MultiStream(Messages),
 }
 
 impl Work {
@@ -39,14 +41,9 @@ impl Work {
                 None => Ok(Self::Bulk(Plan::new(order)?)),
             },
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
+            WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(Messages::new(order)?)),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
                 Ok(Self::Exchange(Exchange::new(order)?))
-            }
-            kind @ WorkloadKind::MultiStream { .. } => {
-                Err(TransportError::Unsupported(Unsupported {
-                    reason: format!("the workload `{}` cannot be run yet", kind.name()),
-                    hint: "choose the workload `bulk`".to_owned(),
-                }))
             }
         }
     }
@@ -102,6 +99,9 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::Connections(work) => {
                 endpoint.block_on(connections::run(trial, work, endpoint, peer))
             }
+            Work::MultiStream(work) => {
+                endpoint.block_on(multi_stream::run(trial, work, endpoint, peer))
+            }
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))
@@ -139,7 +139,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
                 work.check_messages()?;
             }
             Work::Lanes(_) => return Err(lanes::not_over_messages()),
-            Work::Connections(_) => return Err(needs_connections()),
+            Work::Connections(_) | Work::MultiStream(_) => return Err(needs_connections()),
         }
         Ok(Self {
             trial: Trial::new(order, context)?,
@@ -192,7 +192,7 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
                 endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
             }
             Work::Lanes(_) => Err(lanes::not_over_messages()),
-            Work::Connections(_) => Err(needs_connections()),
+            Work::Connections(_) | Work::MultiStream(_) => Err(needs_connections()),
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))

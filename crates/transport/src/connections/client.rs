@@ -28,6 +28,9 @@ const SCRATCH_BYTES: usize = 64 << 10;
 /// How long after the deadline an exchange may go on if nothing else ends it.
 const BEHIND_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How much longer than the path's round trip a ticket may take.
+const TICKET_SLACK: Duration = Duration::from_millis(20);
+
 /// One exchange that had its whole answer.
 struct Exchanged {
     begun: MonotonicTime,
@@ -93,6 +96,9 @@ impl<E: StreamEndpoint> Client<'_, E> {
                 what: "the answer is not the one that was asked for".to_owned(),
             });
         }
+        if self.work.handshake == Handshake::EarlyData {
+            self.await_ticket(&mut stream, scratch).await?;
+        }
         // Everything is here, so that nobody waits for the closing: letting go of the connection
         // begins it, and the transport does the rest while the next one is made.
         Ok(Exchanged {
@@ -103,6 +109,23 @@ impl<E: StreamEndpoint> Client<'_, E> {
             handshake: connection.handshake(),
             facts: connection.statistics().facts(),
         })
+    }
+
+    /// Gives the next connection's ticket the time to come. The answer to early data can be here
+    /// before the handshake is done, and the ticket comes after that.
+    async fn await_ticket<S: ByteStream>(
+        &self,
+        stream: &mut S,
+        scratch: &mut [u8],
+    ) -> Result<(), TransportError> {
+        let until = MonotonicTime::now() + self.trial.order.path.round_trip_delay + TICKET_SLACK;
+        // A stack without a task of its own takes the ticket in when it is asked for data.
+        match stream.receive(scratch, until, &mut |_: &[u8]| {}).await? {
+            Received::Bytes(_) => Err(TransportError::Protocol {
+                what: "the answer is longer than the one that was asked for".to_owned(),
+            }),
+            Received::TimedOut | Received::Closed => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! One exchange before them is not measured, whatever the handshake: it brings the ticket where one
 //! is needed, and it warms the caches of both ends alike for all. Each connection sends its opening
 //! and its request as soon as it can, reads the whole answer, and is closed while the next one is
-//! made. There is no probe under load: the exchanges are what is measured.
+//! made; where 0-RTT is asked for, after one round trip more, as the ticket for the next one comes
+//! after the answer. There is no probe under load: the exchanges are what is measured.
 
 mod client;
 mod server;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{Bytes, Handshake, WorkloadKind};
+use regatta_model::{Bytes, Handshake, Spread, WorkloadKind};
 
 use super::{
     Pair,
@@ -154,4 +154,88 @@ pub fn short_connections_need_the_token(driver: &dyn Driver) {
     .expect("both ends can be prepared");
     assert!(pair.sender.is_err(), "{}", name(driver));
     assert!(begun.elapsed() < Duration::from_secs(15));
+}
+
+fn many(count: u64, length: u64, per_second: f64, streams: u32, spread: Spread) -> WorkloadKind {
+    WorkloadKind::MultiStream {
+        messages: count,
+        message: Bytes(length),
+        messages_per_second: per_second,
+        streams,
+        spread,
+    }
+}
+
+/// Messages that leave on a schedule all arrive whole, over streams and over connections, and
+/// their delays are known; over streams of one connection only where the driver has several.
+pub fn messages_over_many_streams_arrive(driver: &dyn Driver) {
+    let descriptor = driver.descriptor();
+    for (count, length, per_second, streams, spread) in [
+        (300, 1000, 3000.0, 8, Spread::Streams),
+        (100, 1, 1000.0, 1, Spread::Streams),
+        (7, 20_000, 1000.0, 10, Spread::Streams),
+        (100, 50_000, 500.0, 4, Spread::Connections),
+    ] {
+        let kind = many(count, length, per_second, streams, spread);
+        let one_only = spread == Spread::Streams && streams > 1 && !descriptor.multiplexes;
+        if descriptor.carries == Carries::Messages || one_only {
+            is_unsupported(driver, &kind);
+            continue;
+        }
+        let what = format!("{}: {}", name(driver), kind.in_words());
+        let (sender, receiver, pair) = run(driver, &kind);
+        let (messages, bytes) = (count as f64, (count * length) as f64);
+        assert_eq!(metric(&sender, "messages_sent"), messages, "{what}");
+        assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
+        assert_eq!(metric(&receiver, "messages_delivered"), messages, "{what}");
+        assert_eq!(metric(&receiver, "bytes_delivered"), bytes, "{what}");
+        assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+        let median = metric(&receiver, "message_delay_p50_ns");
+        assert!(median > 0.0 && median < 1e9, "{what}: {median}");
+        assert!(
+            metric(&receiver, "message_delay_p95_ns") >= median,
+            "{what}"
+        );
+        let max = metric(&receiver, "message_delay_max_ns");
+        assert!(max >= metric(&receiver, "message_delay_p99_ns"), "{what}");
+        let histogram = &receiver.histograms[0];
+        assert_eq!(histogram.name, "message_delay_ns", "{what}");
+        // The last message does not leave before it is due.
+        let least = (messages - 1.0) / per_second * 1e9;
+        assert!(metric(&sender, "transfer_time_ns") >= least, "{what}");
+        assert_eq!(sender.facts["streams"], streams.to_string(), "{what}");
+        check_edges(&pair, &what);
+    }
+}
+
+/// More messages than there is time for: measured are those that arrived by the deadline.
+pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
+    let descriptor = driver.descriptor();
+    if descriptor.carries == Carries::Messages {
+        return;
+    }
+    let spread = if descriptor.multiplexes {
+        Spread::Streams
+    } else {
+        Spread::Connections
+    };
+    let begun = Instant::now();
+    let (sender, receiver, pair) = pair(driver, 0, 1, |order| {
+        order.workload.kind = many(1_000_000, 100, 200.0, 2, spread);
+        order.deadline = Duration::from_millis(400);
+    });
+    let what = name(driver);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{what}");
+    let delivered = metric(&receiver, "messages_delivered");
+    // 81 are due, and an idle host has sent them; a busy one, some.
+    assert!((1.0..=81.0).contains(&delivered), "{what}: {delivered}");
+    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "deadline_reached"),
+        "{what}"
+    );
+    check_edges(&pair, what);
 }

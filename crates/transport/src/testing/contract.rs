@@ -44,6 +44,8 @@ pub fn holds(driver: &dyn Driver) {
     connections::short_connections_have_their_answers(driver);
     connections::the_deadline_ends_short_connections(driver);
     connections::short_connections_need_the_token(driver);
+    connections::messages_over_many_streams_arrive(driver);
+    connections::the_deadline_ends_messages_over_many_streams(driver);
 }
 
 pub(super) fn name(driver: &dyn Driver) -> &'static str {

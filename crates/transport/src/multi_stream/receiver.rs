@@ -1,0 +1,312 @@
+//! The listening end: takes every stream, and stamps each message when it is there whole.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use bytes::Bytes;
+use regatta_control::SideReport;
+use regatta_model::Spread;
+
+use super::{INDEX_BYTES, Messages, READY, arrivals::Arrivals, encode_acknowledgement};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, WindowEdge},
+    driver::TransportError,
+    opening::Purpose,
+    stop::Stop,
+    stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        distribution::Distribution,
+        findings::Findings,
+        stream_admission::{Admitted, admit, admit_until_transfer, read_opening},
+        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+    },
+};
+
+/// Memory to receive into, for each stream.
+const SCRATCH_BYTES: usize = 32 << 10;
+
+/// Length of the moment that the schedule begins with, on the first stream.
+const START_BYTES: usize = 8;
+
+type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
+
+/// The streams of the other end, in their order.
+struct Taken<E: StreamEndpoint> {
+    streams: Vec<StreamOf<E>>,
+    /// Kept open as long as the streams are.
+    _connections: Vec<(E::Connection, Stop)>,
+    arrived: MonotonicTime,
+    facts: std::collections::BTreeMap<String, String>,
+}
+
+fn out_of_order() -> TransportError {
+    TransportError::Protocol {
+        what: "a stream came that must not".to_owned(),
+    }
+}
+
+/// Reads so many bytes, beginning with what is there already. What came after them stays.
+async fn read<const N: usize, S: ByteStream>(
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+    until: MonotonicTime,
+) -> Result<[u8; N], TransportError> {
+    let mut scratch = [0; N];
+    loop {
+        if let Some(bytes) = rest.first_chunk() {
+            let bytes = *bytes;
+            rest.drain(..N);
+            return Ok(bytes);
+        }
+        let missing = N - rest.len();
+        let received = stream
+            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
+                rest.extend_from_slice(piece);
+            })
+            .await?;
+        if !matches!(received, Received::Bytes(_)) {
+            return Err(TransportError::Closed { flow: "transfer" });
+        }
+    }
+}
+
+/// Takes all streams: of the first connection, or of as many connections.
+async fn take_all<E: StreamEndpoint>(
+    trial: &Trial,
+    work: &Messages,
+    endpoint: &E,
+    until: MonotonicTime,
+    refused: &mut u64,
+) -> Result<Taken<E>, TransportError> {
+    let (_, first) = admit_until_transfer(trial, endpoint, until, refused).await?;
+    let Admitted {
+        connection,
+        stream,
+        rest,
+        arrived,
+        stop,
+        ..
+    } = first;
+    let statistics = connection.statistics();
+    trial
+        .context
+        .observer
+        .on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+    let facts = statistics.facts();
+    trial.context.live.set_phase(Phase::Transfer);
+
+    let mut connections = vec![(connection, stop)];
+    let mut slots: Vec<Option<StreamOf<E>>> = Vec::new();
+    slots.resize_with(work.streams, || None);
+    let mut next = Some((stream, rest));
+    for _ in 0..work.streams {
+        let (mut stream, mut rest) = match (next.take(), work.spread) {
+            (Some(first), _) => first,
+            (None, Spread::Streams) => {
+                let mut stream = connections[0].0.accept_stream(until).await?;
+                let (purpose, rest) = read_opening(trial, &mut stream).await?;
+                if purpose != Some(Purpose::Transfer) {
+                    return Err(out_of_order());
+                }
+                (stream, rest)
+            }
+            (None, Spread::Connections) => {
+                let admitted = admit(trial, endpoint, until, refused).await?;
+                if admitted.purpose != Purpose::Transfer {
+                    return Err(out_of_order());
+                }
+                connections.push((admitted.connection, admitted.stop));
+                (admitted.stream, admitted.rest)
+            }
+        };
+        let index: [u8; INDEX_BYTES] = read(&mut stream, &mut rest, until).await?;
+        let slot = slots
+            .get_mut(u32::from_le_bytes(index) as usize)
+            .filter(|slot| slot.is_none() && rest.is_empty())
+            .ok_or_else(out_of_order)?;
+        *slot = Some(stream);
+    }
+    Ok(Taken {
+        streams: slots.into_iter().flatten().collect(),
+        _connections: connections,
+        arrived,
+        facts,
+    })
+}
+
+/// What came over one stream.
+struct Lane<'a> {
+    arrivals: Arrivals<'a>,
+    /// When the schedule began; the first stream says it.
+    start: Option<MonotonicTime>,
+    result: Result<(), TransportError>,
+}
+
+/// Receives one stream's messages.
+async fn receive<S: ByteStream>(
+    trial: &Trial,
+    stream: &mut S,
+    is_first: bool,
+    lane: &mut Lane<'_>,
+) -> Result<(), TransportError> {
+    let live = &trial.context.live;
+    let mut rest = Vec::new();
+    if is_first {
+        let start: [u8; START_BYTES] = read(stream, &mut rest, MonotonicTime::NEVER).await?;
+        lane.start = Some(MonotonicTime(i64::from_le_bytes(start)));
+    }
+    let mut take = |piece: &[u8]| {
+        let delivered = lane.arrivals.take(piece, MonotonicTime::now());
+        if delivered.messages > 0 {
+            live.messages_delivered
+                .fetch_add(delivered.messages, Ordering::Relaxed);
+            live.bytes_delivered
+                .fetch_add(delivered.bytes, Ordering::Release);
+        }
+        lane.arrivals.is_complete()
+    };
+    let mut complete = take(&rest);
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    while !complete {
+        let received = stream
+            .receive(&mut scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
+                complete = take(piece);
+            })
+            .await?;
+        if received == Received::Closed && !complete {
+            return Err(TransportError::Closed { flow: "transfer" });
+        }
+    }
+    Ok(())
+}
+
+/// Receives all streams' messages, and acknowledges them on the first stream.
+async fn receive_all<'a, E: StreamEndpoint>(
+    trial: &Trial,
+    work: &'a Messages,
+    endpoint: &E,
+    watch: &ReceiverWatch,
+    streams: &mut [StreamOf<E>],
+) -> Result<Vec<Lane<'a>>, TransportError> {
+    if let Some(first) = streams.first_mut() {
+        first.send_message(&[READY], &Bytes::new()).await?;
+        first.flush().await?;
+    }
+    let tasks = streams
+        .iter_mut()
+        .enumerate()
+        .map(|(index, stream)| {
+            move || async move {
+                let mut lane = Lane {
+                    arrivals: Arrivals::new(work, index),
+                    start: None,
+                    result: Ok(()),
+                };
+                let receiving = receive(trial, stream, index == 0, &mut lane);
+                let result = trial.stop.unless_raised(receiving).await;
+                if result.is_err() {
+                    // What the others wait for does not come any more either.
+                    trial.stop.stop();
+                }
+                lane.result = result;
+                lane
+            }
+        })
+        .collect();
+    let lanes = endpoint.join_all(tasks).await;
+    if lanes.iter().any(|lane| lane.result.is_err()) {
+        return Ok(lanes);
+    }
+    let corrupted: u64 = lanes.iter().map(|lane| lane.arrivals.corrupted()).sum();
+    let total = work.total();
+    let delivered = Delivered {
+        messages: total.messages - corrupted,
+        bytes: total.bytes - corrupted * work.length as u64,
+    };
+    let Some(first) = streams.first_mut() else {
+        return Ok(lanes);
+    };
+    let acknowledge = async {
+        first
+            .send_message(&encode_acknowledgement(delivered), &Bytes::new())
+            .await?;
+        first.flush().await
+    };
+    acknowledge.await?;
+    if watch.complete(delivered) {
+        trial.context.observer.on_window(WindowEdge::End);
+    }
+    // The sender closes when it has the acknowledgement, and may be gone when that is seen here.
+    let mut scratch = [0; 64];
+    while let Ok(Received::Bytes(_)) = first
+        .receive(&mut scratch, watch.limit(), &mut |_: &[u8]| {})
+        .await
+    {}
+    Ok(lanes)
+}
+
+/// Runs the listening end.
+pub(super) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    work: &Messages,
+    endpoint: &E,
+) -> Result<SideReport, TransportError> {
+    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    trial.context.live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    let mut refused = 0;
+    let taking = take_all(trial, work, endpoint, watch.limit(), &mut refused);
+    let taken = trial.stop.unless_raised(taking).await;
+    let mut error = None;
+    let mut lanes = Vec::new();
+    let mut arrived = None;
+    match taken {
+        Ok(mut taken) => {
+            arrived = Some(taken.arrived);
+            findings.0.facts.extend(std::mem::take(&mut taken.facts));
+            match receive_all(trial, work, endpoint, &watch, &mut taken.streams).await {
+                Ok(received) => lanes = received,
+                Err(failed) => error = Some(failed),
+            }
+        }
+        Err(failed) => error = Some(failed),
+    }
+
+    let broken = lanes
+        .iter_mut()
+        .filter_map(|lane| std::mem::replace(&mut lane.result, Ok(())).err());
+    // One that only was stopped with the others tells nothing.
+    let error = error.into_iter().chain(broken).reduce(|a, b| {
+        if matches!(a, TransportError::Cancelled) {
+            b
+        } else {
+            a
+        }
+    });
+    let (ended, delivered) = match watch.end_after_break() {
+        Some(
+            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
+        ) => (at, delivered),
+        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
+        None => {
+            return Err(trial.explain(error.unwrap_or(TransportError::Closed { flow: "transfer" })));
+        }
+    };
+    findings.span(arrived.unwrap_or(ended), ended);
+    let corrupted = lanes.iter().map(|lane| lane.arrivals.corrupted()).sum();
+    findings.delivery(delivered, corrupted, None);
+    let start = lanes.first().and_then(|first| first.start);
+    if let Some(start) = start {
+        let mut delays = Distribution::new();
+        for lane in &lanes {
+            lane.arrivals.delays(start, &mut delays);
+        }
+        delays.report("message_delay", "receiver", &mut findings);
+    }
+    findings.refused(refused);
+    trial.context.live.set_phase(Phase::Done);
+    Ok(findings.0)
+}

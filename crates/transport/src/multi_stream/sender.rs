@@ -1,0 +1,344 @@
+//! The connecting end: opens the streams, then sends each message when it is due.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_control::SideReport;
+use regatta_model::{Spread, units::format_duration};
+
+use super::{ACKNOWLEDGEMENT_BYTES, Messages, READY, decode_acknowledgement};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, StatisticsSource},
+    driver::TransportError,
+    opening::{self, OPENING_BYTES, Purpose},
+    stop::Stop,
+    stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        distribution::Distribution,
+        findings::Findings,
+        stream_opening::probe_idle,
+        watch::{SenderEnd, SenderWatch},
+    },
+};
+
+/// How long closing may take when all is agreed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// How often a sender that waits for the next message's moment looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
+type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
+
+/// The streams, opened.
+struct Opened<E: StreamEndpoint> {
+    connections: Vec<E::Connection>,
+    streams: Vec<StreamOf<E>>,
+}
+
+/// Reads exactly so many bytes.
+async fn read<const N: usize, S: ByteStream>(stream: &mut S) -> Result<[u8; N], TransportError> {
+    let mut bytes = Vec::with_capacity(N);
+    let mut scratch = [0; N];
+    loop {
+        match <[u8; N]>::try_from(bytes) {
+            Ok(all) => return Ok(all),
+            Err(some) => bytes = some,
+        }
+        let missing = N - bytes.len();
+        let received = stream
+            .receive(
+                &mut scratch[..missing],
+                MonotonicTime::NEVER,
+                &mut |piece: &[u8]| bytes.extend_from_slice(piece),
+            )
+            .await?;
+        if bytes.len() > N {
+            return Err(TransportError::Protocol {
+                what: "the receiver says more than it must".to_owned(),
+            });
+        }
+        if received == Received::Closed {
+            return Err(TransportError::Closed { flow: "transfer" });
+        }
+    }
+}
+
+/// Opens a stream on a connection, with its opening and its index.
+async fn open<C: StreamConnection>(
+    trial: &Trial,
+    connection: &C,
+    index: usize,
+) -> Result<C::Stream, TransportError> {
+    let mut stream = connection.open_stream().await?;
+    let mut head = Vec::with_capacity(OPENING_BYTES + super::INDEX_BYTES);
+    head.extend_from_slice(&opening::encode(trial.token, Purpose::Transfer));
+    head.extend_from_slice(&(index as u32).to_le_bytes());
+    stream.send_message(&head, &Bytes::new()).await?;
+    stream.flush().await?;
+    Ok(stream)
+}
+
+/// Who sends.
+struct Sender<'a, E> {
+    trial: &'a Trial,
+    work: &'a Messages,
+    endpoint: &'a E,
+    transfer: &'a Stop,
+    watch: &'a SenderWatch,
+}
+
+impl<E: StreamEndpoint> Sender<'_, E> {
+    /// Makes the connections and their streams, and waits until the receiver has all of them.
+    async fn open_all(
+        &self,
+        peer: SocketAddr,
+        until: MonotonicTime,
+        set_up: &mut Distribution,
+        source: &mut Option<Arc<dyn StatisticsSource>>,
+    ) -> Result<Opened<E>, TransportError> {
+        let mut opened = Opened::<E> {
+            connections: Vec::new(),
+            streams: Vec::new(),
+        };
+        for index in 0..self.work.streams {
+            if index == 0 || self.work.spread == Spread::Connections {
+                let begun = MonotonicTime::now();
+                let connection = self
+                    .endpoint
+                    .connect(peer, Purpose::Transfer, until, self.transfer)
+                    .await?;
+                set_up.add(begun, MonotonicTime::now());
+                if index == 0 {
+                    let statistics = connection.statistics();
+                    // What one of several connections tells is not what all of them do.
+                    if self.work.streams == 1 || self.work.spread == Spread::Streams {
+                        self.watch.connection(&statistics);
+                    }
+                    *source = Some(statistics);
+                }
+                opened.connections.push(connection);
+            }
+            if let Some(connection) = opened.connections.last() {
+                let stream = open(self.trial, connection, index).await?;
+                opened.streams.push(stream);
+            }
+        }
+        if let Some(first) = opened.streams.first_mut()
+            && read(first).await? != [READY]
+        {
+            return Err(TransportError::Protocol {
+                what: "the receiver does not say that it is ready".to_owned(),
+            });
+        }
+        Ok(opened)
+    }
+
+    /// Waits until a message is due, in pieces: a stop does not wake a sleep.
+    async fn wait_until(&self, moment: MonotonicTime) -> Result<(), TransportError> {
+        while !moment.has_passed() {
+            if self.transfer.is_stopped() {
+                return Err(TransportError::Cancelled);
+            }
+            let next = moment.min(MonotonicTime::now() + LOOK);
+            self.endpoint.sleep_until(next).await;
+        }
+        Ok(())
+    }
+
+    /// Sends one stream's messages; on the first one, waits for the acknowledgement of all.
+    async fn send_on(
+        &self,
+        stream: &mut StreamOf<E>,
+        index: usize,
+        start: MonotonicTime,
+    ) -> Result<(), TransportError> {
+        let live = &self.trial.context.live;
+        for number in self.work.of_stream(index) {
+            self.wait_until(self.work.due(start, number)).await?;
+            let (head, length) = self.work.head(number);
+            let rest = self.work.content.slice(length..);
+            stream.send_message(&head[..length], &rest).await?;
+            stream.flush().await?;
+            live.bytes_sent
+                .fetch_add(self.work.length as u64, Ordering::Relaxed);
+            live.messages_sent.fetch_add(1, Ordering::Relaxed);
+        }
+        if index > 0 {
+            return Ok(());
+        }
+        let bytes: [u8; ACKNOWLEDGEMENT_BYTES] = read(stream).await?;
+        let arrived = MonotonicTime::now();
+        self.watch
+            .acknowledged(arrived, decode_acknowledgement(bytes));
+        Ok(())
+    }
+
+    /// Sends everything, each stream by itself.
+    async fn send_all(&self, opened: &mut Opened<E>) -> Result<(), TransportError> {
+        let start = MonotonicTime::now();
+        if let Some(first) = opened.streams.first_mut() {
+            first
+                .send_message(&start.0.to_le_bytes(), &Bytes::new())
+                .await?;
+            first.flush().await?;
+        }
+        let tasks = opened
+            .streams
+            .iter_mut()
+            .enumerate()
+            .map(|(index, stream)| {
+                move || async move {
+                    let sending = self.send_on(stream, index, start);
+                    let result = self.transfer.unless_raised(sending).await;
+                    if result.is_err() {
+                        // The others' messages will not be acknowledged either.
+                        self.transfer.stop();
+                    }
+                    result
+                }
+            })
+            .collect();
+        let results = self.endpoint.join_all(tasks).await;
+        // The first to fail is what stopped the others.
+        let mut stopped = None;
+        for result in results {
+            match result {
+                Err(TransportError::Cancelled) => stopped = Some(TransportError::Cancelled),
+                Err(error) => return Err(error),
+                Ok(()) => {}
+            }
+        }
+        stopped.map_or(Ok(()), Err)
+    }
+}
+
+/// Runs the connecting end.
+pub(super) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    work: &Messages,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    let transfer = trial.stop.child();
+    let watch = SenderWatch::new(
+        &trial.context,
+        &transfer,
+        trial.order.deadline,
+        trial.order.sample_interval,
+    )?;
+    live.set_phase(Phase::Transfer);
+    let started = watch.arm();
+    let until = started + trial.order.deadline + CLOSING;
+    let sender = Sender {
+        trial,
+        work,
+        endpoint,
+        transfer: &transfer,
+        watch: &watch,
+    };
+    let mut set_up = Distribution::new();
+    let mut source = None;
+    let opening = sender.open_all(peer, until, &mut set_up, &mut source);
+    let result = match transfer.unless_raised(opening).await {
+        Ok(mut opened) => {
+            let result = sender.send_all(&mut opened).await;
+            let facts = source.as_ref().map(|source| source.facts());
+            drop(source);
+            close::<E>(opened, result.is_ok()).await;
+            result.map(|()| facts.unwrap_or_default())
+        }
+        Err(error) => Err(error),
+    };
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    // When the deadline has stopped it, the stack's complaint about that is no news.
+    let facts: BTreeMap<_, _> = match (end, result) {
+        (None, Err(error)) => return Err(trial.explain(error)),
+        (_, result) => result.unwrap_or_default(),
+    };
+    let (end, delivered) = match end {
+        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
+        Some(SenderEnd::Deadline { .. }) if set_up.len() == 0 => {
+            return Err(trial.no_connection(trial.order.deadline));
+        }
+        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
+        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
+    };
+
+    let ended = end.at();
+    findings.span(started, ended);
+    findings.metric("transfer_time_ns", (ended - started) as f64);
+    set_up.report("set_up_time", "sender", &mut findings);
+    if work.streams == 1 || work.spread == Spread::Streams {
+        findings.samples(trial, &samples, ended.since(started));
+    }
+    // The counters lag behind by the messages under way when the deadline came.
+    let bytes = live.bytes_sent.load(Ordering::Relaxed);
+    let messages = live.messages_sent.load(Ordering::Relaxed);
+    findings.count("bytes_sent", bytes.max(delivered.bytes));
+    findings.count("messages_sent", messages.max(delivered.messages));
+    let by_deadline = matches!(end, SenderEnd::Deadline { .. });
+    if by_deadline {
+        findings.warn(
+            "deadline_reached",
+            format!(
+                "the messages were stopped at the deadline of {}; measured are the {} of {} that \
+                 had arrived by then, and not those that were late",
+                format_duration(trial.order.deadline),
+                delivered.messages,
+                work.count
+            ),
+            "give a longer `deadline`, fewer `messages` or fewer `messages_per_second`",
+        );
+    } else {
+        findings.count(
+            "messages_lost",
+            work.count - delivered.messages.min(work.count),
+        );
+    }
+    let acknowledgement = if by_deadline { "control" } else { "in_band" };
+    findings.fact("acknowledgement", acknowledgement);
+    findings.fact("streams", work.streams.to_string());
+    findings.fact(
+        "spread",
+        match work.spread {
+            Spread::Streams => "streams of one connection",
+            Spread::Connections => "connections",
+        },
+    );
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.facts.extend(facts);
+    Ok(findings.0)
+}
+
+/// Closes all connections; in good order if all is agreed.
+async fn close<E: StreamEndpoint>(opened: Opened<E>, agreed: bool) {
+    let Opened {
+        mut connections,
+        streams,
+    } = opened;
+    drop(streams);
+    let last = connections.pop();
+    // Letting go of them begins their closing; the time for it is the same for all.
+    drop(connections);
+    if let Some(last) = last
+        && agreed
+    {
+        last.close(MonotonicTime::now() + CLOSING).await;
+    }
+}
