@@ -16,8 +16,8 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, Warning};
 use regatta_transport::{
-    ByteStream, MonotonicTime, ProtocolSample, Purpose, StatisticsSource, Stop, StreamConnection,
-    StreamEndpoint, TransportError,
+    ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, Purpose, StatisticsSource, Stop,
+    StreamConnection, StreamEndpoint, TransportError,
     stream::{
         Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
     },
@@ -62,6 +62,8 @@ pub(crate) struct Layered<S> {
     pub stream: S,
     /// What is known of it.
     pub facts: BTreeMap<String, String>,
+    /// Which handshake opened it, if it tells.
+    pub handshake: Option<HandshakeMade>,
 }
 
 /// One end of a trial over TCP.
@@ -326,6 +328,7 @@ impl<L: Layer> Endpoint<L> {
                 side: end,
             }),
             stream: Mutex::new(Some(layered.stream)),
+            handshake: layered.handshake,
         })
     }
 
@@ -530,6 +533,7 @@ pub(crate) struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
     stream: Mutex<Option<S>>,
+    handshake: Option<HandshakeMade>,
 }
 
 impl<S: ByteStream> Connection<S> {
@@ -553,6 +557,10 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
 
     async fn accept_stream(&self, _until: MonotonicTime) -> Result<S, TransportError> {
         self.take()
+    }
+
+    fn handshake(&self) -> Option<HandshakeMade> {
+        self.handshake
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
 
 use crate::{
     endpoint::{Layer, Layered},
@@ -25,6 +25,7 @@ impl Layer for Plain {
         Ok(Layered {
             stream: PlainStream { socket, holds_back },
             facts: BTreeMap::new(),
+            handshake: Some(HandshakeMade::Full),
         })
     }
 

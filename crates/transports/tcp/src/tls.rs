@@ -7,10 +7,11 @@ use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
-use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_model::Handshake;
+use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
 use regatta_transport_tls::{self as tls, Resumption};
 use rustls::{
-    ClientConfig, ServerConfig,
+    ClientConfig, HandshakeKind, ServerConfig,
     client::UnbufferedClientConnection,
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, UnbufferedStatus},
@@ -47,8 +48,12 @@ pub(crate) enum Tls {
 
 impl Tls {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let resumption = match order.workload.kind.handshake() {
+            Handshake::Resumed => Resumption::Tickets,
+            Handshake::Full | Handshake::EarlyData | Handshake::Retry => Resumption::Off,
+        };
         if order.connects() {
-            let config = tls::client(&order.tls, None, Resumption::Off)?;
+            let config = tls::client(&order.tls, None, resumption)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
             Ok(Self::Client {
@@ -56,7 +61,7 @@ impl Tls {
                 server_name,
             })
         } else {
-            let config = tls::server(&order.tls, None, Resumption::Off)?;
+            let config = tls::server(&order.tls, None, resumption)?;
             Ok(Self::Server {
                 config: Arc::new(config),
             })
@@ -95,7 +100,15 @@ impl Tls {
         if let Some(group) = common.negotiated_key_exchange_group() {
             facts.insert("tls.key_exchange".to_owned(), name(&group.name()));
         }
-        Ok(Layered { stream, facts })
+        let handshake = common.handshake_kind().map(|kind| match kind {
+            HandshakeKind::Resumed => HandshakeMade::Resumed,
+            HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => HandshakeMade::Full,
+        });
+        Ok(Layered {
+            stream,
+            facts,
+            handshake,
+        })
     }
 }
 
