@@ -13,10 +13,20 @@ pub struct Builtin {
 pub const DEFAULT: &str = "gadasin-2026-short";
 
 /// Every study that comes with Regatta.
-pub const BUILTIN: &[Builtin] = &[Builtin {
-    name: DEFAULT,
-    text: include_str!("../../../../studies/gadasin-2026-short.toml"),
-}];
+pub const BUILTIN: &[Builtin] = &[
+    Builtin {
+        name: DEFAULT,
+        text: include_str!("../../../../studies/gadasin-2026-short.toml"),
+    },
+    Builtin {
+        name: "message-size-short",
+        text: include_str!("../../../../studies/message-size-short.toml"),
+    },
+    Builtin {
+        name: "buffer-size-short",
+        text: include_str!("../../../../studies/buffer-size-short.toml"),
+    },
+];
 
 /// Looks a built-in study up by its name.
 #[must_use]

@@ -153,7 +153,7 @@ impl StudyFile {
         missing(&source, workloads.is_empty(), "workload", "kind = \"bulk\"")?;
         let published = published_sections
             .into_iter()
-            .map(|section| read_published(&source, section, &conditions))
+            .map(|section| read_published(&source, section, &conditions, &workloads))
             .collect::<Result<_, _>>()?;
 
         let cells = transports.len() * conditions.len() * workloads.len();

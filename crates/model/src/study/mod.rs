@@ -76,12 +76,23 @@ pub struct Published {
     pub transport: String,
     /// Name of the condition.
     pub condition: String,
+    /// Name of the workload; of the first one that has the metric, if absent.
+    #[serde(default)]
+    pub workload: Option<String>,
     /// Name in [`crate::metric::METRICS`].
     pub metric: String,
     /// In the metric's unit.
     pub value: f64,
     /// How the published figure was had, where that differs.
     pub note: Option<String>,
+}
+
+impl Published {
+    /// Whether it belongs beside what was measured with this workload.
+    #[must_use]
+    pub fn is_of_workload(&self, name: &str) -> bool {
+        self.workload.as_deref().is_none_or(|workload| workload == name)
+    }
 }
 
 /// A study with every default filled in.

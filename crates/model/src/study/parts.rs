@@ -14,6 +14,7 @@ use crate::{
     condition::{Condition, Link},
     metric::{self, METRICS, Unit},
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    workload::Workload,
 };
 
 /// Longest name or label.
@@ -243,6 +244,7 @@ pub(super) fn read_published(
     file: &File<'_>,
     mut section: Section<'_>,
     conditions: &[Condition],
+    workloads: &[Workload],
 ) -> Result<Published, StudyError> {
     let transport = section.text("transport")?.map(|(text, _)| text);
     let transport = section.required("transport", "\"tcp\"", transport)?;
@@ -260,6 +262,21 @@ pub(super) fn read_published(
             hint,
         ));
     }
+    let workload = match section.text("workload")? {
+        Some((workload, span)) if !workloads.iter().any(|known| known.name == workload) => {
+            let names: Vec<&str> = workloads.iter().map(|known| known.name.as_str()).collect();
+            let hint = match nearest(&workload, &names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("write one of: {}", names.join(", ")),
+            };
+            return Err(file.error(
+                span,
+                format!("this study has no workload `{workload}`"),
+                hint,
+            ));
+        }
+        workload => workload.map(|(name, _)| name),
+    };
     let metric = section.text("metric")?;
     let (metric, span) = section.required("metric", "\"goodput_bps\"", metric)?;
     let Some(definition) = metric::find(&metric) else {
@@ -280,6 +297,7 @@ pub(super) fn read_published(
     Ok(Published {
         transport,
         condition,
+        workload,
         metric,
         value,
         note,

@@ -14,12 +14,15 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                 .cells
                 .iter()
                 .filter(|cell| {
-                    cell.transport == published.transport && cell.condition == published.condition
+                    cell.transport == published.transport
+                        && cell.condition == published.condition
+                        && published.is_of_workload(&cell.workload)
                 })
                 .find_map(|cell| cell.metrics.get(&published.metric));
             PublishedBeside {
                 transport: published.transport.clone(),
                 condition: published.condition.clone(),
+                workload: published.workload.clone(),
                 metric: published.metric.clone(),
                 unit: regatta_model::metric::find(&published.metric)
                     .map_or_else(String::new, |metric| metric.unit.name().to_owned()),

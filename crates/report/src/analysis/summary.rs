@@ -276,6 +276,8 @@ pub struct PublishedBeside {
     pub transport: String,
     /// Name of the condition.
     pub condition: String,
+    /// Name of the workload, where the published figure is of one of several.
+    pub workload: Option<String>,
     /// Name of the metric.
     pub metric: String,
     /// Unit of the values.

@@ -90,6 +90,7 @@ fn published() -> Vec<Published> {
                 ("cpu_host_ratio", cpu),
             ]
             .map(|(metric, value)| Published {
+                workload: None,
                 transport: transport.to_owned(),
                 condition: condition.to_owned(),
                 metric: metric.to_owned(),

@@ -128,7 +128,12 @@ fn rows<'a>(
             .study
             .published
             .iter()
-            .find(|p| p.transport == label && p.condition == condition && p.metric == name)
+            .find(|p| {
+                p.transport == label
+                    && p.condition == condition
+                    && p.is_of_workload(workload)
+                    && p.metric == name
+            })
             .map(|p| p.value)
     };
     let mut rows: Vec<Row<'a>> = transports
@@ -151,7 +156,9 @@ fn rows<'a>(
             .study
             .published
             .iter()
-            .filter(|p| p.condition == condition && p.metric == name)
+            .filter(|p| {
+                p.condition == condition && p.is_of_workload(workload) && p.metric == name
+            })
             .filter(|p| !transports.iter().any(|t| t.label == p.transport))
             .map(|p| Row {
                 label: &p.transport,

@@ -476,7 +476,7 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// Published figures beside the measured ones, one table for each condition.
+/// Published figures beside the measured ones, one table for each condition and workload.
 pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
     let names: BTreeSet<&str> = summary
@@ -489,11 +489,19 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
         .filter(|m| names.contains(m.name))
         .collect();
     let mut tables = Vec::new();
-    for condition in &study.conditions {
+    // Figures that name no workload stand before those that do.
+    let workloads: Vec<Option<&str>> = std::iter::once(None)
+        .chain(study.workloads.iter().map(|workload| Some(workload.name.as_str())))
+        .collect();
+    for (condition, workload) in study
+        .conditions
+        .iter()
+        .flat_map(|condition| workloads.iter().map(move |workload| (condition, *workload)))
+    {
         let here: Vec<_> = summary
             .published
             .iter()
-            .filter(|p| p.condition == condition.name)
+            .filter(|p| p.condition == condition.name && p.workload.as_deref() == workload)
             .collect();
         if here.is_empty() {
             continue;
@@ -550,7 +558,13 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
             })
             .collect();
         tables.push(Table {
-            caption: format!("Published beside measured, under `{}`", condition.name),
+            caption: match workload {
+                None => format!("Published beside measured, under `{}`", condition.name),
+                Some(workload) => format!(
+                    "Published beside measured, under `{}` with `{workload}`",
+                    condition.name
+                ),
+            },
             head,
             rows,
             folded: false,
