@@ -5,6 +5,7 @@
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3 and a minimal quinn program
 # make doctor   what this machine can do
+# make external the drivers that are programs of their own, in Python and in Go
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +21,7 @@ TOOLS := $(HOME)/.cache/regatta/tools
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-.PHONY: help run test bench doctor build fmt lint deny readme tests tools-build tools-test tools-bench
+.PHONY: help run test bench doctor external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,13 @@ test: fmt lint deny readme tests ## Formatting, lints, licences, the README's co
 
 bench: build tools-bench ## Ratios against iperf3 and a minimal quinn program
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
+
+external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
+	@scripts/external
+
+# After a change of external/*/requirements.in.
+external-lock:
+	@scripts/external --lock
 
 # The link lets the commands of the README be typed as they stand there.
 build: tools-build
@@ -55,7 +63,7 @@ readme: build
 	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
 
 # Last, so that the output ends with the sum of the tests' own summary lines.
-tests: tools-build tools-test
+tests: tools-build tools-test external
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; ended=0; \
 	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || ended=1; \
 	awk '/^test result:/ { passed += $$4; failed += $$6 } \

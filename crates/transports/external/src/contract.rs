@@ -52,8 +52,8 @@ pub(crate) struct Order {
     pub message_bytes: u64,
     /// A file with one whole message.
     pub message_file: PathBuf,
-    /// Which congestion control the sender must use.
-    pub congestion_control: String,
+    /// Which congestion control the sender must use; absent where there is no choice.
+    pub congestion_control: Option<String>,
     /// Longest that the transfer may take, in nanoseconds.
     pub deadline_ns: u64,
     /// For programs that encrypt.

@@ -86,7 +86,12 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "aioquic",
     stack_version: "1.7.2",
-    options: &[CC],
+    options: &[OptionDefinition {
+        name: "cc",
+        kind: OptionKind::OneOf(&["cubic", "reno"]),
+        default: DEFAULT_CC,
+        help: "congestion control of aioquic, read back",
+    }],
 };
 
 static QUIC_GO: DriverDescriptor = DriverDescriptor {
@@ -101,7 +106,13 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "quic-go",
     stack_version: "0.60.0",
-    options: &[CC],
+    options: &[OptionDefinition {
+        name: "cc",
+        kind: OptionKind::OneOf(&["reno"]),
+        // Not everybody's default: quic-go has nothing else.
+        default: "reno",
+        help: "congestion control of quic-go, which has this one alone",
+    }],
 };
 
 static PYSCTP: DriverDescriptor = DriverDescriptor {
@@ -117,7 +128,7 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "pysctp",
     stack_version: "0.7.3",
-    options: &[CC],
+    options: &[],
 };
 
 /// Where the programs that come with Regatta are.
@@ -133,7 +144,8 @@ fn directory() -> Option<PathBuf> {
 pub(crate) struct Command {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    pub congestion_control: String,
+    /// Absent where there is no choice.
+    pub congestion_control: Option<String>,
 }
 
 fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
@@ -143,8 +155,16 @@ fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'
     }
 }
 
-fn congestion_control(options: &BTreeMap<String, OptionValue>) -> String {
-    text(options, "cc").unwrap_or(DEFAULT_CC).to_owned()
+/// The congestion control that is asked for, or the driver's default.
+fn congestion_control(
+    descriptor: &DriverDescriptor,
+    options: &BTreeMap<String, OptionValue>,
+) -> Option<String> {
+    let option = descriptor
+        .options
+        .iter()
+        .find(|option| option.name == "cc")?;
+    Some(text(options, "cc").unwrap_or(option.default).to_owned())
 }
 
 /// The program that the options name.
@@ -166,7 +186,7 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, TransportE
     Ok(Command {
         program,
         arguments: arguments(options)?,
-        congestion_control: congestion_control(options),
+        congestion_control: congestion_control(&EXTERNAL, options),
     })
 }
 
@@ -227,7 +247,7 @@ impl Named {
         Ok(Command {
             program,
             arguments: Vec::new(),
-            congestion_control: congestion_control(options),
+            congestion_control: congestion_control(self.0, options),
         })
     }
 }
@@ -279,7 +299,7 @@ mod tests {
         let command = chosen(&options("--a 'b c' d\\ e")).unwrap();
         assert_eq!(command.program, Path::new("./driver"));
         assert_eq!(command.arguments, ["--a", "b c", "d e"]);
-        assert_eq!(command.congestion_control, "cubic");
+        assert_eq!(command.congestion_control.as_deref(), Some("cubic"));
         let wrong = External.check_options(&options("'open"));
         assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
     }

@@ -115,7 +115,7 @@ impl Output {
         let written = self.lock();
         String::from_utf8_lossy(&written.words)
             .lines()
-            .map(|line| line.trim().escape_debug().to_string())
+            .map(|line| visible(line.trim()))
             .filter(|line| !line.is_empty())
             .collect()
     }
@@ -490,7 +490,20 @@ fn read_lines(out: impl Read, inbox: &Inbox) {
 /// The beginning of a line, with what cannot be shown written out.
 fn shown(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
-    text.escape_debug().to_string()
+    visible(&text)
+}
+
+/// A text with control characters written out: it comes from a program, and goes to a terminal.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// Keeps the end of what is written to standard error.

@@ -1,0 +1,243 @@
+"""QUIC of aioquic (https://github.com/aiortc/aioquic) as a driver of Regatta.
+
+One connection, one stream: the token, then all messages; the receiver answers with eight bytes, the
+number of bytes that it got, when all of it is there. aioquic takes whatever is written and keeps it
+in memory; so that a large transfer does not live there whole, no more is written than the path can
+use. Nothing is closed before the acknowledgement has arrived.
+"""
+
+import asyncio
+import socket
+import time
+
+import aioquic
+from aioquic.asyncio import QuicConnectionProtocol
+from aioquic.asyncio.server import QuicServer
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.congestion import cubic, reno
+from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamDataReceived
+
+import contract
+
+ALPN = ["regatta"]
+TOKEN_BYTES = 16
+ACKNOWLEDGEMENT_BYTES = 8
+
+# Receive buffer of the socket, in bytes; the kernel may give less.
+RECEIVE_BUFFER = 4 << 20
+
+CONGESTION_CONTROLS = {
+    cubic.CubicCongestionControl: "cubic",
+    reno.RenoCongestionControl: "reno",
+}
+
+
+def window_bytes(order):
+    """Two bandwidth-delay products, so that no window but the congestion window limits."""
+    return max(1 << 20, 2 * contract.bdp_bytes(order))
+
+
+def configure(order, is_client):
+    algorithm = order["congestion_control"]
+    if algorithm not in CONGESTION_CONTROLS.values():
+        contract.unsupported(
+            f"aioquic has no congestion control `{algorithm}`",
+            f"use one of `{'`, `'.join(CONGESTION_CONTROLS.values())}`",
+        )
+    header = 48 if ":" in order["local"] else 28
+    configuration = QuicConfiguration(
+        alpn_protocols=ALPN,
+        congestion_control_algorithm=algorithm,
+        # The transfer may stand still on a bad path, but not for longer than it may take.
+        idle_timeout=order["deadline_ns"] / 1e9 + 60,
+        is_client=is_client,
+        max_data=window_bytes(order),
+        # aioquic does not look for the path's packet size; what is known of it is told.
+        max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
+        max_stream_data=window_bytes(order),
+    )
+    if is_client:
+        configuration.server_name = order["tls"]["server_name"]
+        # The only certificate that is trusted is the run's own.
+        configuration.load_verify_locations(cafile=order["tls"]["certificate_file"])
+    else:
+        configuration.load_cert_chain(order["tls"]["certificate_file"], order["tls"]["key_file"])
+    return configuration
+
+
+def open_socket(order):
+    sock = socket.socket(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    sock.bind((order["local"], 0))
+    return sock
+
+
+class Protocol(QuicConnectionProtocol):
+    """What both ends have in common."""
+
+    done = False
+
+    def facts(self, role):
+        """What was read back. aioquic keeps it in attributes that are not for users, so the
+        version that is installed is the one that this was written for."""
+        algorithm = type(self._quic._loss._cc)
+        return {
+            f"congestion_control.{role}": CONGESTION_CONTROLS.get(algorithm, algorithm.__name__),
+            "tls.version": "1.3",
+            "tls.cipher_suite": f"TLS_{self._quic.tls.key_schedule.cipher_suite.name}",
+        }
+
+    def on_end(self, event):
+        if not self.done:
+            contract.fail(
+                f"aioquic ended the connection: error {event.error_code:#x} {event.reason_phrase}".rstrip()
+            )
+
+
+class Sender(Protocol):
+    def begin(self, order):
+        self.order = order
+        self.messages = contract.Messages(order)
+        self.sent = contract.Progress()
+        self.most = window_bytes(order)
+        self.answer = b""
+        self.stream = None
+
+    def start(self, port):
+        self.started_ns = time.monotonic_ns()
+        self.connect((self.order["peer"], port))
+
+    def quic_event_received(self, event):
+        if isinstance(event, HandshakeCompleted):
+            now_ns = time.monotonic_ns()
+            contract.say(type="connected", started_ns=self.started_ns, at_ns=now_ns)
+            self.stream = self._quic.get_next_available_stream_id()
+            token = bytes.fromhex(self.order["token"])
+            self._quic.send_stream_data(self.stream, token, end_stream=self.messages.left == 0)
+        elif isinstance(event, StreamDataReceived) and not self.done:
+            self.answer += event.data
+            if len(self.answer) >= ACKNOWLEDGEMENT_BYTES:
+                self.finish(time.monotonic_ns())
+        elif isinstance(event, ConnectionTerminated):
+            self.on_end(event)
+
+    def finish(self, now_ns):
+        self.done = True
+        loss = self._quic._loss
+        contract.say(
+            type="done",
+            at_ns=now_ns,
+            bytes=int.from_bytes(self.answer[:ACKNOWLEDGEMENT_BYTES], "big"),
+            facts=self.facts("sender"),
+            metrics={"smoothed_rtt_ns": loss._rtt_smoothed * 1e9, "min_rtt_ns": loss._rtt_min * 1e9},
+        )
+
+    def transmit(self):
+        """Hands over more whenever something may be sent."""
+        if self.stream is not None and self.messages.left:
+            sender = self._quic._streams[self.stream].sender
+            while self.messages.left and sender._buffer_stop - sender._buffer_start < self.most:
+                piece = self.messages.next()
+                self._quic.send_stream_data(self.stream, piece, end_stream=self.messages.left == 0)
+                self.sent.add(len(piece))
+        super().transmit()
+
+
+class Receiver(Protocol):
+    order = None
+    # The one whose token was right.
+    admitted = None
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.opening = b""
+        self.delivered = contract.Delivered()
+
+    def quic_event_received(self, event):
+        if isinstance(event, StreamDataReceived):
+            data = event.data
+            if Receiver.admitted is not self:
+                self.opening += data
+                if len(self.opening) < TOKEN_BYTES:
+                    return
+                data = self.opening[TOKEN_BYTES:]
+                if self.opening[:TOKEN_BYTES].hex() != self.order["token"] or Receiver.admitted:
+                    self.close(error_code=1, reason_phrase="this is not the trial's token")
+                    return
+                Receiver.admitted = self
+                contract.say(type="connected")
+            self.delivered.add(data)
+            if self.delivered.bytes >= self.order["size_bytes"] and not self.done:
+                self.done = True
+                answer = self.delivered.bytes.to_bytes(ACKNOWLEDGEMENT_BYTES, "big")
+                self._quic.send_stream_data(event.stream_id, answer, end_stream=True)
+                self.transmit()
+                self.delivered.done(facts=self.facts("receiver"))
+        elif isinstance(event, ConnectionTerminated) and Receiver.admitted is self:
+            self.on_end(event)
+
+
+def on_exception(_loop, context):
+    """A mistake in a callback would otherwise be a line in a log, and a transfer that hangs."""
+    contract.fail(f"{context['message']}: {context.get('exception')!r}")
+
+
+async def lines():
+    """The agent's lines; the loop goes on meanwhile."""
+    asyncio.get_running_loop().set_exception_handler(on_exception)
+    while True:
+        yield await asyncio.to_thread(contract.hear)
+
+
+async def send(order):
+    configuration = configure(order, is_client=True)
+    sender = Sender(QuicConnection(configuration=configuration))
+    sender.begin(order)
+    loop = asyncio.get_running_loop()
+    await loop.create_datagram_endpoint(lambda: sender, sock=open_socket(order))
+    contract.say(type="ready")
+    async for message in lines():
+        if message["type"] == "start":
+            sender.start(message["port"])
+
+
+async def receive(order):
+    Receiver.order = order
+    configuration = configure(order, is_client=False)
+    server = QuicServer(configuration=configuration, create_protocol=Receiver)
+    accept = server.datagram_received
+
+    def from_peer_alone(data, address):
+        if address[0] == order["peer"]:
+            accept(data, address)
+
+    server.datagram_received = from_peer_alone
+    sock = open_socket(order)
+    port = sock.getsockname()[1]
+    loop = asyncio.get_running_loop()
+    await loop.create_datagram_endpoint(lambda: server, sock=sock)
+    contract.say(type="ready", port=port)
+    async for message in lines():
+        if message["type"] == "stop":
+            receiver = Receiver.admitted
+            (receiver.delivered if receiver else contract.Delivered()).done()
+
+
+def main():
+    order = contract.hear()
+    if order["type"] == "describe":
+        contract.say(
+            type="description",
+            contract=contract.CONTRACT,
+            name="aioquic",
+            version=aioquic.__version__,
+            workloads=["bulk"],
+        )
+    elif order["type"] == "connect":
+        asyncio.run(send(order))
+    else:
+        asyncio.run(receive(order))
+
+
+main()

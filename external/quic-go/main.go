@@ -1,0 +1,403 @@
+// QUIC of quic-go (https://github.com/quic-go/quic-go) as a driver of Regatta.
+//
+// One connection, one stream: the token, then all messages; the receiver answers with eight bytes,
+// the number of bytes that it got, when all of it is there. The lines that it exchanges with the
+// agent are those of docs/external-drivers.md.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	contractVersion = 1
+	unsupportedExit = 77
+	protocol        = "regatta"
+	module          = "github.com/quic-go/quic-go"
+
+	// How often progress is told: often enough for the series, too rarely to cost.
+	progressInterval = 50 * time.Millisecond
+
+	// The only congestion control of quic-go: its CUBIC sender is made with Reno switched on, and
+	// no option of its interface changes that.
+	congestionControl = "reno"
+)
+
+// order is what the agent asks for.
+type order struct {
+	Type              string     `json:"type"`
+	Local             netip.Addr `json:"local"`
+	Peer              netip.Addr `json:"peer"`
+	Token             string     `json:"token"`
+	SizeBytes         uint64     `json:"size_bytes"`
+	MessageFile       string     `json:"message_file"`
+	CongestionControl string     `json:"congestion_control"`
+	DeadlineNs        int64      `json:"deadline_ns"`
+	Port              uint16     `json:"port"`
+	TLS               struct {
+		CertificateFile string `json:"certificate_file"`
+		KeyFile         string `json:"key_file"`
+		ServerName      string `json:"server_name"`
+	} `json:"tls"`
+	Path struct {
+		RoundTripDelayNs int64   `json:"round_trip_delay_ns"`
+		LinkRateBps      *uint64 `json:"link_rate_bps"`
+		MtuBytes         uint32  `json:"mtu_bytes"`
+	} `json:"path"`
+}
+
+var (
+	input  = bufio.NewReader(os.Stdin)
+	output sync.Mutex
+)
+
+// say tells the agent something: one JSON object a line.
+func say(message map[string]any) {
+	line, err := json.Marshal(message)
+	if err != nil {
+		fail(err)
+	}
+	output.Lock()
+	defer output.Unlock()
+	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+		fail(err)
+	}
+}
+
+// hear reads the agent's next line; at the end of its input the program has nothing more to do.
+func hear() order {
+	line, err := input.ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		os.Exit(0)
+	}
+	var heard order
+	if err == nil {
+		err = json.Unmarshal(line, &heard)
+	}
+	if err != nil {
+		fail(err)
+	}
+	return heard
+}
+
+// fail ends the program; the agent tells the reason with the failed trial.
+func fail(reason error) {
+	fmt.Fprintln(os.Stderr, reason)
+	os.Exit(1)
+}
+
+func unsupported(reason, hint string) {
+	fmt.Fprintf(os.Stderr, "%s\nhint: %s\n", reason, hint)
+	os.Exit(unsupportedExit)
+}
+
+// monotonicNs is the clock that the agent reads, too.
+func monotonicNs() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		fail(err)
+	}
+	return now.Nano()
+}
+
+// stackVersion is the version of quic-go that this was built with.
+func stackVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dependency := range info.Deps {
+			if dependency.Path == module {
+				return dependency.Version[len("v"):]
+			}
+		}
+	}
+	return "unknown"
+}
+
+// windowBytes is two bandwidth-delay products, of a gigabit where nothing limits the path's rate,
+// so that no window but the congestion window limits.
+func (o *order) windowBytes() uint64 {
+	rate := uint64(1_000_000_000)
+	if o.Path.LinkRateBps != nil {
+		rate = *o.Path.LinkRateBps
+	}
+	bdp := float64(rate) / 8 * float64(o.Path.RoundTripDelayNs) / 1e9
+	return max(1<<20, uint64(2*bdp))
+}
+
+func (o *order) config() *quic.Config {
+	if o.CongestionControl != congestionControl {
+		unsupported(
+			fmt.Sprintf("quic-go has no congestion control `%s`", o.CongestionControl),
+			fmt.Sprintf("use `cc = \"%s\"`, the only one that it has", congestionControl),
+		)
+	}
+	window := o.windowBytes()
+	header := uint32(28)
+	if o.Local.Is6() {
+		header = 48
+	}
+	return &quic.Config{
+		// The transfer may stand still on a bad path, but not for longer than it may take.
+		HandshakeIdleTimeout:           time.Duration(o.DeadlineNs) + time.Minute,
+		MaxIdleTimeout:                 time.Duration(o.DeadlineNs) + time.Minute,
+		InitialStreamReceiveWindow:     window,
+		MaxStreamReceiveWindow:         max(window, 6<<20),
+		InitialConnectionReceiveWindow: window,
+		MaxConnectionReceiveWindow:     max(window, 15<<20),
+		// quic-go takes at most 1452, and looks for the path's size from there.
+		InitialPacketSize: uint16(max(1200, min(o.Path.MtuBytes-header, 1452))),
+	}
+}
+
+func (o *order) tlsConfig() *tls.Config {
+	certificate, err := os.ReadFile(o.TLS.CertificateFile)
+	if err != nil {
+		fail(err)
+	}
+	config := &tls.Config{NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}
+	if o.TLS.KeyFile == "" {
+		// The only certificate that is trusted is the run's own.
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(certificate) {
+			fail(errors.New("the run's certificate cannot be read"))
+		}
+		config.ServerName = o.TLS.ServerName
+		return config
+	}
+	key, err := os.ReadFile(o.TLS.KeyFile)
+	if err != nil {
+		fail(err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		fail(err)
+	}
+	config.Certificates = []tls.Certificate{pair}
+	return config
+}
+
+func (o *order) transport() *quic.Transport {
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Local, 0)))
+	if err != nil {
+		fail(err)
+	}
+	return &quic.Transport{Conn: socket}
+}
+
+func (o *order) token() []byte {
+	token, err := hex.DecodeString(o.Token)
+	if err != nil {
+		fail(err)
+	}
+	return token
+}
+
+// progress counts bytes, and tells the agent now and then.
+type progress struct {
+	bytes uint64
+	told  time.Time
+}
+
+func (p *progress) add(length int) {
+	p.bytes += uint64(length)
+	if now := time.Now(); now.Sub(p.told) >= progressInterval {
+		p.told = now
+		say(map[string]any{"type": "progress", "bytes": p.bytes})
+	}
+}
+
+func facts(connection *quic.Conn, role string) map[string]string {
+	state := connection.ConnectionState()
+	return map[string]string{
+		"congestion_control." + role: congestionControl,
+		"tls.version":                "1.3",
+		"tls.cipher_suite":           tls.CipherSuiteName(state.TLS.CipherSuite),
+		"gso." + role:                fmt.Sprint(state.GSO),
+	}
+}
+
+func send(o order) {
+	message, err := os.ReadFile(o.MessageFile)
+	if err != nil {
+		fail(err)
+	}
+	transport, config, tlsConfig, token := o.transport(), o.config(), o.tlsConfig(), o.token()
+	say(map[string]any{"type": "ready"})
+	port := hear().Port
+	peer := net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Peer, port))
+
+	started := monotonicNs()
+	connection, err := transport.Dial(context.Background(), peer, tlsConfig, config)
+	if err != nil {
+		fail(fmt.Errorf("cannot connect: %w", err))
+	}
+	say(map[string]any{"type": "connected", "started_ns": started, "at_ns": monotonicNs()})
+	stream, err := connection.OpenStreamSync(context.Background())
+	if err != nil {
+		fail(err)
+	}
+	if _, err := stream.Write(token); err != nil {
+		fail(err)
+	}
+	var sent progress
+	for left := o.SizeBytes; left > 0; {
+		piece := message[:min(left, uint64(len(message)))]
+		if _, err := stream.Write(piece); err != nil {
+			fail(err)
+		}
+		left -= uint64(len(piece))
+		sent.add(len(piece))
+	}
+	if err := stream.Close(); err != nil {
+		fail(err)
+	}
+	var answer [8]byte
+	if _, err := io.ReadFull(stream, answer[:]); err != nil {
+		fail(fmt.Errorf("no acknowledgement: %w", err))
+	}
+	arrived := monotonicNs()
+	statistics := connection.ConnectionStats()
+	say(map[string]any{
+		"type":  "done",
+		"at_ns": arrived,
+		"bytes": binary.BigEndian.Uint64(answer[:]),
+		"facts": facts(connection, "sender"),
+		"metrics": map[string]float64{
+			"smoothed_rtt_ns":       float64(statistics.SmoothedRTT),
+			"min_rtt_ns":            float64(statistics.MinRTT),
+			"retransmitted_packets": float64(statistics.PacketsLost),
+			"retransmit_ratio":      float64(statistics.PacketsLost) / float64(max(1, statistics.PacketsSent)),
+		},
+	})
+	hear()
+}
+
+// delivered is what has arrived.
+type delivered struct {
+	sync.Mutex
+	progress
+	crc32 uint32
+}
+
+func (d *delivered) done(more map[string]string) {
+	d.Lock()
+	defer d.Unlock()
+	say(map[string]any{"type": "done", "bytes": d.bytes, "crc32": d.crc32, "facts": more})
+}
+
+// admit takes the first stream of the first connection that comes from the peer with the token.
+func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
+	type flow struct {
+		connection *quic.Conn
+		stream     *quic.Stream
+	}
+	admitted := make(chan flow)
+	token := o.token()
+	look := func(connection *quic.Conn) {
+		stream, err := connection.AcceptStream(context.Background())
+		if err != nil {
+			return
+		}
+		opening := make([]byte, len(token))
+		if _, err := io.ReadFull(stream, opening); err != nil {
+			return
+		}
+		if subtle.ConstantTimeCompare(opening, token) != 1 {
+			_ = connection.CloseWithError(1, "this is not the trial's token")
+			return
+		}
+		admitted <- flow{connection, stream}
+	}
+	go func() {
+		for {
+			connection, err := listener.Accept(context.Background())
+			if err != nil {
+				fail(err)
+			}
+			address := connection.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+			if address != o.Peer {
+				_ = connection.CloseWithError(2, "this is not the trial's peer")
+				continue
+			}
+			go look(connection)
+		}
+	}()
+	flowed := <-admitted
+	return flowed.connection, flowed.stream
+}
+
+func receive(o order) {
+	transport := o.transport()
+	listener, err := transport.Listen(o.tlsConfig(), o.config())
+	if err != nil {
+		fail(err)
+	}
+	port := transport.Conn.LocalAddr().(*net.UDPAddr).Port
+	say(map[string]any{"type": "ready", "port": port})
+	var here delivered
+	go func() {
+		for {
+			if hear().Type == "stop" {
+				here.done(nil)
+			}
+		}
+	}()
+	connection, stream := admit(&o, listener)
+	say(map[string]any{"type": "connected"})
+	buffer := make([]byte, 256<<10)
+	for here.bytes < o.SizeBytes {
+		length, err := stream.Read(buffer)
+		here.Lock()
+		here.crc32 = crc32.Update(here.crc32, crc32.IEEETable, buffer[:length])
+		here.add(length)
+		here.Unlock()
+		if err != nil && here.bytes < o.SizeBytes {
+			fail(fmt.Errorf("the transfer broke: %w", err))
+		}
+	}
+	if _, err := stream.Write(binary.BigEndian.AppendUint64(nil, here.bytes)); err != nil {
+		fail(err)
+	}
+	if err := stream.Close(); err != nil {
+		fail(err)
+	}
+	here.done(facts(connection, "receiver"))
+	// The other goroutine ends the program.
+	select {}
+}
+
+func main() {
+	switch o := hear(); o.Type {
+	case "describe":
+		say(map[string]any{
+			"type":      "description",
+			"contract":  contractVersion,
+			"name":      "quic-go",
+			"version":   stackVersion(),
+			"workloads": []string{"bulk"},
+		})
+	case "connect":
+		send(o)
+	default:
+		receive(o)
+	}
+}

@@ -1,0 +1,139 @@
+"""Kernel SCTP through pysctp (https://github.com/p1sec/pysctp) as a driver of Regatta.
+
+One association, one-to-one style, everything ordered on stream 0, as in the published experiments:
+the token as one message, then all messages; the receiver answers with eight bytes, the number of
+bytes that it got, when all of it is there. The sender does not close before that.
+"""
+
+import os
+import socket
+import threading
+import time
+
+import contract
+
+# Buffers of the socket, in bytes; the kernel may give less. A message has to fit the send buffer.
+SMALLEST_BUFFER = 4 << 20
+
+RECEIVE_AT_ONCE = 1 << 18
+
+
+def load():
+    """The module, if the kernel has the protocol and the module is there."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+    except OSError as error:
+        contract.unsupported(
+            f"this kernel has no SCTP: {error.strerror}",
+            "run `modprobe sctp`, or use `sctp-userspace`",
+        )
+    try:
+        import sctp
+    except ImportError as error:
+        contract.unsupported(
+            f"pysctp is not there: {error}",
+            "run `apt-get install libsctp-dev python3-dev`, then `make external`",
+        )
+    return sctp
+
+
+def open_socket(sctp, order):
+    sock = sctp.sctpsocket_tcp(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET)
+    size = max(SMALLEST_BUFFER, 2 * contract.bdp_bytes(order), 2 * order["message_bytes"])
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, size)
+    sock.set_nodelay(True)
+    sock.bind((order["local"], 0))
+    return sock
+
+
+def receive_message(sctp, sock, most):
+    """Bytes of a message, or a part of one; empty when the other end has closed."""
+    while True:
+        _, flags, data, _ = sock.sctp_recv(most)
+        if not flags & sctp.FLAG_NOTIFICATION:
+            return data
+
+
+def send(sctp, order):
+    sock = open_socket(sctp, order)
+    room = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    if order["message_bytes"] > room:
+        contract.unsupported(
+            f"a message of {order['message_bytes']} bytes does not fit the send buffer of {room} bytes",
+            "run `sysctl -w net.core.wmem_max=67108864`, or send shorter messages",
+        )
+    messages = contract.Messages(order)
+    contract.say(type="ready")
+    port = contract.hear()["port"]
+    started_ns = time.monotonic_ns()
+    sock.connect((order["peer"], port))
+    contract.say(type="connected", started_ns=started_ns, at_ns=time.monotonic_ns())
+    sock.sctp_send(bytes.fromhex(order["token"]))
+    sent = contract.Progress()
+    while messages.left:
+        piece = messages.next()
+        sock.sctp_send(piece)
+        sent.add(len(piece))
+    answer = receive_message(sctp, sock, 8)
+    contract.say(type="done", at_ns=time.monotonic_ns(), bytes=int.from_bytes(answer, "big"))
+    contract.hear()
+
+
+def receive(sctp, order):
+    listener = open_socket(sctp, order)
+    listener.listen(8)
+    contract.say(type="ready", port=listener.getsockname()[1])
+    delivered = contract.Delivered()
+    lock = threading.Lock()
+
+    def until_told():
+        while contract.hear()["type"] == "stop":
+            with lock:
+                delivered.done()
+
+    threading.Thread(target=until_told, daemon=True).start()
+    while True:
+        sock, address = listener.accept()
+        token = bytes.fromhex(order["token"])
+        if address[0] == order["peer"] and receive_message(sctp, sock, len(token)) == token:
+            break
+        sock.close()
+    contract.say(type="connected")
+    while delivered.bytes < order["size_bytes"]:
+        data = receive_message(sctp, sock, RECEIVE_AT_ONCE)
+        if not data:
+            contract.fail("the sender closed the association before it was done")
+        with lock:
+            delivered.add(data)
+    sock.sctp_send(delivered.bytes.to_bytes(8, "big"))
+    with lock:
+        delivered.done()
+    # The other thread ends the program.
+    threading.Event().wait()
+
+
+def version():
+    from importlib import metadata
+
+    return metadata.version("pysctp")
+
+
+def main():
+    order = contract.hear()
+    sctp = load()
+    if order["type"] == "describe":
+        contract.say(
+            type="description",
+            contract=contract.CONTRACT,
+            name="pysctp",
+            version=f"{version()}, Linux {os.uname().release}",
+            workloads=["bulk"],
+        )
+    elif order["type"] == "connect":
+        send(sctp, order)
+    else:
+        receive(sctp, order)
+
+
+main()
