@@ -3,6 +3,7 @@
 
 mod key_log;
 mod pinned;
+mod tickets;
 mod watch;
 
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     version::TLS13,
 };
+use tickets::Tickets;
 
 /// Application protocol of every QUIC connection between two ends (RFC 7301).
 pub const ALPN: &[u8] = b"regatta";
@@ -36,9 +38,9 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 /// QUIC's own flow control limits it.
 const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
 
-/// Sessions that a connecting end remembers, tickets that a listening end gives for each handshake.
-const REMEMBERED_SESSIONS: usize = 256;
-const TICKETS: usize = 2;
+/// Tickets that a listening end gives for each handshake. A connection takes one and brings so many,
+/// a round trip after its early data was answered: meanwhile others can begin.
+const TICKETS: usize = 4;
 
 /// Which handshakes a connection may make after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -130,7 +132,7 @@ pub fn client(
     config.alpn_protocols = alpn_protocols(alpn);
     config.resumption = match resumption {
         Resumption::Off => ClientResumption::disabled(),
-        _ => ClientResumption::in_memory_sessions(REMEMBERED_SESSIONS),
+        _ => ClientResumption::store(Arc::new(Tickets::default())),
     };
     config.enable_early_data = resumption == Resumption::EarlyData;
     Ok(config)

@@ -1,11 +1,12 @@
-//! Whether a handshake was a full one, for stacks that do not tell.
+//! What a handshake brought, for stacks that do not tell: a certificate, tickets.
 
 use std::{
     cell::RefCell,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll, Waker},
 };
 
 thread_local! {
@@ -16,11 +17,18 @@ thread_local! {
 /// What is seen of one connection's handshake at its connecting end.
 ///
 /// The other end shows its certificate in a full handshake, and shows none in one with a ticket
-/// (RFC 8446 §2.2). rustls asks the configuration's verifier, which all connections of an end
-/// share, and does not say for which of them: so whoever drives a connection says it here.
+/// (RFC 8446 §2.2). Tickets come after it, when they come. rustls tells both to what all connections
+/// of an end share, and does not say of which of them: so whoever drives a connection says it here.
 #[derive(Debug, Default)]
 pub struct HandshakeWatch {
     certificate_seen: AtomicBool,
+    ticket: Mutex<Ticket>,
+}
+
+#[derive(Debug, Default)]
+struct Ticket {
+    seen: bool,
+    awaited_by: Option<Waker>,
 }
 
 impl HandshakeWatch {
@@ -36,6 +44,32 @@ impl HandshakeWatch {
     #[must_use]
     pub fn certificate_seen(&self) -> bool {
         self.certificate_seen.load(Ordering::Acquire)
+    }
+
+    fn ticket(&self) -> MutexGuard<'_, Ticket> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a ticket for later connections has come; one task may wait for it.
+    pub fn poll_ticket(&self, context: &Context<'_>) -> Poll<()> {
+        let mut ticket = self.ticket();
+        if ticket.seen {
+            return Poll::Ready(());
+        }
+        ticket.awaited_by = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A ticket came over the connection that is driven in this thread.
+pub(crate) fn note_ticket() {
+    let waker = CURRENT.with_borrow(|current| {
+        let mut ticket = current.as_ref()?.ticket();
+        ticket.seen = true;
+        ticket.awaited_by.take()
+    });
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
@@ -63,5 +97,9 @@ mod tests {
         assert!(inner.certificate_seen() && !outer.certificate_seen());
         outer.during(note_certificate);
         assert!(outer.certificate_seen());
+        outer.during(note_ticket);
+        let context = Context::from_waker(Waker::noop());
+        assert!(outer.poll_ticket(&context).is_ready());
+        assert!(inner.poll_ticket(&context).is_pending());
     }
 }

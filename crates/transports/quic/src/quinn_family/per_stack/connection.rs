@@ -1,7 +1,7 @@
 //! A connection of the stack as a [`StreamConnection`].
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Waker},
@@ -13,11 +13,14 @@ use regatta_transport::{
     stop::{Abort, Stop},
 };
 use regatta_transport_tls::HandshakeWatch;
-use tokio::task::coop::unconstrained;
+use tokio::{runtime::Handle, task::coop::unconstrained};
 
 use super::{
     migration::Migration,
-    stack::quic::{Connection, Endpoint, Side, VarInt, ZeroRttAccepted},
+    stack::{
+        self,
+        quic::{Connection, Endpoint, Side, VarInt, ZeroRttAccepted},
+    },
     statistics::Statistics,
     stream::QuicStream,
 };
@@ -58,12 +61,20 @@ pub(super) enum Beginning {
     /// With a ticket, if there was one and the other end took it.
     Ticket(Arc<HandshakeWatch>),
     /// With a ticket and early data, of which the stack says later whether it was taken.
-    EarlyData(Mutex<EarlyData>),
+    EarlyData(Mutex<EarlyData>, Arc<HandshakeWatch>),
 }
 
 impl Beginning {
-    pub(super) fn early(accepted: ZeroRttAccepted) -> Self {
-        Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)))
+    pub(super) fn early(accepted: ZeroRttAccepted, watch: Arc<HandshakeWatch>) -> Self {
+        Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)), watch)
+    }
+
+    /// At a connecting end that lives on tickets.
+    fn watch(&self) -> Option<&Arc<HandshakeWatch>> {
+        match self {
+            Self::Unknown | Self::Full => None,
+            Self::Ticket(watch) | Self::EarlyData(_, watch) => Some(watch),
+        }
     }
 }
 
@@ -155,10 +166,33 @@ impl QuicConnection {
     }
 }
 
+/// How long a connection that is done waits for tickets: they follow the end of the handshake, which
+/// early data does not wait for. Three probe timeouts, as elsewhere.
+fn patience(rtt: Duration) -> Duration {
+    3 * (2 * rtt + Duration::from_millis(25))
+}
+
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         self.statistics.release();
-        self.closer.close(DONE, b"done");
+        let tickets = self.beginning.watch().map(Arc::clone);
+        if let (Some(tickets), Ok(runtime)) = (tickets, Handle::try_current())
+            && self.connection().close_reason().is_none()
+            && tickets
+                .poll_ticket(&Context::from_waker(Waker::noop()))
+                .is_pending()
+        {
+            // Closed now, it would take none, and the next connection had to begin without.
+            let closer = Arc::clone(&self.closer);
+            let within = patience(stack::figures(self.connection()).smoothed_rtt);
+            runtime.spawn(async move {
+                let ticket = poll_fn(|context| tickets.poll_ticket(context));
+                let _ = tokio::time::timeout(within, ticket).await;
+                closer.close(DONE, b"done");
+            });
+        } else {
+            self.closer.close(DONE, b"done");
+        }
     }
 }
 
@@ -168,7 +202,7 @@ impl StreamConnection for QuicConnection {
     async fn open_stream(&self) -> Result<QuicStream, TransportError> {
         let opened = self.connection().open_bi().await;
         let early = match &self.beginning {
-            Beginning::EarlyData(_) => Some(self.connection().clone()),
+            Beginning::EarlyData(..) => Some(self.connection().clone()),
             _ => None,
         };
         opened
@@ -192,7 +226,7 @@ impl StreamConnection for QuicConnection {
             Beginning::Full => Some(HandshakeMade::Full),
             Beginning::Ticket(watch) if watch.certificate_seen() => Some(HandshakeMade::Full),
             Beginning::Ticket(_) => Some(HandshakeMade::Resumed),
-            Beginning::EarlyData(early) => {
+            Beginning::EarlyData(early, _) => {
                 let answer = early
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -218,14 +252,13 @@ impl StreamConnection for QuicConnection {
                 let _ = until(moment, self.connection().closed()).await;
             }
             Side::Client => {
-                let rtt = super::stack::figures(self.connection()).smoothed_rtt;
+                let rtt = stack::figures(self.connection()).smoothed_rtt;
                 self.statistics.release();
                 self.closer.close(DONE, b"done");
                 if self.shared.lingers {
                     // Should the packet that closes be lost, it is sent again in answer to
                     // whatever the other end says for three probe timeouts; RFC 9000 §10.2.
-                    let draining = 3 * (2 * rtt + Duration::from_millis(25));
-                    let moment = moment.min(MonotonicTime::now() + draining);
+                    let moment = moment.min(MonotonicTime::now() + patience(rtt));
                     let _ = until(moment, self.endpoint.wait_idle()).await;
                 } else {
                     // It leaves before another one begins.

@@ -30,8 +30,8 @@ use super::{
     stack::{
         self,
         quic::{
-            ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming,
-            ServerConfig, TransportConfig, ValidationTokenConfig,
+            ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
+            Incoming, ServerConfig, TransportConfig, ValidationTokenConfig,
             crypto::rustls::{QuicClientConfig, QuicServerConfig},
         },
     },
@@ -340,7 +340,7 @@ impl QuicEndpoint {
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
         let connect = || self.endpoint.connect_with(client, peer, &self.server_name);
-        let (connecting, beginning) = match resumption(self.handshake) {
+        let (mut connecting, mut beginning) = match resumption(self.handshake) {
             Resumption::Off => (connect(), Beginning::Full),
             _ => {
                 let handshake = Arc::new(HandshakeWatch::default());
@@ -348,16 +348,18 @@ impl QuicEndpoint {
                 (connecting, Beginning::Ticket(handshake))
             }
         };
-        let mut connecting = connecting.map_err(TransportError::stack(what()))?;
-        if self.handshake == Handshake::EarlyData {
-            connecting = match connecting.into_0rtt() {
-                Ok((connection, accepted)) => {
-                    return Ok((connection, watch, Beginning::early(accepted)));
+        if let (Handshake::EarlyData, Beginning::Ticket(handshake)) = (self.handshake, &beginning) {
+            match connecting.map(Connecting::into_0rtt) {
+                Ok(Ok((connection, accepted))) => {
+                    beginning = Beginning::early(accepted, Arc::clone(handshake));
+                    return Ok((connection, watch, beginning));
                 }
                 // There is no ticket yet.
-                Err(connecting) => connecting,
-            };
+                Ok(Err(whole)) => connecting = Ok(whole),
+                Err(error) => connecting = Err(error),
+            }
         }
+        let connecting = connecting.map_err(TransportError::stack(what()))?;
         let connected =
             stopped.or(async { connecting.await.map_err(TransportError::stack(what())) });
         match until(moment, connected).await {

@@ -1,0 +1,67 @@
+//! The tickets of a connecting end.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rustls::{
+    NamedGroup,
+    client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue},
+    pki_types::ServerName,
+};
+
+use crate::watch::note_ticket;
+
+/// Tickets that are kept at most; the oldest ones go.
+const MOST: usize = 16;
+
+/// Tickets of the one server that an end of a trial connects to, the newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    group: Option<NamedGroup>,
+    tickets: VecDeque<Tls13ClientSessionValue>,
+}
+
+impl Tickets {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _server: ServerName<'static>, group: NamedGroup) {
+        self.lock().group = Some(group);
+    }
+
+    fn kx_hint(&self, _server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.lock().group
+    }
+
+    // TLS 1.2 is not spoken.
+
+    fn set_tls12_session(&self, _server: ServerName<'static>, _session: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _server: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        let mut kept = self.lock();
+        kept.tickets.push_back(ticket);
+        if kept.tickets.len() > MOST {
+            kept.tickets.pop_front();
+        }
+        drop(kept);
+        note_ticket();
+    }
+
+    fn take_tls13_ticket(&self, _server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.lock().tickets.pop_back()
+    }
+}
