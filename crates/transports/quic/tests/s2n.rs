@@ -379,3 +379,33 @@ fn every_connection_proves_its_address_first_when_asked() {
         assert!(seen >= expected && seen <= 2 * expected, "{seen}");
     }
 }
+
+#[test]
+fn secrets_are_left_where_files_may_be_and_nowhere_else() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keylog = |order: &mut TrialOrder| option(order, "keylog", OptionValue::Flag(true));
+    let (sender, _) = reports(pair(1000, 1000, |order| {
+        keylog(order);
+        order.files = Some(directory.path().to_owned());
+    }));
+    assert_eq!(sender.facts["keylog.sender"], "sender.keylog");
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let (ours, theirs) = (read("sender.keylog"), read("receiver.keylog"));
+    let ours = ours.expect("a file");
+    assert!(ours.contains("CLIENT_TRAFFIC_SECRET_0 "), "{ours}");
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&ours), sorted(&theirs.expect("a file")));
+    // Without a directory nothing is left, which is said.
+    let (sender, _) = reports(pair(1000, 1000, keylog));
+    assert!(!sender.facts.contains_key("keylog.sender"));
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "no_place_for_files")
+    );
+}

@@ -39,6 +39,7 @@ use super::{
 };
 use crate::{
     path::Sizes,
+    quinn_family::files::Files,
     socket::{self, AskedGranted, Counters},
     timer,
     wait::{Stopped, Timed, timed_out, until},
@@ -67,6 +68,7 @@ pub struct S2nEndpoint {
     end: End,
     receive_buffer: AskedGranted,
     payload_bytes: usize,
+    files: Files,
     facts: BTreeMap<String, String>,
     /// Last, because the stack's tasks run on it.
     runtime: Runtime,
@@ -115,6 +117,16 @@ fn io(
     made().map_err(TransportError::io("cannot set up the UDP socket"))
 }
 
+/// What a stack is made of.
+type Parts<'a> = (
+    &'a TrialOrder,
+    Io,
+    &'a Sizes,
+    &'a Arc<Board>,
+    Datagrams,
+    &'a Files,
+);
+
 impl Stack {
     fn start(
         order: &TrialOrder,
@@ -122,11 +134,12 @@ impl Stack {
         sizes: &Sizes,
         board: &Arc<Board>,
         options: &Options,
+        files: &Files,
     ) -> Result<Self, TransportError> {
         let datagrams = Datagrams {
             offered: options.mode == Mode::Datagram,
         };
-        let made = (order, io, sizes, board, datagrams);
+        let made = (order, io, sizes, board, datagrams, files);
         match options.congestion_control {
             CongestionControl::Cubic => Self::start_with(made, Cubic::default()),
             CongestionControl::Bbr => Self::start_with(made, Bbr::default()),
@@ -134,7 +147,7 @@ impl Stack {
     }
 
     fn start_with<C: CongestionControllers>(
-        (order, io, sizes, board, datagrams): (&TrialOrder, Io, &Sizes, &Arc<Board>, Datagrams),
+        (order, io, sizes, board, datagrams, files): Parts<'_>,
         controllers: C,
     ) -> Result<Self, TransportError> {
         let limits = options::limits(order, sizes)?;
@@ -147,7 +160,10 @@ impl Stack {
             board: Arc::clone(board),
         };
         if order.connects() {
-            let tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+            if let Some(log) = files.key_log()? {
+                tls.key_log = log;
+            }
             let client = Client::builder()
                 .with_tls(provider::Client::from(tls))
                 .map_err(cannot)?
@@ -165,7 +181,10 @@ impl Stack {
                 .map_err(cannot)?;
             return Ok(Self::Connects(client));
         }
-        let tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+        if let Some(log) = files.key_log()? {
+            tls.key_log = log;
+        }
         let admission = Admission {
             peer: order.peer,
             retry: order.workload.kind.handshake() == Handshake::Retry,
@@ -222,12 +241,14 @@ impl S2nEndpoint {
             .build()
             .map_err(TransportError::io("cannot make a runtime"))?;
         let board = Arc::new(Board::default());
+        let files = Files::new(order, options.key_log, false);
         let stack = Stack::start(
             order,
             io(&runtime, socket, &options, &sizes, order.local)?,
             &sizes,
             &board,
             &options,
+            &files,
         )?;
         let side = order.role.name();
         Ok(Self {
@@ -247,6 +268,7 @@ impl S2nEndpoint {
                 granted: buffers.receive_bytes,
             },
             payload_bytes: sizes.payload_bytes.into(),
+            files,
             facts: facts(side, &options, &sizes, buffers),
             runtime,
         })
@@ -350,7 +372,12 @@ fn facts(
     buffers: socket::Buffers,
 ) -> BTreeMap<String, String> {
     let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mode = match options.mode {
+        Mode::Stream => "stream",
+        Mode::Datagram => "datagram",
+    };
     BTreeMap::from([
+        ("quic.mode".to_owned(), mode.to_owned()),
         ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
         (
             "packet_payload_bytes".to_owned(),
@@ -472,6 +499,7 @@ impl StreamEndpoint for S2nEndpoint {
     fn facts(&self) -> BTreeMap<String, String> {
         let (board, side) = (&self.end.board, self.end.side);
         let mut facts = self.facts.clone();
+        facts.extend(self.files.facts());
         facts.insert(
             format!("gso.{side}"),
             match board.segments() {
@@ -485,6 +513,9 @@ impl StreamEndpoint for S2nEndpoint {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.receive_buffer.warning(self.role).into_iter().collect()
+        [self.receive_buffer.warning(self.role), self.files.warning()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }

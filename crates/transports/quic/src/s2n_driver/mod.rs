@@ -40,7 +40,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &["retry", "datagram"],
+    capabilities: &["retry", "datagram", "keylog"],
     stack: "s2n-quic",
     stack_version: S2N_QUIC_VERSION,
     options: &[
@@ -54,7 +54,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             name: "mode",
             kind: OptionKind::OneOf(&Mode::NAMES),
             default: "stream",
-            help: "whether messages travel in a stream, or each in a datagram of its own, unreliably (RFC 9221)",
+            help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
         },
         OptionDefinition {
             name: "gso",
@@ -85,6 +85,12 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             kind: OptionKind::Size,
             default: "",
             help: "send buffer of the UDP socket; from the path if not set",
+        },
+        OptionDefinition {
+            name: "keylog",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
         },
     ],
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue};
+use regatta_model::{Bytes, OptionValue, WorkloadKind};
 use regatta_transport::TransportError;
 use s2n_quic::provider::limits::Limits;
 
@@ -17,9 +17,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// more, so that its deadline is what ends it.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Streams that a connection may have open at once. s2n-quic's default of 100 would hold back
-/// workloads over more.
-const OPEN_STREAMS: u64 = 4096;
+/// Streams that a connection may have open at once, beside those of the workload. s2n-quic's
+/// default.
+const OPEN_STREAMS: u64 = 100;
 
 /// Flow-control windows and send buffers are 32 bits wide in s2n-quic.
 const MOST_WINDOW_BYTES: u64 = u32::MAX as u64;
@@ -107,6 +107,8 @@ pub struct Options {
     pub receive_buffer_bytes: Option<usize>,
     /// Send buffer of the socket, in bytes.
     pub send_buffer_bytes: Option<usize>,
+    /// Whether the secrets of the connections are left in a file.
+    pub key_log: bool,
 }
 
 impl Options {
@@ -138,6 +140,7 @@ impl Options {
             stream_window_bytes: size("stream_window").map(|size| size.min(MOST_WINDOW_BYTES)),
             receive_buffer_bytes: buffer("receive_buffer"),
             send_buffer_bytes: buffer("send_buffer"),
+            key_log: flag("keylog", false),
         }
     }
 }
@@ -149,14 +152,18 @@ impl Options {
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
     let stream_window = sizes.stream_window_bytes.min(MOST_WINDOW_BYTES);
     let connection_window = sizes.connection_window_bytes.min(MOST_WINDOW_BYTES);
+    let open_streams = match order.workload.kind {
+        WorkloadKind::MultiStream { streams, .. } => OPEN_STREAMS + u64::from(streams),
+        _ => OPEN_STREAMS,
+    };
     let send_buffer = u32::try_from(sizes.send_window_bytes).unwrap_or(u32::MAX);
     let made = || {
         Limits::new()
             .with_data_window(connection_window)?
             .with_bidirectional_local_data_window(stream_window)?
             .with_bidirectional_remote_data_window(stream_window)?
-            .with_max_open_local_bidirectional_streams(OPEN_STREAMS)?
-            .with_max_open_remote_bidirectional_streams(OPEN_STREAMS)?
+            .with_max_open_local_bidirectional_streams(open_streams)?
+            .with_max_open_remote_bidirectional_streams(open_streams)?
             // Unidirectional streams are not used.
             .with_max_open_remote_unidirectional_streams(0)?
             .with_max_send_buffer_size(send_buffer)?
@@ -179,7 +186,7 @@ mod tests {
     fn defaults_are_those_of_the_descriptor() {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
-        assert!(options.gso && !options.mtu_discovery);
+        assert!(options.gso && !options.mtu_discovery && !options.key_log);
         assert_eq!(options.stream_window_bytes, None);
         assert_eq!(options.mode, Mode::Stream);
     }
