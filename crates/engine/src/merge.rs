@@ -101,7 +101,8 @@ pub(crate) fn merge(
         add_path(&mut merged.metrics, path, since, direction);
     }
     charge_receiver(&mut merged.metrics, receiver_ns, elapsed_ns);
-    derive(&mut merged.metrics, elapsed_ns);
+    let has_goodput = plan.workload(trial.cell).kind.has_goodput();
+    derive(&mut merged.metrics, elapsed_ns, has_goodput);
     if both {
         by_direction(&mut merged.metrics, &sides);
     }
@@ -229,7 +230,7 @@ fn add_path(
 }
 
 /// Metrics that need both ends.
-fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
+fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64, has_goodput: bool) {
     let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
     let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
         if value.is_finite() {
@@ -239,7 +240,8 @@ fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64) {
     let time = get(metrics, "transfer_time_ns").unwrap_or(elapsed_ns)
         - get(metrics, "warm_up_ns").unwrap_or(0.0);
     // The clock is the sender's and the count is the receiver's, whatever either says alone.
-    if let Some(delivered) = counted(metrics)
+    if has_goodput
+        && let Some(delivered) = counted(metrics)
         && time > 0.0
     {
         put(metrics, "goodput_bps", delivered * 8e9 / time);
@@ -296,6 +298,24 @@ pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workload_without_goodput_gets_none() {
+        let delivered = BTreeMap::from([
+            ("bytes_delivered".to_owned(), 1000.0),
+            ("transfer_time_ns".to_owned(), 1e6),
+            ("messages_sent".to_owned(), 10.0),
+            ("messages_lost".to_owned(), 1.0),
+        ]);
+        let derived = |has_goodput| {
+            let mut metrics = delivered.clone();
+            derive(&mut metrics, 1e6, has_goodput);
+            assert_eq!(metrics["message_loss_ratio"], 0.1);
+            metrics.get("goodput_bps").copied()
+        };
+        assert_eq!(derived(true), Some(8e6));
+        assert_eq!(derived(false), None);
+    }
 
     #[test]
     fn the_receivers_cpu_is_put_over_the_transfer_time() {

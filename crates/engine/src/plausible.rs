@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_bed::PathCounters;
-use regatta_model::{Bytes, PathCheck, Warning};
+use regatta_model::{Bytes, PathCheck, Warning, WorkloadKind};
 
 use crate::{
     merge::{Merged, workload_bytes},
@@ -42,7 +42,8 @@ pub(crate) fn check(
 ) {
     let study = plan.study();
     let condition = plan.condition(trial.cell);
-    let size = workload_bytes(&plan.workload(trial.cell).kind);
+    let kind = &plan.workload(trial.cell).kind;
+    let size = workload_bytes(kind);
     let get = |name: &str| merged.metrics.get(name).copied();
     let mut found = Vec::new();
 
@@ -58,7 +59,11 @@ pub(crate) fn check(
             "give it a longer `--deadline` or a smaller `--size`",
         ));
     }
-    if let Some(bdp) = condition.bdp(&condition.forward)
+    // Slow start matters to what is sent as fast as it can be; the rest waits for answers, or for a
+    // schedule.
+    if let WorkloadKind::Bulk { options, .. } = kind
+        && options.duration.is_none()
+        && let Some(bdp) = condition.bdp(&condition.forward)
         && size < bdp.0.saturating_mul(LEAST_BDPS)
     {
         found.push(warning(

@@ -384,6 +384,13 @@ impl WorkloadKind {
         }
     }
 
+    /// Whether delivered bits over time tell how well a transport did: it is not so where the rate
+    /// is given or each exchange is small.
+    #[must_use]
+    pub const fn has_goodput(&self) -> bool {
+        matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
+    }
+
     /// The metric that transports are ranked by when they do this work: what a verdict is about.
     #[must_use]
     pub const fn primary_metric(&self) -> &'static str {

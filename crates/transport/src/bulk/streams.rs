@@ -2,8 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-
 use crate::{
     clock::MonotonicTime,
     content::{
