@@ -3,8 +3,10 @@
 //! One at a time: the tests share the machine that they measure.
 
 mod faults;
+mod handshakes;
 mod happy;
 mod help;
 mod input;
 mod machine;
+mod matrix;
 mod resume;
