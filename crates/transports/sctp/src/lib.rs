@@ -1,1 +1,28 @@
-//! placeholder
+//! SCTP in user space: `sctp-proto` at both ends, its packets as payload of UDP (as RFC 6951).
+//!
+//! - `driver` says what it is; `options` reads what a study sets and sizes windows.
+//! - `core` has one end's socket and associations and drives them; `association` is one of them;
+//!   `socket` moves packets in batches; `wire` reads of them what the stack does not tell.
+//! - `endpoint`, `connection` and `messages` are what the workloads use; `link` is their hold on
+//!   an association.
+
+mod association;
+mod connection;
+mod core;
+mod driver;
+mod endpoint;
+mod link;
+mod messages;
+mod options;
+mod socket;
+mod statistics;
+mod timer;
+mod wire;
+
+use regatta_transport::Driver;
+
+/// The drivers of this crate: `sctp-userspace`.
+#[must_use]
+pub fn drivers() -> &'static [&'static dyn Driver] {
+    &[&driver::SctpUserspace]
+}

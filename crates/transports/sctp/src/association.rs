@@ -1,0 +1,617 @@
+//! One association: the stack's state, what has arrived for its streams, who waits for it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::SocketAddr,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use regatta_transport::TransportError;
+use sctp_proto::{
+    AssociationError, AssociationEvent, Event, Payload, PayloadProtocolIdentifier, StreamId,
+};
+
+use crate::{
+    socket::Datagrams,
+    wire::{self, Chunk, Route},
+};
+
+/// A whole user message in the pieces in which it came.
+pub(crate) type Message = sctp_proto::Chunks;
+
+/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8).
+const BINARY: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
+
+/// Of the message of one byte that ends a direction of a stream: `WebRTC Binary Empty`. SCTP has
+/// no half-closed streams.
+const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmpty;
+
+/// A receiver delays its acknowledgement for so long at most; the stack's own value, RFC 9260
+/// §6.2.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
+
+/// The stream numbers of an end that listens begin here and fall, those of an end that connects
+/// begin at zero and rise.
+const LAST_STREAM: StreamId = 65_534;
+
+/// What an association may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Most user data of one DATA chunk, in bytes.
+    pub chunk_bytes: usize,
+    /// Most DATA chunks handed over and not acknowledged.
+    pub outstanding_chunks: u64,
+    /// Most bytes that arrived and are not taken; above that the receive window closes.
+    pub arrived_bytes: usize,
+    /// Most streams that this end opens.
+    pub streams: u16,
+    /// Whether user messages are delivered in order.
+    pub ordered: bool,
+}
+
+/// How an association ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In good order.
+    Done,
+    /// This end was stopped.
+    Stopped,
+    /// The other end gave it up.
+    AbortedByPeer,
+    /// The stack gave it up, and why.
+    Failed(String),
+}
+
+impl Ending {
+    pub(crate) fn error(&self) -> TransportError {
+        let broke = TransportError::stack("the SCTP association broke");
+        match self {
+            Self::Done => TransportError::Closed {
+                flow: "association",
+            },
+            Self::Stopped => TransportError::Cancelled,
+            Self::AbortedByPeer => broke("the other end aborted it".to_owned()),
+            Self::Failed(why) => broke(why.clone()),
+        }
+    }
+}
+
+/// Counted by this driver from the packets, since the stack counts few.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Packets sent, of every kind.
+    pub packets_sent: u64,
+    /// DATA chunks that were sent once more.
+    pub retransmitted_chunks: u64,
+    /// Packets with such a chunk.
+    pub retransmitted_packets: u64,
+    /// Acknowledgements that arrived.
+    pub acknowledgements: u64,
+    /// Retransmission timers that expired (T3-rtx).
+    pub timeouts: u64,
+    /// Chunks that were sent once more before a timer expired.
+    pub fast_retransmits: u64,
+    /// Bytes of user data sent and not acknowledged, at most.
+    pub in_flight_bytes: u64,
+}
+
+/// What arrived for a stream and is not taken yet.
+#[derive(Default)]
+struct Inbox {
+    messages: VecDeque<Message>,
+    finished: bool,
+    waker: Option<Waker>,
+}
+
+enum Phase {
+    Handshaking,
+    Open,
+    Ended(Ending),
+}
+
+/// One association.
+pub(crate) struct Association {
+    inner: sctp_proto::Association,
+    peer: SocketAddr,
+    connects: bool,
+    initiate_tag: Option<u32>,
+    limits: Limits,
+    phase: Phase,
+    /// Something may be there to be sent.
+    pub dirty: bool,
+    /// Nobody uses it any more.
+    pub released: bool,
+    closing: bool,
+    shut_down: bool,
+    peer_aborted: bool,
+    route: Option<Route>,
+    inboxes: BTreeMap<StreamId, Inbox>,
+    arrived_bytes: usize,
+    /// Streams that are readable and were left so because enough has arrived.
+    left: BTreeSet<StreamId>,
+    opened_by_peer: BTreeSet<StreamId>,
+    accepted_streams: u16,
+    opened_streams: u16,
+    waiting: Vec<Waker>,
+    writers: Vec<Waker>,
+    written_chunks: u64,
+    acknowledged_chunks: u64,
+    /// What was sent.
+    tsn: Option<Tsn>,
+    counts: Counts,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tsn {
+    first: u32,
+    /// The highest.
+    sent: u32,
+}
+
+/// Whether `a` comes before `b` in serial arithmetic (RFC 1982).
+const fn before(a: u32, b: u32) -> bool {
+    a != b && b.wrapping_sub(a) < 1 << 31
+}
+
+impl Association {
+    pub(crate) fn new(
+        inner: sctp_proto::Association,
+        peer: SocketAddr,
+        connects: bool,
+        initiate_tag: Option<u32>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            inner,
+            peer,
+            connects,
+            initiate_tag,
+            limits,
+            phase: Phase::Handshaking,
+            dirty: true,
+            released: false,
+            closing: false,
+            shut_down: false,
+            peer_aborted: false,
+            route: None,
+            inboxes: BTreeMap::new(),
+            arrived_bytes: 0,
+            left: BTreeSet::new(),
+            opened_by_peer: BTreeSet::new(),
+            accepted_streams: 0,
+            opened_streams: 0,
+            waiting: Vec::new(),
+            writers: Vec::new(),
+            written_chunks: 0,
+            acknowledged_chunks: 0,
+            tsn: None,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn connects(&self) -> bool {
+        self.connects
+    }
+
+    /// Of the INIT that the other end sent.
+    pub(crate) fn initiate_tag(&self) -> Option<u32> {
+        self.initiate_tag
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self.phase, Phase::Handshaking)
+    }
+
+    pub(crate) fn ended(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Ended(ending) => Some(ending),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn counts(&mut self) -> Counts {
+        let mut stats = self.inner.stats();
+        Counts {
+            timeouts: stats.get_num_t3timeouts(),
+            fast_retransmits: stats.get_num_fast_retrans(),
+            in_flight_bytes: self.tsn.map_or(0, |tsn| {
+                let chunks = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
+                u64::from(chunks) * self.limits.chunk_bytes as u64
+            }),
+            ..self.counts
+        }
+    }
+
+    // What arrives.
+
+    /// A packet of this association.
+    pub(crate) fn take_in(&mut self, packet: &[u8], event: AssociationEvent) {
+        for chunk in wire::chunks(packet) {
+            match chunk {
+                Chunk::Sack(tsn) => self.acknowledged(tsn),
+                Chunk::Abort => self.peer_aborted = true,
+                Chunk::Data(_) | Chunk::ShutdownComplete => {}
+            }
+        }
+        self.shut_down |= self.inner.is_closing();
+        self.inner.handle_event(event);
+    }
+
+    fn acknowledged(&mut self, tsn: u32) {
+        self.counts.acknowledgements += 1;
+        let Some(known) = self.tsn else { return };
+        // It only grows, and never beyond what was sent.
+        let last = self.last_acknowledged(known);
+        if before(last, tsn) && !before(known.sent, tsn) {
+            self.acknowledged_chunks += u64::from(tsn.wrapping_sub(last));
+        }
+    }
+
+    /// The highest TSN up to which all is acknowledged. Serial numbers wrap.
+    const fn last_acknowledged(&self, tsn: Tsn) -> u32 {
+        tsn.first
+            .wrapping_sub(1)
+            .wrapping_add(self.acknowledged_chunks as u32)
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.inner.poll()
+    }
+
+    pub(crate) fn open(&mut self) {
+        if self.is_handshaking() {
+            self.phase = Phase::Open;
+            self.wake_all();
+        }
+    }
+
+    pub(crate) fn stream_opened(&mut self, id: StreamId) {
+        // Its own queue of streams is kept empty; they are counted here.
+        while self.inner.accept_stream().is_some() {}
+        self.opened_by_peer.insert(id);
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// Takes whole messages from the stack, so that its receive window stays open.
+    pub(crate) fn readable(&mut self, id: StreamId) {
+        let inbox = self.inboxes.entry(id).or_default();
+        let Ok(mut stream) = self.inner.stream(id) else {
+            return;
+        };
+        loop {
+            if self.arrived_bytes > self.limits.arrived_bytes {
+                self.left.insert(id);
+                break;
+            }
+            match stream.read() {
+                Ok(Some(message)) if message.ppi == FINISHED => inbox.finished = true,
+                Ok(Some(message)) => {
+                    self.arrived_bytes += message.len();
+                    inbox.messages.push_back(message);
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if let Some(waker) = inbox.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn lost(&mut self, reason: &AssociationError, datagrams: &mut Datagrams) {
+        let ending = if self.peer_aborted {
+            Ending::AbortedByPeer
+        } else if self.shut_down {
+            Ending::Done
+        } else {
+            // The stack says nothing to the other end.
+            self.send_abort(datagrams);
+            Ending::Failed(match reason {
+                AssociationError::AssociationClosed => {
+                    "the stack gave it up on a packet that it could not take".to_owned()
+                }
+                other => other.to_string(),
+            })
+        };
+        self.end(ending);
+    }
+
+    pub(crate) fn end(&mut self, ending: Ending) {
+        if self.ended().is_none() {
+            self.phase = Phase::Ended(ending);
+        }
+        self.wake_all();
+    }
+
+    fn wake_all(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+        self.writers.drain(..).for_each(Waker::wake);
+        for inbox in self.inboxes.values_mut() {
+            if let Some(waker) = inbox.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    // What is sent.
+
+    fn outstanding(&self) -> u64 {
+        self.written_chunks.saturating_sub(self.acknowledged_chunks)
+    }
+
+    /// Wakes writers once a quarter of the room is free again.
+    pub(crate) fn wake_writers(&mut self) {
+        let most = self.limits.outstanding_chunks;
+        if self.outstanding() <= most - most / 4 {
+            self.writers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Hands a user message to the stack if there is room.
+    pub(crate) fn poll_write(
+        &mut self,
+        id: StreamId,
+        message: &Bytes,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        if let Some(ending) = self.ended() {
+            return Poll::Ready(Err(ending.error()));
+        }
+        if self.outstanding() >= self.limits.outstanding_chunks {
+            self.writers.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(self.write(id, message, BINARY))
+    }
+
+    fn write(
+        &mut self,
+        id: StreamId,
+        message: &Bytes,
+        kind: PayloadProtocolIdentifier,
+    ) -> Result<(), TransportError> {
+        let failed = || TransportError::stack("cannot send on the SCTP association");
+        let mut stream = self.inner.stream(id).map_err(failed())?;
+        if kind == BINARY {
+            // The default kind of the stream; this way the message is not copied.
+            stream
+                .write_chunks(&mut [message.clone()])
+                .map_err(failed())?;
+        } else {
+            stream.write_with_ppi(message, kind).map_err(failed())?;
+        }
+        self.written_chunks += message.len().div_ceil(self.limits.chunk_bytes) as u64;
+        Ok(())
+    }
+
+    /// Ends this direction of a stream.
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), TransportError> {
+        if let Some(ending) = self.ended() {
+            return Err(ending.error());
+        }
+        self.write(id, &Bytes::from_static(&[0]), FINISHED)
+    }
+
+    /// Sends all that the stack has to send now.
+    pub(crate) fn transmit(&mut self, now: Instant, datagrams: &mut Datagrams) {
+        self.dirty = false;
+        if self.ended().is_some() {
+            return;
+        }
+        // It gives everything at once; a second call would look at all that is in flight again,
+        // to give nothing.
+        if let Some(transmit) = self.inner.poll_transmit(now)
+            && let Payload::RawEncode(packets) = transmit.payload
+        {
+            for packet in packets {
+                self.count(&packet);
+                datagrams.push(self.peer, &packet);
+            }
+        }
+        if self.closing && !self.shut_down && self.outstanding() == 0 && !self.is_handshaking() {
+            self.shut_down = true;
+            // Refused only if the other end has begun to close.
+            if self.inner.shutdown().is_ok() {
+                self.transmit(now, datagrams);
+            }
+        }
+    }
+
+    fn count(&mut self, packet: &[u8]) {
+        self.counts.packets_sent += 1;
+        self.route = Route::of(packet).or(self.route);
+        let mut again = 0;
+        let mut complete = false;
+        for chunk in wire::chunks(packet) {
+            match chunk {
+                Chunk::Data(tsn) => match &mut self.tsn {
+                    None => {
+                        self.tsn = Some(Tsn {
+                            first: tsn,
+                            sent: tsn,
+                        });
+                    }
+                    Some(known) if before(known.sent, tsn) => known.sent = tsn,
+                    Some(_) => again += 1,
+                },
+                Chunk::ShutdownComplete => complete = true,
+                Chunk::Sack(_) | Chunk::Abort => {}
+            }
+        }
+        self.counts.retransmitted_chunks += again;
+        self.counts.retransmitted_packets += u64::from(again > 0);
+        if complete {
+            // Nothing comes after it, and the stack does not say so.
+            self.end(Ending::Done);
+        }
+    }
+
+    /// Lets timers expire; returns whether one did.
+    pub(crate) fn expire(&mut self, now: Instant) -> bool {
+        if self.ended().is_some() || self.next_timer().is_none_or(|timer| timer > now) {
+            return false;
+        }
+        self.inner.handle_timeout(now);
+        true
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Ended(_) => None,
+            _ => self.inner.poll_timeout(),
+        }
+    }
+
+    // How it ends.
+
+    /// Closes in good order once everything is acknowledged.
+    pub(crate) fn close(&mut self, now: Instant) {
+        if self.ended().is_some() {
+            return;
+        }
+        if self.is_handshaking() {
+            self.end(Ending::Stopped);
+            return;
+        }
+        self.closing = true;
+        self.dirty = true;
+        // The other end closes too, and waits for the acknowledgement that is being delayed.
+        if let Some(timer) = self.inner.poll_timeout()
+            && timer <= now + ACKNOWLEDGED_WITHIN
+        {
+            self.inner.handle_timeout(timer);
+        }
+    }
+
+    /// Gives it up and tells the other end.
+    pub(crate) fn abort(&mut self, why: Ending, datagrams: &mut Datagrams) {
+        if self.ended().is_none() {
+            self.send_abort(datagrams);
+            self.end(why);
+        }
+    }
+
+    fn send_abort(&mut self, datagrams: &mut Datagrams) {
+        if let Some(route) = self.route {
+            self.counts.packets_sent += 1;
+            datagrams.push(self.peer, &route.abort());
+        }
+    }
+
+    // Who waits.
+
+    pub(crate) fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+        match &self.phase {
+            Phase::Open => Poll::Ready(Ok(())),
+            Phase::Ended(ending) => Poll::Ready(Err(ending.error())),
+            Phase::Handshaking => {
+                self.waiting.push(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.ended().is_some() {
+            return Poll::Ready(());
+        }
+        self.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Opens the next stream of this end.
+    pub(crate) fn open_stream(&mut self) -> Result<StreamId, TransportError> {
+        if let Some(ending) = self.ended() {
+            return Err(ending.error());
+        }
+        if self.opened_streams >= self.limits.streams {
+            return Err(TransportError::stack("cannot open an SCTP stream")(
+                format!(
+                    "the association has {} streams each way",
+                    self.limits.streams
+                ),
+            ));
+        }
+        let id = if self.connects {
+            self.opened_streams
+        } else {
+            LAST_STREAM - self.opened_streams
+        };
+        let failed = || TransportError::stack("cannot open an SCTP stream");
+        if self.inner.stream(id).is_err() {
+            self.inner.open_stream(id, BINARY).map_err(failed())?;
+        }
+        self.prepare_stream(id)?;
+        self.opened_streams += 1;
+        Ok(id)
+    }
+
+    fn prepare_stream(&mut self, id: StreamId) -> Result<(), TransportError> {
+        let failed = || TransportError::stack("cannot set up an SCTP stream");
+        let ordered = self.limits.ordered;
+        let mut stream = self.inner.stream(id).map_err(failed())?;
+        stream.set_default_payload_type(BINARY).map_err(failed())?;
+        stream
+            .set_reliability_params(!ordered, sctp_proto::ReliabilityType::Reliable, 0)
+            .map_err(failed())?;
+        self.inboxes.entry(id).or_default();
+        Ok(())
+    }
+
+    /// Takes the next stream that the other end opened, in the order of its opening.
+    pub(crate) fn poll_accept_stream(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<StreamId, TransportError>> {
+        let next = if self.connects {
+            LAST_STREAM - self.accepted_streams
+        } else {
+            self.accepted_streams
+        };
+        if self.opened_by_peer.contains(&next) {
+            self.accepted_streams += 1;
+            if self.ended().is_none()
+                && let Err(error) = self.prepare_stream(next)
+            {
+                return Poll::Ready(Err(error));
+            }
+            return Poll::Ready(Ok(next));
+        }
+        if let Some(ending) = self.ended() {
+            return Poll::Ready(Err(ending.error()));
+        }
+        self.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Takes what arrived for a stream; `false` if nothing more comes.
+    pub(crate) fn poll_read(
+        &mut self,
+        id: StreamId,
+        messages: &mut VecDeque<Message>,
+        context: &Context<'_>,
+    ) -> Poll<Result<bool, TransportError>> {
+        let inbox = self.inboxes.entry(id).or_default();
+        if !inbox.messages.is_empty() {
+            std::mem::swap(messages, &mut inbox.messages);
+            let taken: usize = messages.iter().map(Message::len).sum();
+            self.arrived_bytes = self.arrived_bytes.saturating_sub(taken);
+            // There is room again for what was left in the stack.
+            for id in std::mem::take(&mut self.left) {
+                self.readable(id);
+            }
+            return Poll::Ready(Ok(true));
+        }
+        if inbox.finished {
+            return Poll::Ready(Ok(false));
+        }
+        match &self.phase {
+            Phase::Ended(Ending::Done) => return Poll::Ready(Ok(false)),
+            Phase::Ended(ending) => return Poll::Ready(Err(ending.error())),
+            _ => {}
+        }
+        inbox.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}

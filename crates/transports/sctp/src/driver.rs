@@ -1,0 +1,145 @@
+//! `sctp-userspace`: what it is and what it can do.
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
+    StreamSession, TransportError, TrialContext, Unsupported,
+};
+
+use crate::{
+    endpoint::{End, MessageEnd, StreamEnd},
+    options::{MOST_STREAMS, Options},
+};
+
+/// Version of sctp-proto that this crate is built with.
+const STACK_VERSION: &str = "0.10.8";
+
+/// The driver `sctp-userspace`.
+pub(crate) struct SctpUserspace;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "sctp-userspace",
+    title: "SCTP in user space",
+    summary: "SCTP by sctp-proto at both ends, its packets carried in UDP",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: true,
+    congestion_control_choosable: false,
+    capabilities: &["unordered", "gso"],
+    stack: "sctp-proto",
+    stack_version: STACK_VERSION,
+    options: &[
+        OptionDefinition {
+            name: "ordered",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "whether each stream is delivered in order; if not, every message is delivered \
+                   as it comes, and the driver carries messages instead of streams",
+        },
+        OptionDefinition {
+            name: "streams",
+            kind: OptionKind::Number {
+                least: 1,
+                most: MOST_STREAMS as i64,
+            },
+            default: "1024",
+            help: "streams that each end of an association may open",
+        },
+        OptionDefinition {
+            name: "rto_initial",
+            kind: OptionKind::Time,
+            default: "1s",
+            help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
+        },
+        OptionDefinition {
+            name: "rto_min",
+            kind: OptionKind::Time,
+            default: "1s",
+            help: "least retransmission time-out (RFC 9260, RTO.Min)",
+        },
+        OptionDefinition {
+            name: "rto_max",
+            kind: OptionKind::Time,
+            default: "60s",
+            help: "largest retransmission time-out (RFC 9260, RTO.Max)",
+        },
+        OptionDefinition {
+            name: "receive_window",
+            kind: OptionKind::Size,
+            default: "",
+            help: "receive window of an association, from 128 KiB to 64 MiB; twice what the path \
+                   holds if not set",
+        },
+        OptionDefinition {
+            name: "socket_buffer",
+            kind: OptionKind::Size,
+            default: "",
+            help: "receive and send buffer of the UDP socket; from the window if not set",
+        },
+        OptionDefinition {
+            name: "gso",
+            kind: OptionKind::Flag,
+            default: "true",
+            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
+        },
+    ],
+};
+
+impl Driver for SctpUserspace {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        if Options::read(options).ordered {
+            Carries::Streams
+        } else {
+            Carries::Messages
+        }
+    }
+
+    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        // All of it is in this process but a UDP socket.
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        let end = End::new(order)?;
+        Ok(match self.carries(&order.transport.options) {
+            Carries::Streams => Box::new(StreamSession::new(StreamEnd(end), order, context)?),
+            Carries::Messages => {
+                Box::new(MessageSession::new(MessageEnd::new(end), order, context)?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let entry = format!("name = \"sctp-proto\"\nversion = \"{STACK_VERSION}\"");
+        assert!(lock.contains(&entry));
+    }
+
+    #[test]
+    fn what_it_carries_depends_on_the_order_of_delivery() {
+        let ordered =
+            |ordered| BTreeMap::from([("ordered".to_owned(), OptionValue::Flag(ordered))]);
+        assert_eq!(SctpUserspace.carries(&BTreeMap::new()), Carries::Streams);
+        assert_eq!(SctpUserspace.carries(&ordered(true)), Carries::Streams);
+        assert_eq!(SctpUserspace.carries(&ordered(false)), Carries::Messages);
+    }
+}

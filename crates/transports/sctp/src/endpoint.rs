@@ -1,0 +1,529 @@
+//! One end of a trial: a socket, a runtime of one thread, the task that drives the associations;
+//! seen as an end of streams or as an end of messages.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::Warning;
+use regatta_transport::{
+    Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
+    stream::Accepted,
+};
+use sctp_proto::StreamId;
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::Notify,
+};
+
+use crate::{
+    association::Message,
+    connection::{SctpConnection, pass_on},
+    core::{Core, Incoming},
+    link::{Link, Shared, timed_out, within},
+    messages::SctpFlow,
+    options::{LONGEST_MESSAGE_BYTES, Options, Sizes},
+    socket::{self, Buffers, Datagrams},
+    timer,
+};
+
+/// How long an end stays, beside some round trips, to close its associations in good order. One
+/// acknowledgement may be delayed by 200 ms.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// One end, whatever it carries.
+pub(crate) struct End {
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    role: Role,
+    connects: bool,
+    peer: IpAddr,
+    listen: Option<SocketAddr>,
+    last_words: Duration,
+    buffers: Buffers,
+    asked_buffer_bytes: usize,
+    facts: BTreeMap<String, String>,
+}
+
+/// Ends a wait that has no association yet.
+#[derive(Default)]
+struct Waker(Notify);
+
+impl Abort for Waker {
+    fn abort(&self) {
+        // Kept for the one that waits, should it not wait yet.
+        self.0.notify_one();
+    }
+}
+
+impl End {
+    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Io`]
+    /// for a socket that cannot be opened.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let options = Options::read(&order.transport.options);
+        let sizes = Sizes::of(&order.path, order.local, &options)?;
+        let connects = order.connects();
+        let (socket, buffers) = socket::bind(order.local, sizes.socket_buffer_bytes)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(TransportError::io("cannot make a runtime"))?;
+        let made = || -> io::Result<(Datagrams, SocketAddr)> {
+            let _inside = runtime.enter();
+            let datagrams = Datagrams::new(socket, options.gso)?;
+            let address = datagrams.address()?;
+            Ok((datagrams, address))
+        };
+        let (datagrams, address) =
+            made().map_err(TransportError::io("cannot set up the UDP socket"))?;
+        let facts = facts(order.role, &options, &sizes, buffers, &datagrams);
+        let transport = sizes.transport(&options);
+        let shared = Shared::new(Core::new(
+            sizes.stack(&transport, !connects),
+            transport,
+            sizes.limits(&options),
+            datagrams,
+            order.peer,
+        ));
+        runtime.spawn(Arc::clone(&shared).drive());
+        Ok(Self {
+            runtime,
+            shared,
+            role: order.role,
+            connects,
+            peer: order.peer,
+            listen: (!connects).then_some(address),
+            last_words: LAST_WORDS + 3 * 2 * order.path.longest_one_way,
+            buffers,
+            asked_buffer_bytes: sizes.socket_buffer_bytes,
+            facts,
+        })
+    }
+
+    fn side(&self) -> &'static str {
+        self.role.name()
+    }
+
+    /// Makes an association with the peer.
+    async fn connect(&self, peer: SocketAddr, stop: &Stop) -> Result<Arc<Link>, TransportError> {
+        if !self.connects {
+            return Err(TransportError::Order {
+                what: "an end that listens does not connect".to_owned(),
+            });
+        }
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let number = self.shared.lock().connect(peer)?;
+        let link = Link::new(Arc::clone(&self.shared), number);
+        stop.on_stop(&link);
+        link.opened().await?;
+        Ok(link)
+    }
+
+    /// Waits for news of an association that the peer makes.
+    async fn incoming(&self) -> Result<Incoming, TransportError> {
+        poll_fn(|context: &mut Context<'_>| self.shared.lock().poll_incoming(context)).await
+    }
+
+    /// Waits for an association that the peer makes; calls `arrived` whenever it asks for one.
+    async fn established(&self, mut arrived: impl FnMut()) -> Result<Arc<Link>, TransportError> {
+        loop {
+            match self.incoming().await? {
+                Incoming::Asked => arrived(),
+                Incoming::Established(number) => {
+                    return Ok(Link::new(Arc::clone(&self.shared), number));
+                }
+            }
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA,
+        B: FnOnce() -> FB,
+        FA: Future,
+        FB: Future,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F,
+        F: Future,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        if timer::sleep_until(moment).await.is_err() {
+            // Without a descriptor there is still the runtime's own timer, which is late by up to
+            // a millisecond or two.
+            tokio::time::sleep(moment.remaining()).await;
+        }
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        // The kernel doubles what it is asked for, for its own accounting.
+        if self.buffers.receive_bytes >= 2 * self.asked_buffer_bytes {
+            return Vec::new();
+        }
+        vec![Warning {
+            code: "receive_buffer_small".to_owned(),
+            message: format!(
+                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
+                 may be dropped there, not on the path",
+                self.side(),
+                self.buffers.receive_bytes,
+                2 * self.asked_buffer_bytes
+            ),
+            hint: format!(
+                "run `sysctl -w net.core.rmem_max={}` on that host",
+                self.asked_buffer_bytes
+            ),
+        }]
+    }
+}
+
+fn facts(
+    role: Role,
+    options: &Options,
+    sizes: &Sizes,
+    buffers: Buffers,
+    datagrams: &Datagrams,
+) -> BTreeMap<String, String> {
+    let side = role.name();
+    let offload = |segments: usize| match segments {
+        0 | 1 => "off".to_owned(),
+        segments => format!("on, {segments} packets at most"),
+    };
+    let ms = |span: Duration| format!("{} ms", span.as_millis());
+    BTreeMap::from([
+        (format!("gso.{side}"), offload(datagrams.segments())),
+        (format!("gro.{side}"), offload(datagrams.receive_segments())),
+        (
+            "sctp.encapsulation".to_owned(),
+            "UDP (as RFC 6951, any port)".to_owned(),
+        ),
+        (
+            "sctp.chunk_payload_bytes".to_owned(),
+            sizes.chunk_bytes.to_string(),
+        ),
+        (
+            format!("sctp.receive_window_bytes.{side}"),
+            sizes.window_bytes.to_string(),
+        ),
+        ("sctp.rto_initial".to_owned(), ms(options.rto_initial)),
+        ("sctp.rto_min".to_owned(), ms(options.rto_min)),
+        ("sctp.rto_max".to_owned(), ms(options.rto_max)),
+        (
+            "sctp.delivery".to_owned(),
+            if options.ordered {
+                "ordered"
+            } else {
+                "unordered"
+            }
+            .to_owned(),
+        ),
+        (
+            format!("receive_buffer_bytes.{side}"),
+            buffers.receive_bytes.to_string(),
+        ),
+        (
+            format!("send_buffer_bytes.{side}"),
+            buffers.send_bytes.to_string(),
+        ),
+    ])
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // Inside a runtime there is no other to be had.
+        if Handle::try_current().is_err() {
+            let quiet = poll_fn(|context: &mut Context<'_>| self.shared.lock().poll_quiet(context));
+            self.runtime.block_on(async {
+                let _ = within(MonotonicTime::now() + self.last_words, quiet).await;
+            });
+        }
+        self.shared.lock().abort_all();
+    }
+}
+
+/// An end of byte streams.
+pub(crate) struct StreamEnd(pub End);
+
+impl StreamEndpoint for StreamEnd {
+    type Connection = SctpConnection;
+
+    const MULTIPLEXES: bool = true;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.0.listen
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<SctpConnection, TransportError> {
+        let since = MonotonicTime::now();
+        match within(until, self.0.connect(peer, stop)).await {
+            Some(link) => Ok(SctpConnection::new(link?, self.0.side(), stop)),
+            None => Err(timed_out(
+                format!("SCTP handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<SctpConnection>, TransportError> {
+        let since = MonotonicTime::now();
+        let waker = Arc::new(Waker::default());
+        stop.on_stop(&waker);
+        let accepted = async {
+            tokio::select! {
+                biased;
+                () = waker.0.notified() => Err(TransportError::Cancelled),
+                link = self.0.established(arrived) => link,
+            }
+        };
+        match within(until, accepted).await {
+            Some(link) => Ok(Accepted::Connection(SctpConnection::new(
+                link?,
+                self.0.side(),
+                stop,
+            ))),
+            None => Err(timed_out("SCTP association", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        self.0.join(a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        self.0.join_all(tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        self.0.sleep_until(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.0.facts.clone()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.0.warnings()
+    }
+}
+
+/// An end of messages, delivered in any order.
+pub(crate) struct MessageEnd {
+    end: End,
+    /// Associations none of whose messages was admitted yet.
+    unclaimed: Mutex<Vec<Unclaimed>>,
+}
+
+/// An association whose first message is waited for.
+struct Unclaimed {
+    link: Arc<Link>,
+    stream: Option<StreamId>,
+    arrived: VecDeque<Message>,
+}
+
+impl Unclaimed {
+    /// Takes messages until one is admitted.
+    fn poll_admitted(
+        &mut self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        context: &Context<'_>,
+    ) -> Poll<Result<StreamId, TransportError>> {
+        let id = match self.stream {
+            Some(id) => id,
+            None => ready!(self.link.poll(|one| one.poll_accept_stream(context)))?,
+        };
+        self.stream = Some(id);
+        loop {
+            let Self { link, arrived, .. } = self;
+            if arrived.is_empty() && !ready!(link.poll(|one| one.poll_read(id, arrived, context)))?
+            {
+                return Poll::Ready(Err(TransportError::Closed {
+                    flow: "association",
+                }));
+            }
+            while let Some(message) = self.arrived.pop_front() {
+                let mut admitted = false;
+                pass_on(message, &mut [], |data| admitted = admit(data));
+                if admitted {
+                    return Poll::Ready(Ok(id));
+                }
+            }
+        }
+    }
+}
+
+impl MessageEnd {
+    pub(crate) fn new(end: End) -> Self {
+        Self {
+            end,
+            unclaimed: Mutex::default(),
+        }
+    }
+
+    fn poll_admitted(
+        &self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        stop: &Stop,
+        context: &Context<'_>,
+    ) -> Poll<Result<SctpFlow, TransportError>> {
+        // Only one task accepts, and what panics under the lock ends the trial.
+        let mut unclaimed = self
+            .unclaimed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while let Poll::Ready(incoming) = self.end.shared.lock().poll_incoming(context) {
+            if let Incoming::Established(number) = incoming? {
+                unclaimed.push(Unclaimed {
+                    link: Link::new(Arc::clone(&self.end.shared), number),
+                    stream: None,
+                    arrived: VecDeque::new(),
+                });
+            }
+        }
+        let mut index = 0;
+        while let Some(one) = unclaimed.get_mut(index) {
+            match one.poll_admitted(admit, context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(Err(_)) => drop(unclaimed.swap_remove(index)),
+                Poll::Ready(Ok(id)) => {
+                    let one = unclaimed.swap_remove(index);
+                    let side = self.end.side();
+                    let flow = SctpFlow::new((one.link, id), one.arrived, false, side, stop);
+                    return Poll::Ready(Ok(flow));
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl MessageEndpoint for MessageEnd {
+    type Flow = SctpFlow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.end.listen
+    }
+
+    fn longest_message(&self) -> usize {
+        LONGEST_MESSAGE_BYTES
+    }
+
+    fn reliable(&self) -> bool {
+        true
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.end.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<SctpFlow, TransportError> {
+        let link = self.end.connect(peer, stop).await?;
+        let id = link.with(|one| one.open_stream())?;
+        Ok(SctpFlow::new(
+            (link, id),
+            VecDeque::new(),
+            true,
+            self.end.side(),
+            stop,
+        ))
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<SctpFlow, TransportError> {
+        let since = MonotonicTime::now();
+        let waker = Arc::new(Waker::default());
+        stop.on_stop(&waker);
+        let accepted = async {
+            tokio::select! {
+                biased;
+                () = waker.0.notified() => Err(TransportError::Cancelled),
+                flow = poll_fn(|context| self.poll_admitted(admit, stop, context)) => flow,
+            }
+        };
+        match within(until, accepted).await {
+            Some(flow) => flow,
+            None => Err(timed_out("SCTP association", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        self.end.join(a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        self.end.join_all(tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        self.end.sleep_until(moment).await;
+    }
+
+    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
+        self.end.warnings()
+    }
+}

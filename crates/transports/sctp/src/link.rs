@@ -1,0 +1,135 @@
+//! What the users of one end share: the state under its lock, and a hold on one association.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use regatta_transport::{Abort, MonotonicTime, TransportError};
+
+use crate::{
+    association::{Association, Ending},
+    core::{Core, Number},
+};
+
+/// The state of one end; all its tasks run on one thread, aborts come from others.
+pub(crate) struct Shared(Mutex<Core>);
+
+impl Shared {
+    pub(crate) fn new(core: Core) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(core)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        // A panic under this lock ends the trial all the same.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives the associations for ever; the task of an end.
+    pub(crate) async fn drive(self: Arc<Self>) {
+        let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        poll_fn(|context| {
+            let next = self.lock().poll_drive(context);
+            if let Some(next) = next {
+                let next = next.into();
+                if timer.deadline() != next {
+                    timer.as_mut().reset(next);
+                }
+                if timer.as_mut().poll(context).is_ready() {
+                    context.waker().wake_by_ref();
+                }
+            }
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+}
+
+/// A hold on an association: it is closed in good order when the last one is gone.
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    number: Number,
+}
+
+impl Link {
+    pub(crate) fn new(shared: Arc<Shared>, number: Number) -> Arc<Self> {
+        Arc::new(Self { shared, number })
+    }
+
+    /// The association with its end's lock held; an error once it is forgotten.
+    pub(crate) fn with<T>(
+        &self,
+        act: impl FnOnce(&mut Association) -> Result<T, TransportError>,
+    ) -> Result<T, TransportError> {
+        match self.shared.lock().association(self.number) {
+            Some(association) => act(association),
+            None => Err(Ending::Done.error()),
+        }
+    }
+
+    /// As [`Link::with`], for what may have to wait.
+    pub(crate) fn poll<T>(
+        &self,
+        act: impl FnOnce(&mut Association) -> Poll<Result<T, TransportError>>,
+    ) -> Poll<Result<T, TransportError>> {
+        match self.shared.lock().association(self.number) {
+            Some(association) => act(association),
+            None => Poll::Ready(Err(Ending::Done.error())),
+        }
+    }
+
+    /// Waits until the association is established.
+    pub(crate) async fn opened(&self) -> Result<(), TransportError> {
+        poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_open(context))).await
+    }
+
+    /// Has what was written sent when the application waits next.
+    pub(crate) fn schedule(&self) {
+        self.shared.lock().schedule(self.number);
+    }
+
+    /// Sends what was written now.
+    pub(crate) fn send(&self) {
+        self.shared.lock().send(self.number);
+    }
+
+    /// Closes in good order, and waits for that until the moment.
+    pub(crate) async fn close(&self, until: MonotonicTime) {
+        self.shared.lock().close(self.number);
+        let ended =
+            poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_ended(context).map(Ok)));
+        // One that is forgotten has ended too.
+        let _ = within(until, ended).await;
+    }
+}
+
+impl Abort for Link {
+    fn abort(&self) {
+        self.shared.lock().abort(self.number, Ending::Stopped);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.lock().release(self.number);
+    }
+}
+
+/// Runs a future that may be dropped, at most until the moment; `None` if it came first. Once a
+/// moment has passed, the future is still polled once.
+pub(crate) async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Output> {
+    if moment == MonotonicTime::NEVER {
+        return Some(future.await);
+    }
+    tokio::time::timeout(moment.remaining(), future).await.ok()
+}
+
+/// The error of a wait that took too long.
+pub(crate) fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {
+    TransportError::TimedOut {
+        what: what.into(),
+        seconds: MonotonicTime::now().since(since).as_secs_f64(),
+    }
+}

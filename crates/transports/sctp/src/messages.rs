@@ -1,0 +1,146 @@
+//! An association as a flow of messages: unordered, reliable, one stream.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    sync::Arc,
+    task::Context,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use regatta_transport::{
+    Arrival, MessageFlow, MonotonicTime, StatisticsSource, Stop, TransportError,
+};
+use sctp_proto::StreamId;
+
+use crate::{
+    association::Message,
+    connection::pass_on,
+    link::{Link, within},
+    options::LONGEST_MESSAGE_BYTES,
+    statistics::Statistics,
+};
+
+/// How much one batch holds: enough to make its cost small beside its work.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// How often one that waits in vain looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Most messages of a batch.
+const BATCH_MESSAGES: usize = 256;
+
+/// A flow over stream 0 of an association of its own; closed in good order when dropped.
+pub(crate) struct SctpFlow {
+    link: Arc<Link>,
+    id: StreamId,
+    connects: bool,
+    stop: Stop,
+    arrived: VecDeque<Message>,
+    scratch: Vec<u8>,
+    statistics: Arc<Statistics>,
+}
+
+impl SctpFlow {
+    pub(crate) fn new(
+        (link, id): (Arc<Link>, StreamId),
+        arrived: VecDeque<Message>,
+        connects: bool,
+        side: &'static str,
+        stop: &Stop,
+    ) -> Self {
+        stop.on_stop(&link);
+        let statistics = Arc::new(Statistics::new(Arc::downgrade(&link), side));
+        Self {
+            link,
+            id,
+            connects,
+            stop: stop.clone(),
+            arrived,
+            scratch: vec![0; LONGEST_MESSAGE_BYTES],
+            statistics,
+        }
+    }
+
+    /// Waits for messages; `false` when the association has come to its end.
+    async fn arrive(&mut self, until: MonotonicTime) -> Result<bool, TransportError> {
+        if !self.arrived.is_empty() {
+            return Ok(true);
+        }
+        let (link, id, arrived) = (&self.link, self.id, &mut self.arrived);
+        let read = poll_fn(|context: &mut Context<'_>| {
+            link.poll(|one| one.poll_read(id, arrived, context))
+        });
+        match within(until, read).await {
+            Some(Ok(more)) => Ok(more),
+            Some(Err(error)) => Err(error),
+            None => Ok(true),
+        }
+    }
+}
+
+impl MessageFlow for SctpFlow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        (BATCH_BYTES / message_bytes.max(1)).clamp(1, BATCH_MESSAGES)
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        let mut rest = Bytes::copy_from_slice(batch);
+        let (link, id) = (&self.link, self.id);
+        while !rest.is_empty() {
+            let message = rest.split_to(message_bytes.clamp(1, rest.len()));
+            poll_fn(|context: &mut Context<'_>| {
+                link.poll(|one| one.poll_write(id, &message, context))
+            })
+            .await?;
+        }
+        link.send();
+        Ok(())
+    }
+
+    async fn receive_batch(
+        &mut self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        match self.arrive(until).await {
+            Ok(true) => {}
+            Err(error) if self.connects || self.stop.is_stopped() => return Err(error),
+            // The other end is done. The listening end learns over control what was sent, and
+            // goes by that.
+            Ok(false) | Err(_) if until != MonotonicTime::NEVER => {
+                while !until.has_passed() {
+                    if self.stop.is_stopped() {
+                        return Err(TransportError::Cancelled);
+                    }
+                    tokio::time::sleep(until.remaining().min(LOOK)).await;
+                }
+                return Ok(0);
+            }
+            Ok(false) => {
+                return Err(TransportError::Closed {
+                    flow: "association",
+                });
+            }
+            Err(error) => return Err(error),
+        }
+        let messages = self.arrived.len();
+        for message in self.arrived.drain(..) {
+            pass_on(message, &mut self.scratch, |data| consume(Arrival { data }));
+        }
+        Ok(messages)
+    }
+
+    fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
+        Some(Arc::<Statistics>::clone(&self.statistics))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.statistics.facts()
+    }
+}

@@ -1,0 +1,291 @@
+//! The options of `sctp-userspace`, read, and what the stack is told.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+use regatta_control::PathHints;
+use regatta_model::{Bytes, OptionValue, units::parse_duration};
+use regatta_transport::Unsupported;
+use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
+
+use crate::{
+    association::Limits,
+    wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES},
+};
+
+/// Longest user message, in bytes. A longer one of a byte stream is sent as several.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
+
+/// The receive window is at least so large, in bytes: more than loopback holds in flight. It must
+/// hold whole messages, since the stack delivers no parts of them.
+const LEAST_WINDOW_BYTES: u32 = 1 << 20;
+
+/// The receive window is at most so large, in bytes, where the path's rate is not known: the
+/// stack's work for each packet grows with what is in flight.
+const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 2 << 20;
+
+/// Largest receive window, in bytes. Gaps in what was received are told with offsets of 16 bits.
+const MOST_WINDOW_BYTES: u32 = 64 << 20;
+
+/// Chunks that may be handed over and not acknowledged: no fewer.
+const LEAST_OUTSTANDING_CHUNKS: u64 = 1024;
+
+/// And no more: sequence numbers of a stream have 16 bits and are compared in serial arithmetic.
+const MOST_OUTSTANDING_CHUNKS: u64 = 30_000;
+
+/// Packets never exceed the path's because of this. The stack leaves the header of the second
+/// chunk out of its account when it puts two chunks into one packet, and their padding.
+const BUNDLING_RESERVE_BYTES: usize = DATA_HEADER_BYTES + 4;
+
+/// Largest UDP payload that is used, that of a jumbo frame over IPv4.
+const MOST_PAYLOAD_BYTES: usize = 8972;
+
+/// Least UDP payload that a path must carry, in bytes: what an IPv4 path must (RFC 9260 §6.10).
+const LEAST_PAYLOAD_BYTES: usize = 512;
+
+/// Rate that is assumed where the path has none, in bits per second.
+const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
+
+/// The options of a trial, with their defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub ordered: bool,
+    pub streams: u16,
+    pub rto_initial: Duration,
+    pub rto_min: Duration,
+    pub rto_max: Duration,
+    pub window_bytes: Option<u32>,
+    pub socket_buffer_bytes: Option<usize>,
+    pub gso: bool,
+}
+
+impl Options {
+    /// Reads options that were checked against the driver's descriptor.
+    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        let flag = |name: &str, default| match options.get(name) {
+            Some(OptionValue::Flag(flag)) => *flag,
+            _ => default,
+        };
+        let text = |name: &str| match options.get(name) {
+            Some(OptionValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let time = |name: &str, default| {
+            text(name)
+                .and_then(|text| parse_duration(text).ok())
+                .unwrap_or(default)
+                // The stack counts whole milliseconds.
+                .max(Duration::from_millis(1))
+        };
+        let size = |name: &str| text(name).and_then(|text| text.parse::<Bytes>().ok());
+        let second = Duration::from_secs(1);
+        Self {
+            ordered: flag("ordered", true),
+            streams: match options.get("streams") {
+                Some(OptionValue::Number(streams)) => {
+                    u16::try_from(*streams).unwrap_or(MOST_STREAMS)
+                }
+                _ => DEFAULT_STREAMS,
+            },
+            rto_initial: time("rto_initial", second),
+            rto_min: time("rto_min", second),
+            rto_max: time("rto_max", 60 * second),
+            window_bytes: size("receive_window").map(|size| {
+                u32::try_from(size.0)
+                    .unwrap_or(MOST_WINDOW_BYTES)
+                    .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES)
+            }),
+            socket_buffer_bytes: size("socket_buffer")
+                .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
+            gso: flag("gso", true),
+        }
+    }
+}
+
+/// Streams each way that an association has if nothing else is asked for.
+const DEFAULT_STREAMS: u16 = 1024;
+
+/// Most streams each way.
+pub(crate) const MOST_STREAMS: u16 = 32_767;
+
+/// Sizes for one end of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Most user data of one DATA chunk, in bytes.
+    pub chunk_bytes: usize,
+    /// Receive window, in bytes.
+    pub window_bytes: u32,
+    /// Buffers of the socket, in bytes.
+    pub socket_buffer_bytes: usize,
+}
+
+impl Sizes {
+    /// Sizes for a path between this end and another one of the same IP version: the window is
+    /// twice what the path holds when its queue is full.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the path's packets are too small.
+    pub(crate) fn of(
+        path: &PathHints,
+        local: IpAddr,
+        options: &Options,
+    ) -> Result<Self, Unsupported> {
+        let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let payload = usize::try_from(path.mtu_bytes)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(headers)
+            .min(MOST_PAYLOAD_BYTES);
+        if payload < LEAST_PAYLOAD_BYTES {
+            let least = LEAST_PAYLOAD_BYTES + headers;
+            return Err(Unsupported {
+                reason: format!(
+                    "the path carries packets of at most {} bytes, this driver needs {least}",
+                    path.mtu_bytes
+                ),
+                hint: format!("set the condition's MTU to at least {least}"),
+            });
+        }
+        let overhead = COMMON_HEADER_BYTES + DATA_HEADER_BYTES + BUNDLING_RESERVE_BYTES;
+        // Whole words, so that a full chunk needs no padding.
+        let chunk_bytes = (payload - overhead) & !3;
+
+        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
+        let rate_bps = path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS);
+        let held = rate_bps as f64 / 8.0 * round_trip_with_queue.as_secs_f64();
+        let most = match path.link_rate_bps {
+            Some(_) => MOST_WINDOW_BYTES,
+            None => MOST_WINDOW_WITHOUT_RATE_BYTES,
+        };
+        let window_bytes = options
+            .window_bytes
+            .unwrap_or_else(|| ((2.0 * held) as u32).clamp(LEAST_WINDOW_BYTES, most));
+        Ok(Self {
+            chunk_bytes,
+            window_bytes,
+            // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
+            // asked for to allow for that.
+            socket_buffer_bytes: options
+                .socket_buffer_bytes
+                .unwrap_or(2 * window_bytes as usize),
+        })
+    }
+
+    pub(crate) fn limits(&self, options: &Options) -> Limits {
+        // Enough beyond what may be in flight that the stack always has something to send.
+        let in_flight = u64::from(self.window_bytes) / self.chunk_bytes as u64;
+        Limits {
+            chunk_bytes: self.chunk_bytes,
+            outstanding_chunks: (in_flight + in_flight / 2)
+                .clamp(LEAST_OUTSTANDING_CHUNKS, MOST_OUTSTANDING_CHUNKS),
+            arrived_bytes: 4 * self.window_bytes as usize,
+            streams: options.streams,
+            ordered: options.ordered,
+        }
+    }
+
+    pub(crate) fn transport(&self, options: &Options) -> Arc<TransportConfig> {
+        let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let transport = TransportConfig::default()
+            .with_max_receive_buffer_size(self.window_bytes)
+            .with_max_send_message_size(LONGEST_MESSAGE_BYTES as u32)
+            .with_max_receive_message_size(LONGEST_MESSAGE_BYTES as u32)
+            .with_rto_initial_ms(ms(options.rto_initial))
+            .with_rto_min_ms(ms(options.rto_min))
+            .with_rto_max_ms(ms(options.rto_max.max(options.rto_min)));
+        Arc::new(transport)
+    }
+
+    pub(crate) fn stack(
+        &self,
+        transport: &Arc<TransportConfig>,
+        listens: bool,
+    ) -> sctp_proto::Endpoint {
+        let mut config = EndpointConfig::new();
+        config.max_payload_size(self.chunk_bytes as u32);
+        // The stack wants the configuration of a server at an end that only connects too, or it
+        // panics at the first packet that asks for an association.
+        let mut server = ServerConfig::new();
+        server.transport = Arc::clone(transport);
+        let mut stack = sctp_proto::Endpoint::new(Arc::new(config), Some(Arc::new(server)));
+        if !listens {
+            stack.reject_new_associations();
+        }
+        stack
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    fn path(mtu_bytes: u32, link_rate_bps: Option<u64>) -> PathHints {
+        PathHints {
+            round_trip_delay: Duration::from_millis(30),
+            longest_one_way: Duration::from_millis(45),
+            link_rate_bps,
+            mtu_bytes,
+            shared_clock: true,
+            keeps_order: true,
+        }
+    }
+
+    fn sizes(mtu_bytes: u32, rate: Option<u64>, local: IpAddr) -> Result<Sizes, Unsupported> {
+        let options = Options::read(&BTreeMap::new());
+        Sizes::of(&path(mtu_bytes, rate), local, &options)
+    }
+
+    const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const IPV6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+    #[test]
+    fn a_packet_of_two_chunks_never_exceeds_the_path() {
+        for (local, headers) in [(IPV4, 28), (IPV6, 48)] {
+            for mtu in 560..9100 {
+                let sizes = sizes(mtu, None, local).expect("large enough");
+                // What the stack may put into one packet: its own limit, and the header and the
+                // padding that it does not count.
+                let stack_limit = sizes.chunk_bytes + COMMON_HEADER_BYTES + DATA_HEADER_BYTES;
+                assert!(stack_limit + DATA_HEADER_BYTES + 3 + headers <= mtu as usize);
+            }
+        }
+        assert!(sizes(539, None, IPV4).is_err());
+        assert!(sizes(0, None, IPV6).is_err());
+    }
+
+    #[test]
+    fn the_window_holds_a_full_path_twice_within_limits() {
+        let window = |rate| sizes(1500, rate, IPV4).map(|sizes| sizes.window_bytes);
+        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB.
+        assert_eq!(window(Some(1_000_000_000)), Ok(15_000_000));
+        assert_eq!(window(Some(1_000_000)), Ok(LEAST_WINDOW_BYTES));
+        assert_eq!(window(None), Ok(MOST_WINDOW_WITHOUT_RATE_BYTES));
+        assert_eq!(window(Some(100_000_000_000)), Ok(MOST_WINDOW_BYTES));
+    }
+
+    #[test]
+    fn a_stream_never_has_half_of_its_numbers_under_way() {
+        for rate in [None, Some(1_000_000_000_000)] {
+            let sizes = sizes(600, rate, IPV4).expect("large enough");
+            let limits = sizes.limits(&Options::read(&BTreeMap::new()));
+            let message_chunks = LONGEST_MESSAGE_BYTES.div_ceil(sizes.chunk_bytes) as u64;
+            assert!(limits.outstanding_chunks + message_chunks < 1 << 15);
+        }
+    }
+
+    #[test]
+    fn options_are_read_with_their_units() {
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let options = Options::read(&BTreeMap::from([
+            ("rto_min".to_owned(), text("200ms")),
+            ("receive_window".to_owned(), text("4MiB")),
+            ("ordered".to_owned(), OptionValue::Flag(false)),
+            ("streams".to_owned(), OptionValue::Number(7)),
+        ]));
+        assert_eq!(options.rto_min, Duration::from_millis(200));
+        assert_eq!(options.rto_initial, Duration::from_secs(1));
+        assert_eq!(options.window_bytes, Some(4 << 20));
+        assert_eq!(options.streams, 7);
+        assert!(!options.ordered);
+    }
+}

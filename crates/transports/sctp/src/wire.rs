@@ -1,0 +1,156 @@
+//! What this driver reads from SCTP packets itself, and the one packet that it writes: the stack
+//! counts no packets, and says nothing to the other end when an association is given up.
+//!
+//! Source: RFC 9260 §3.
+
+use crc::{CRC_32_ISCSI, Crc};
+
+/// Ports, verification tag, checksum.
+pub(crate) const COMMON_HEADER_BYTES: usize = 12;
+
+/// Type, flags, length.
+const CHUNK_HEADER_BYTES: usize = 4;
+
+/// Header of a DATA chunk, in bytes.
+pub(crate) const DATA_HEADER_BYTES: usize = 16;
+
+const DATA: u8 = 0;
+const INIT: u8 = 1;
+const SACK: u8 = 3;
+const ABORT: u8 = 6;
+const SHUTDOWN_COMPLETE: u8 = 14;
+
+/// A cause of an ABORT: the application asked for it (RFC 9260 §3.3.10.12).
+const USER_INITIATED_ABORT: u16 = 12;
+
+const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+
+/// A chunk that this driver looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// User data with this TSN.
+    Data(u32),
+    /// Everything up to this TSN has arrived.
+    Sack(u32),
+    /// The sender has given the association up.
+    Abort,
+    /// The last packet of an association that was closed in good order.
+    ShutdownComplete,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_be_bytes(four.try_into().ok()?))
+}
+
+/// The chunks of a packet that this driver looks at. A packet that breaks off ends them.
+pub(crate) fn chunks(packet: &[u8]) -> impl Iterator<Item = Chunk> + '_ {
+    let mut rest = packet.get(COMMON_HEADER_BYTES..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        while let [kind, _, high, low, ..] = *rest {
+            let length = usize::from(u16::from_be_bytes([high, low])).max(CHUNK_HEADER_BYTES);
+            let chunk = match kind {
+                DATA => u32_at(rest, CHUNK_HEADER_BYTES).map(Chunk::Data),
+                SACK => u32_at(rest, CHUNK_HEADER_BYTES).map(Chunk::Sack),
+                ABORT => Some(Chunk::Abort),
+                SHUTDOWN_COMPLETE => Some(Chunk::ShutdownComplete),
+                _ => None,
+            };
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            if chunk.is_some() {
+                return chunk;
+            }
+        }
+        None
+    })
+}
+
+/// The initiate tag of a packet that asks for an association; `None` for any other packet.
+pub(crate) fn initiate_tag(packet: &[u8]) -> Option<u32> {
+    if packet.get(COMMON_HEADER_BYTES) != Some(&INIT) {
+        return None;
+    }
+    u32_at(packet, COMMON_HEADER_BYTES + CHUNK_HEADER_BYTES)
+}
+
+/// Where an association's packets go: ports and verification tag, as in the header of every one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route([u8; 8]);
+
+impl Route {
+    /// Of a packet that was sent; `None` for one that opens an association, which has no tag yet.
+    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
+        let route: [u8; 8] = packet.get(..8)?.try_into().ok()?;
+        (route[4..] != [0; 4]).then_some(Self(route))
+    }
+
+    /// The packet that tells the other end that this one has given the association up.
+    pub(crate) fn abort(self) -> Vec<u8> {
+        let mut packet = self.0.to_vec();
+        packet.extend([0; 4]);
+        packet.extend([ABORT, 0, 0, 8]);
+        packet.extend(USER_INITIATED_ABORT.to_be_bytes());
+        packet.extend([0, 4]);
+        // The checksum is over the whole packet with zeros in its place, and stands in it with
+        // its least byte first (RFC 9260, appendix A).
+        let checksum = CHECKSUM.checksum(&packet);
+        packet[8..COMMON_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(chunks: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x13, 0x88, 0x13, 0x88, 1, 2, 3, 4, 0, 0, 0, 0];
+        packet.extend(chunks);
+        packet
+    }
+
+    #[test]
+    fn every_chunk_of_a_packet_is_seen() {
+        let mut bytes = vec![SACK, 0, 0, 16, 0, 0, 0, 7, 0, 1, 0, 0, 0, 0, 0, 0];
+        // One byte of user data, padded to four.
+        bytes.extend([DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53]);
+        bytes.extend([b'x', 0, 0, 0]);
+        bytes.extend([ABORT, 0, 0, 4]);
+        let found: Vec<_> = chunks(&packet(&bytes)).collect();
+        assert_eq!(found, [Chunk::Sack(7), Chunk::Data(256), Chunk::Abort]);
+    }
+
+    #[test]
+    fn a_packet_that_breaks_off_ends_quietly() {
+        let whole = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
+        for length in 0..whole.len() {
+            assert!(chunks(&whole[..length]).count() <= 1);
+            assert_eq!(initiate_tag(&whole[..length]), None);
+        }
+        // A length of zero would never end.
+        assert_eq!(chunks(&packet(&[200, 0, 0, 0, 200, 0, 0, 0])).count(), 0);
+    }
+
+    #[test]
+    fn the_initiate_tag_is_read_from_an_init_alone() {
+        assert_eq!(
+            initiate_tag(&packet(&[INIT, 0, 0, 20, 9, 8, 7, 6])),
+            Some(0x0908_0706)
+        );
+        assert_eq!(initiate_tag(&packet(&[INIT, 0, 0, 20])), None);
+        assert_eq!(initiate_tag(&packet(&[DATA, 0, 0, 20, 9, 8, 7, 6])), None);
+    }
+
+    #[test]
+    fn an_abort_is_one_that_the_stack_reads() {
+        let route = Route::of(&packet(&[])).expect("a tag");
+        let abort = route.abort();
+        assert_eq!(abort.len(), 20);
+        assert_eq!(chunks(&abort).collect::<Vec<_>>(), [Chunk::Abort]);
+        let mut unchecked = abort.clone();
+        unchecked[8..12].fill(0);
+        let checksum = Crc::<u32>::new(&CRC_32_ISCSI).checksum(&unchecked);
+        assert_eq!(abort[8..12], checksum.to_le_bytes());
+        assert_eq!(Route::of(&[0; 20]), None, "an INIT has no tag");
+    }
+}
