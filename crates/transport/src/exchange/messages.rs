@@ -11,7 +11,7 @@ use crate::{
     clock::MonotonicTime,
     content::{Marks, plan::Plan},
     driver::TransportError,
-    message::{MessageEndpoint, MessageFlow},
+    message::{Arrival, MessageEndpoint, MessageFlow},
     one_flow::{
         MessageSink, MessageWork,
         messages::{agree, say_done},
@@ -138,7 +138,7 @@ impl MessageWork for Exchange {
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
-        let early = self.exchange(trial, flow, stop, asked).await?;
+        let early = self.exchange(trial, (endpoint, flow), stop, asked).await?;
         let over = MonotonicTime::now();
         let live = &trial.context.live;
         let sent = Delivered {
@@ -164,10 +164,10 @@ impl MessageWork for Exchange {
 impl Exchange {
     /// Sends all questions and takes their answers. Returns what the other end has said that it
     /// got, if it has: it says so unasked when it has everything.
-    async fn exchange<F: MessageFlow>(
+    async fn exchange<E: MessageEndpoint>(
         &self,
         trial: &Trial,
-        flow: &mut F,
+        (endpoint, flow): (&E, &mut E::Flow),
         stop: &Stop,
         asked: &mut Asked,
     ) -> Result<Option<Delivered>, TransportError> {
@@ -183,6 +183,7 @@ impl Exchange {
         let at_once = flow.batch_messages(plan.message).max(1) as u64;
         let mut batch = Vec::new();
         let mut early = None;
+        let mut gone = false;
         let mut bytes = 0;
         while !ledger.is_over() {
             if stop.is_stopped() {
@@ -208,23 +209,30 @@ impl Exchange {
                 .next_due()
                 .min(ledger.next_given_up())
                 .min(MonotonicTime::now() + LOOK);
+            if gone {
+                endpoint.sleep_until(until).await;
+                continue;
+            }
             let mut came = None;
-            flow.receive_batch(
-                until,
-                &mut |arrival| match Control::decode(trial, arrival.data) {
-                    Some((_, Control::Acknowledgement(delivered))) => early = Some(delivered),
-                    Some(_) => {}
-                    None => {
-                        let now = *came.get_or_insert_with(MonotonicTime::now);
-                        let answered = numbered::read(&self.responses, arrival.data, 0)
-                            .map(|number| ledger.answer(number, now));
-                        if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
-                            *stray += 1;
-                        }
+            let mut consume = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
+                Some((_, Control::Acknowledgement(delivered))) => early = Some(delivered),
+                Some(_) => {}
+                None => {
+                    let now = *came.get_or_insert_with(MonotonicTime::now);
+                    let answered = numbered::read(&self.responses, arrival.data, 0)
+                        .map(|number| ledger.answer(number, now));
+                    if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
+                        *stray += 1;
                     }
-                },
-            )
-            .await?;
+                }
+            };
+            match flow.receive_batch(until, &mut consume).await {
+                Ok(_) => {}
+                // The other end has everything, has answered all of it and may have left; answers
+                // that are lost keep their time all the same.
+                Err(_) if early.is_some() && !stop.is_stopped() => gone = true,
+                Err(error) => return Err(error),
+            }
         }
         Ok(early)
     }

@@ -9,6 +9,8 @@ mod ledger;
 mod messages;
 mod numbered;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -1,0 +1,446 @@
+//! An exchange over a transport in memory that loses, doubles and holds back what a test says.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Arrivals, Bytes, OptionValue, Pattern, WorkloadKind};
+
+use crate::{
+    Arrival, Carries, Driver, DriverDescriptor, MessageEndpoint, MessageFlow, MessageSession,
+    MonotonicTime, Purpose, Session, Stop, TransportError, TrialContext, Unsupported,
+    stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
+    testing::{Pair, run_pair},
+};
+
+/// What becomes of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Delivered,
+    Lost,
+    Doubled,
+    /// Arrives together with the next message of its direction, before it.
+    HeldBack,
+}
+
+/// Decides by a message's length and number; of control messages the number means nothing.
+type Decide = fn(usize, u64) -> Fate;
+
+struct End {
+    out: Sender<Vec<u8>>,
+    arrivals: Receiver<Vec<u8>>,
+    decide: Decide,
+}
+
+struct Wire {
+    end: End,
+    stop: Stop,
+    /// What came with the opening.
+    first: VecDeque<Vec<u8>>,
+    held: Option<Vec<u8>>,
+}
+
+impl End {
+    /// Waits for a message until the moment has come.
+    fn take(&self, until: MonotonicTime, stop: &Stop) -> Result<Option<Vec<u8>>, TransportError> {
+        loop {
+            if stop.is_stopped() {
+                return Err(TransportError::Cancelled);
+            }
+            let left = until.remaining().min(Duration::from_millis(5));
+            match self.arrivals.recv_timeout(left) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Timeout) if until.has_passed() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(TransportError::Closed { flow: "wire" });
+                }
+            }
+        }
+    }
+}
+
+impl MessageFlow for Wire {
+    fn batch_messages(&self, _: usize) -> usize {
+        3
+    }
+
+    async fn send_batch(&mut self, batch: &[u8], each: usize) -> Result<(), TransportError> {
+        for message in batch.chunks(each) {
+            let number = message
+                .first_chunk::<4>()
+                .map_or(0, |low| u32::from_le_bytes(*low).into());
+            let fate = (self.end.decide)(message.len(), number);
+            if fate == Fate::HeldBack {
+                self.held = Some(message.to_vec());
+                continue;
+            }
+            let copies = match fate {
+                Fate::Lost => 0,
+                Fate::Doubled => 2,
+                _ => 1,
+            };
+            let held = self.held.take();
+            for message in held
+                .into_iter()
+                .chain((0..copies).map(|_| message.to_vec()))
+            {
+                // The other end may be gone, as with a datagram.
+                let _ = self.end.out.send(message);
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive_batch(
+        &mut self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        let message = match self.first.pop_front() {
+            Some(first) => Some(first),
+            None => self.end.take(until, &self.stop)?,
+        };
+        if let Some(data) = &message {
+            consume(Arrival { data });
+        }
+        Ok(usize::from(message.is_some()))
+    }
+}
+
+struct Endpoint {
+    end: Mutex<Option<End>>,
+    listens: bool,
+}
+
+impl Endpoint {
+    fn end(&self) -> End {
+        let end = self
+            .end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        end.expect("a trial without probes has one flow")
+    }
+}
+
+impl MessageEndpoint for Endpoint {
+    type Flow = Wire;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listens
+            .then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))
+    }
+
+    fn longest_message(&self) -> usize {
+        1000
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on_blocking(future)
+    }
+
+    async fn connect(
+        &self,
+        _: SocketAddr,
+        _: Purpose,
+        stop: &Stop,
+    ) -> Result<Wire, TransportError> {
+        Ok(Wire {
+            end: self.end(),
+            stop: stop.clone(),
+            first: VecDeque::new(),
+            held: None,
+        })
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Wire, TransportError> {
+        let end = self.end();
+        loop {
+            match end.take(until, stop)? {
+                Some(message) if admit(&message) => {
+                    return Ok(Wire {
+                        end,
+                        stop: stop.clone(),
+                        first: VecDeque::from([message]),
+                        held: None,
+                    });
+                }
+                Some(_) => {}
+                None => return Err(TransportError::Closed { flow: "wire" }),
+            }
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        join_with_threads(a, b)
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        join_all_with_threads(tasks)
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        sleep_until_blocking(moment);
+    }
+}
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "wire",
+    title: "Wire",
+    summary: "a transport in memory",
+    carries: Carries::Messages,
+    reliable: false,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &[],
+    stack: "none",
+    stack_version: "",
+    options: &[],
+};
+
+/// Both ends of one wire, each given away once.
+struct Lossy {
+    sender: Mutex<Option<End>>,
+    receiver: Mutex<Option<End>>,
+}
+
+impl Lossy {
+    fn new(there: Decide, back: Decide) -> Self {
+        let (to_receiver, at_receiver) = channel();
+        let (to_sender, at_sender) = channel();
+        let end = |out, arrivals, decide| {
+            Mutex::new(Some(End {
+                out,
+                arrivals,
+                decide,
+            }))
+        };
+        Self {
+            sender: end(to_receiver, at_sender, there),
+            receiver: end(to_sender, at_receiver, back),
+        }
+    }
+}
+
+impl Driver for Lossy {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let (end, listens) = match order.role {
+            Role::Sender => (&self.sender, false),
+            Role::Receiver => (&self.receiver, true),
+        };
+        let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let endpoint = Endpoint {
+            end: Mutex::new(end),
+            listens,
+        };
+        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    }
+}
+
+fn run(wire: &Lossy, kind: &WorkloadKind) -> Pair {
+    run_pair(wire, 0, 1, |order| order.workload.kind = kind.clone())
+        .expect("both ends can be prepared")
+}
+
+/// Longer than a busy machine holds a thread up.
+const TIMEOUT: Duration = Duration::from_millis(400);
+
+#[test]
+fn lost_late_and_doubled_messages_are_told_apart() {
+    let wire = Lossy::new(
+        |length, number| match (length, number) {
+            (100, 2) => Fate::Lost,
+            (100, 8) => Fate::Doubled,
+            _ => Fate::Delivered,
+        },
+        |length, number| match (length, number) {
+            (16, 4) => Fate::Lost,
+            (16, 6) => Fate::HeldBack,
+            _ => Fate::Delivered,
+        },
+    );
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(1000),
+        message: Bytes(100),
+        pattern: Pattern::Data,
+        timeout: TIMEOUT,
+    };
+    let pair = run(&wire, &kind);
+    let sender = pair.sender.expect("the sender's report");
+    let receiver = pair.receiver.expect("the receiver's report");
+    for (report, name, expected) in [
+        (&sender, "messages_sent", 10.0),
+        (&sender, "messages_lost", 1.0),
+        (&sender, "message_loss_ratio", 0.1),
+        (&sender, "messages_unacknowledged", 3.0),
+        (&sender, "late_answers", 1.0),
+        (&receiver, "messages_delivered", 9.0),
+        (&receiver, "bytes_delivered", 900.0),
+        (&receiver, "messages_duplicated", 1.0),
+        (&receiver, "messages_reordered", 0.0),
+        (&receiver, "messages_corrupted", 0.0),
+    ] {
+        assert_eq!(report.metrics[name], expected, "{name}");
+    }
+    // Three time-outs are in the time of the transfer, and in no delay.
+    let timeout = TIMEOUT.as_nanos() as f64;
+    assert!(sender.metrics["transfer_time_ns"] >= 3.0 * timeout);
+    assert!(sender.metrics["message_delay_max_ns"] < timeout);
+    assert_eq!(sender.facts["answers.timeout"], "400 ms");
+    assert!(sender.warnings.is_empty(), "{:?}", sender.warnings);
+}
+
+#[test]
+fn messages_of_one_byte_are_told_apart_as_well() {
+    let wire = Lossy::new(
+        |length, _| {
+            assert!(length == 1 || length > 16);
+            Fate::Delivered
+        },
+        |length, number| match (length, number) {
+            (16, 100) => Fate::HeldBack,
+            (16, 356) => Fate::Lost,
+            _ => Fate::Delivered,
+        },
+    );
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(400),
+        message: Bytes(1),
+        pattern: Pattern::Zeros,
+        timeout: TIMEOUT,
+    };
+    let pair = run(&wire, &kind);
+    let sender = pair.sender.expect("the sender's report");
+    let receiver = pair.receiver.expect("the receiver's report");
+    assert_eq!(sender.metrics["messages_unacknowledged"], 2.0);
+    assert_eq!(sender.metrics["late_answers"], 1.0);
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(receiver.metrics["messages_delivered"], 400.0);
+    assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
+}
+
+#[test]
+fn requests_without_answer_are_counted_and_let_the_others_go_on() {
+    let wire = Lossy::new(
+        |length, number| match (length, number) {
+            (200, 1) => Fate::Lost,
+            _ => Fate::Delivered,
+        },
+        |length, number| match (length, number) {
+            (50, 3) => Fate::Lost,
+            (50, 5) => Fate::Doubled,
+            _ => Fate::Delivered,
+        },
+    );
+    let kind = WorkloadKind::RequestResponse {
+        requests: 20,
+        request: Bytes(200),
+        response: Bytes(50),
+        arrivals: Arrivals::Closed { outstanding: 4 },
+    };
+    let pair = run(&wire, &kind);
+    let sender = pair.sender.expect("the sender's report");
+    let receiver = pair.receiver.expect("the receiver's report");
+    assert_eq!(sender.metrics["messages_sent"], 20.0);
+    assert_eq!(sender.metrics["messages_lost"], 1.0);
+    assert_eq!(sender.metrics["requests_unanswered"], 2.0);
+    assert_eq!(receiver.metrics["messages_delivered"], 19.0);
+    // At least a second, as the path is short.
+    assert_eq!(sender.facts["answers.timeout"], "1 s");
+    assert!(sender.metrics["transfer_time_ns"] >= 1e9);
+    assert!(sender.metrics["requests_per_second"] > 0.0);
+    assert!(
+        sender
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "answers_corrupted"),
+        "the doubled answer is told of"
+    );
+}
+
+#[test]
+fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
+    let wire = Lossy::new(
+        |_, _| Fate::Delivered,
+        |length, number| match (length, number) {
+            (16, 2) => Fate::Lost,
+            _ => Fate::Delivered,
+        },
+    );
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(300),
+        message: Bytes(100),
+        pattern: Pattern::Data,
+        timeout: TIMEOUT,
+    };
+    let pair = run(&wire, &kind);
+    let sender = pair.sender.expect("the sender's report");
+    assert_eq!(sender.metrics["messages_unacknowledged"], 1.0);
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert!(sender.metrics["transfer_time_ns"] >= TIMEOUT.as_nanos() as f64);
+    assert_eq!(sender.facts["acknowledgement"], "in_band");
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_unsupported() {
+    let question = |request, response| WorkloadKind::RequestResponse {
+        requests: 10,
+        request: Bytes(request),
+        response: Bytes(response),
+        arrivals: Arrivals::Closed { outstanding: 1 },
+    };
+    for (kind, hint) in [
+        (
+            question(3, 100),
+            "choose `request` and `response` of at least 4 B",
+        ),
+        (
+            question(100, 1),
+            "choose `request` and `response` of at least 4 B",
+        ),
+        (question(100, 1001), "choose a message of at most 1000 B"),
+    ] {
+        let wire = Lossy::new(|_, _| Fate::Delivered, |_, _| Fate::Delivered);
+        let refused = run_pair(&wire, 0, 1, |order| order.workload.kind = kind.clone());
+        match refused {
+            Err(error @ TransportError::Unsupported(_)) => assert_eq!(error.hint(), hint),
+            _ => panic!("{} was not refused", kind.in_words()),
+        }
+    }
+}
