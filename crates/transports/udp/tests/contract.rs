@@ -174,13 +174,30 @@ fn the_end_is_agreed_in_the_flow_and_over_control() {
 
 #[test]
 fn a_message_longer_than_a_datagram_is_unsupported() {
-    let order: TrialOrder = testing::order_for(Role::Sender, "udp", 1_000_000, 65_508);
-    let error = udp()
-        .prepare(&order, testing::trial_context().0)
-        .err()
-        .expect("it cannot be carried");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
-    assert!(error.hint().contains("65507"), "{}", error.hint());
+    for driver in [udp(), reliable()] {
+        let name = driver.descriptor().name;
+        let order: TrialOrder = testing::order_for(Role::Sender, name, 1_000_000, 65_508);
+        let error = driver
+            .prepare(&order, testing::trial_context().0)
+            .err()
+            .expect("it cannot be carried");
+        assert_eq!(error.kind(), FailureKind::Unsupported);
+        assert!(error.hint().contains("65507"), "{}", error.hint());
+    }
+}
+
+#[test]
+fn a_message_that_fits_only_without_its_header_is_split_and_that_is_said() {
+    for (message, split) in [(65_486, false), (65_487, true)] {
+        let pair = testing::run_pair(reliable(), 200_000, message, |_| {}).expect("both ends");
+        let sender = pair.sender.expect("a report");
+        let warned = sender.warnings.iter().any(|w| w.code == "message_split");
+        assert_eq!(warned, split, "{message}");
+        assert_eq!(
+            pair.receiver.expect("one").metrics["bytes_delivered"],
+            200_000.0
+        );
+    }
 }
 
 #[test]

@@ -111,8 +111,13 @@ fn lost_messages_are_counted_and_not_waited_for() {
         delay: ONE_WAY,
         loss: 0.2,
     };
-    for keeps_order in [true, false] {
-        let (sender, receiver, lost) = run(lossy, lossy, keeps_order);
+    for (keeps_order, frame) in [(true, "none"), (false, "none"), (true, "conn")] {
+        let (sender, receiver, lost) = run_changed(lossy, lossy, |order| {
+            order.path.keeps_order = keeps_order;
+            let frame = ("frame".to_owned(), OptionValue::Text(frame.to_owned()));
+            order.transport.options.extend([frame]);
+        });
+        let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
         check_time(&sender, Duration::from_secs(3));
         assert_eq!(sender.metrics["messages_sent"], 300.0);
         let delivered = receiver.metrics["messages_delivered"];

@@ -28,7 +28,11 @@ use regatta_transport::{
     TransportError, TrialContext, Unsupported,
 };
 
-use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
+use self::{
+    endpoint::Endpoint,
+    frame::LARGEST_WINDOW,
+    sender::{LONGEST_PART, Rules},
+};
 use crate::{batch::LONGEST_PAYLOAD, size_option};
 
 /// Each message is a datagram that is acknowledged, and sent again if it is not.
@@ -139,18 +143,19 @@ impl Settings {
     }
 }
 
-/// Largest message of a workload.
-fn largest_message(kind: &WorkloadKind) -> Bytes {
+/// Largest message of a workload, and whether it has to be one datagram: a message does, but the
+/// questions and answers of small exchanges are cut as they need.
+fn largest_message(kind: &WorkloadKind) -> (Bytes, bool) {
     match kind {
         WorkloadKind::Bulk { size, message, .. }
-        | WorkloadKind::StopAndWait { size, message, .. } => *message.min(size),
+        | WorkloadKind::StopAndWait { size, message, .. } => (*message.min(size), true),
+        WorkloadKind::MultiStream { message, .. } => (*message, true),
         WorkloadKind::RequestResponse {
             request, response, ..
         }
         | WorkloadKind::ShortConnections {
             request, response, ..
-        } => *request.max(response),
-        WorkloadKind::MultiStream { message, .. } => *message,
+        } => (*request.max(response), false),
     }
 }
 
@@ -170,15 +175,18 @@ impl Driver for UdpReliable {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let message = largest_message(&order.workload.kind);
-        let message = match usize::try_from(message.0) {
-            Ok(message) if message <= LONGEST_PAYLOAD => message,
-            _ => {
-                return Err(TransportError::Unsupported(Unsupported {
-                    reason: format!("a message of `{message}` is longer than a datagram carries"),
-                    hint: format!("choose a message of at most {LONGEST_PAYLOAD} B"),
-                }));
-            }
+        let (message, is_datagram) = largest_message(&order.workload.kind);
+        if is_datagram && message.0 > LONGEST_PAYLOAD as u64 {
+            return Err(TransportError::Unsupported(Unsupported {
+                reason: format!("a message of `{message}` is longer than a datagram carries"),
+                hint: format!("choose a message of at most {LONGEST_PAYLOAD} B"),
+            }));
+        }
+        let message = usize::try_from(message.0).unwrap_or(LONGEST_PAYLOAD);
+        let message = if is_datagram {
+            message
+        } else {
+            message.min(LONGEST_PART)
         };
         let settings = Settings::new(&order.transport.options);
         let endpoint = Endpoint::new(order, settings, message)?;
