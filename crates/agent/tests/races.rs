@@ -63,8 +63,10 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             let name = format!("cpu_{side}{what}_ratio");
             assert!(report.metrics.contains_key(&name), "`{name}` in {about}");
         }
+        // Of a program that is running at the end of a window shorter than a timer tick, the kernel
+        // may not know yet what it has used.
         assert!(
-            report.metrics[&format!("cpu_{side}_ratio")] > 0.0,
+            report.metrics[&format!("cpu_{side}_ratio")] > 0.0 || size < 1_000_000,
             "{about}"
         );
         assert!(

@@ -155,8 +155,8 @@ pub(crate) struct Done {
     pub at_ns: Option<i64>,
     /// What was read back.
     #[serde(default)]
-    pub facts: BTreeMap<String, String>,
+    pub facts: Option<BTreeMap<String, String>>,
     /// Values that the stack tells, by name in `regatta_model::METRICS`.
     #[serde(default)]
-    pub metrics: BTreeMap<String, f64>,
+    pub metrics: Option<BTreeMap<String, f64>>,
 }

@@ -1,7 +1,6 @@
 //! One end of one trial, carried out by a program.
 
 use std::{
-    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
     thread,
@@ -697,8 +696,7 @@ impl ProgramSession {
     /// Adds what the program tells of itself and of its stack, as far as it is its business.
     fn add(&self, report: &mut SideReport, done: Done) {
         let mut left_out = Vec::new();
-        let facts: BTreeMap<String, String> = done.facts;
-        for (name, value) in facts {
+        for (name, value) in done.facts.unwrap_or_default() {
             let fits = report.facts.len() < MOST_FACTS
                 && !name.is_empty()
                 && !name.starts_with("interface.")
@@ -711,7 +709,7 @@ impl ProgramSession {
                 left_out.push(name);
             }
         }
-        for (name, value) in done.metrics {
+        for (name, value) in done.metrics.unwrap_or_default() {
             let known = METRICS.contains(&name.as_str()) && metric::find(&name).is_some();
             if known && value.is_finite() && value >= 0.0 {
                 report.metrics.insert(name, value);

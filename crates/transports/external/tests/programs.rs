@@ -9,7 +9,7 @@ use regatta_control::{FailureKind, Role, TrialOrder};
 use regatta_model::{Pattern, WorkloadKind};
 use regatta_transport::{
     Driver,
-    testing::{order_for, run_pair, run_pair_while, trial_context},
+    testing::{order_for, run_pair, trial_context},
 };
 
 /// The named ones that run here.
@@ -102,22 +102,22 @@ fn the_deadline_is_kept() {
 
 /// Runs a pair that must not come together, and says how its sender failed.
 fn refused(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> (FailureKind, String) {
-    let pair = run_pair_while(
-        driver,
-        1000,
-        1000,
-        |order| {
-            order.deadline = Duration::from_secs(2);
-            change(order);
-        },
-        |_, receiver| {
-            std::thread::sleep(Duration::from_millis(2500));
-            receiver.stop.stop();
-        },
-    )
-    .expect("both ends are ready");
-    let error = pair.sender.expect_err("it must be refused");
-    assert!(pair.receiver.is_err());
+    let name = driver.descriptor().name;
+    let end = |role| {
+        let mut order = order_for(role, name, 1000, 1000);
+        change(&mut order);
+        let (context, _) = trial_context();
+        let session = driver.prepare(&order, context.clone());
+        (session.expect("this end gets ready"), context)
+    };
+    let (receiver, context) = end(Role::Receiver);
+    let peer = receiver.listen_address();
+    let (sender, _) = end(Role::Sender);
+    let receiving = std::thread::spawn(move || receiver.run(None));
+    let sent = sender.run(peer);
+    context.stop.stop();
+    assert!(receiving.join().expect("no panic").is_err(), "{name}");
+    let error = sent.expect_err("it must be refused");
     (error.kind(), error.reasons().join(": "))
 }
 
