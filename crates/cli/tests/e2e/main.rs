@@ -8,5 +8,4 @@ mod happy;
 mod help;
 mod input;
 mod machine;
-mod matrix;
 mod resume;
