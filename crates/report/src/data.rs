@@ -59,6 +59,13 @@ impl RunData {
             * u64::from(study.rounds)
     }
 
+    /// Whether transports are ranked by this metric when they do this workload.
+    #[must_use]
+    pub fn is_primary(&self, metric: &str, workload: &str) -> bool {
+        (self.header.study.workloads.iter())
+            .any(|known| known.name == workload && known.kind.primary_metric() == metric)
+    }
+
     /// The measured trials of a cell, in the order of the plan.
     pub fn measured<'a>(
         &'a self,

@@ -37,8 +37,28 @@ impl Default for TerminalOptions {
 /// Below this the lines are not broken further: nothing would be readable.
 const NARROWEST: u16 = 40;
 /// The columns: name of the metric, heading over one line, heading over several.
-const COLUMNS: [(&str, &str, &str); 4] = [
+const COLUMNS: [(&str, &str, &str); 8] = [
     ("goodput_bps", "goodput", "goodput"),
+    (
+        "requests_per_second",
+        "requests per second",
+        "requests\nper second",
+    ),
+    (
+        "message_delay_p95_ns",
+        "message delay, 95th percentile",
+        "message\ndelay, 95th\npercentile",
+    ),
+    (
+        "time_to_first_byte_p50_ns",
+        "time to first byte, median",
+        "time to\nfirst byte,\nmedian",
+    ),
+    (
+        "time_to_completion_p50_ns",
+        "time to completion, median",
+        "time to\ncompletion,\nmedian",
+    ),
     (
         "round_trip_delay_ns",
         "round-trip delay under load",
@@ -147,15 +167,12 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
     }
 }
 
-fn columns(summary: &Summary) -> Vec<Column> {
+/// The columns that some of these cells have values for.
+fn columns(cells: &[&Cell]) -> Vec<Column> {
     COLUMNS
         .into_iter()
         .filter_map(|(name, wide, narrow)| {
-            let means: Vec<f64> = summary
-                .cells
-                .iter()
-                .filter_map(|cell| cell.mean(name))
-                .collect();
+            let means: Vec<f64> = cells.iter().filter_map(|cell| cell.mean(name)).collect();
             let largest = means
                 .iter()
                 .copied()
@@ -179,9 +196,8 @@ fn tables(
     options: &TerminalOptions,
     width: u16,
 ) {
-    let columns = columns(summary);
     let study = &data.header.study;
-    let (mut deadlines, mut doubted) = (false, false);
+    let (mut deadlines, mut doubted, mut any) = (false, false, false);
     for workload in &study.workloads {
         for condition in &study.conditions {
             let title = if study.workloads.len() > 1 {
@@ -194,6 +210,14 @@ fn tables(
                 .iter()
                 .filter(|cell| cell.condition == condition.name && cell.workload == workload.name)
                 .collect();
+            // Of one workload, so that all tables of it have the same columns and scales.
+            let of_workload: Vec<&Cell> = summary
+                .cells
+                .iter()
+                .filter(|cell| cell.workload == workload.name)
+                .collect();
+            let columns = columns(&of_workload);
+            any |= !columns.is_empty();
             deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
             doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
             // An interval stands behind its mean where there is room, and below it where not.
@@ -219,7 +243,7 @@ fn tables(
             }
         }
     }
-    if columns.is_empty() {
+    if !any {
         return;
     }
     let mut legend = "mean [95 % confidence interval]".to_owned();

@@ -25,8 +25,12 @@ pub use summary::{
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The metrics that transports are compared by.
-pub const HEADLINE_METRICS: [&str; 3] = [
+pub const HEADLINE_METRICS: [&str; 7] = [
     "goodput_bps",
+    "requests_per_second",
+    "message_delay_p95_ns",
+    "time_to_first_byte_p50_ns",
+    "time_to_completion_p50_ns",
     "round_trip_delay_ns",
     "goodput_per_core_percent_bps",
 ];

@@ -1,6 +1,6 @@
 //! The answer in sentences: which is faster, by how much, how sure.
 
-use regatta_model::{Outcome, Unit};
+use regatta_model::{Better, MetricDefinition, Outcome, Unit, Workload, metric};
 
 use super::summary::{Cell, Comparison, Conclusion, ConditionVerdict, Summary, Verdict};
 use crate::{
@@ -8,15 +8,13 @@ use crate::{
     format::{list, number, quantity},
 };
 
-const GOODPUT: &str = "goodput_bps";
-
 /// The verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     let study = &data.header.study;
     let mut fields = Vec::new();
     for workload in &study.workloads {
         for condition in &study.conditions {
-            fields.push(Field::new(summary, &condition.name, &workload.name));
+            fields.extend(Field::new(summary, &condition.name, workload));
         }
     }
     let several = study.workloads.len() > 1;
@@ -38,6 +36,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
 struct Field<'a> {
     condition: &'a str,
     workload: &'a str,
+    /// What this work is ranked by.
+    metric: &'static MetricDefinition,
     cells: Vec<&'a Cell>,
     comparisons: Vec<&'a Comparison>,
     /// Measured, fastest first: those that send again what was lost.
@@ -55,7 +55,10 @@ struct Seen {
 }
 
 impl<'a> Field<'a> {
-    fn new(summary: &'a Summary, condition: &'a str, workload: &'a str) -> Self {
+    /// `None` for a workload whose metric is not in the table, which a test rules out.
+    fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
+        let metric = metric::find(workload.kind.primary_metric())?;
+        let workload = workload.name.as_str();
         let cells: Vec<&Cell> = summary
             .cells
             .iter()
@@ -64,28 +67,94 @@ impl<'a> Field<'a> {
         let mut ranked: Vec<&Cell> = cells
             .iter()
             .copied()
-            .filter(|cell| cell.mean(GOODPUT).is_some())
+            .filter(|cell| cell.mean(metric.name).is_some())
             .collect();
-        ranked.sort_by(|a, b| goodput(b).total_cmp(&goodput(a)));
+        let value = |cell: &Cell| cell.mean(metric.name).unwrap_or(0.0);
+        ranked.sort_by(|a, b| match metric.better {
+            Better::Lower => value(a).total_cmp(&value(b)),
+            _ => value(b).total_cmp(&value(a)),
+        });
         let (lossy, whole): (Vec<_>, Vec<_>) =
             ranked.into_iter().partition(|cell| !cell.retransmits);
         // Who delivered nothing in any trial is not the fastest, be it alone.
-        let (whole, idle) = whole.into_iter().partition(|cell| goodput(cell) > 0.0);
-        Self {
+        let (whole, idle) = whole
+            .into_iter()
+            .partition(|cell| metric.better == Better::Lower || value(cell) > 0.0);
+        Some(Self {
             condition,
             workload,
+            metric,
             cells,
             comparisons: summary
                 .comparisons
                 .iter()
                 .filter(|c| {
-                    c.condition == condition && c.workload == workload && c.metric == GOODPUT
+                    c.condition == condition && c.workload == workload && c.metric == metric.name
                 })
                 .collect(),
             whole,
             idle,
             lossy,
+        })
+    }
+
+    fn is_goodput(&self) -> bool {
+        self.metric.name == "goodput_bps"
+    }
+
+    /// The mean of the ranking metric, with its unit: `91.2 Mbit/s`.
+    fn rate(&self, cell: &Cell) -> String {
+        quantity(self.metric.unit, cell.mean(self.metric.name).unwrap_or(0.0))
+    }
+
+    /// The same where a sentence begins with it: what it is stands beside it, unless it is goodput.
+    fn rate_named(&self, cell: &Cell) -> String {
+        if self.is_goodput() {
+            self.rate(cell)
+        } else {
+            format!("{} of {}", self.rate(cell), self.metric.title)
         }
+    }
+
+    /// `` `tcp` (91.2 Mbit/s) ``.
+    fn delivered(&self, cell: &Cell) -> String {
+        format!("`{}` ({})", cell.transport, self.rate(cell))
+    }
+
+    fn had(&self) -> &'static str {
+        if self.is_goodput() {
+            "delivered"
+        } else {
+            "had"
+        }
+    }
+
+    /// `` `udp`, which does not retransmit, delivered 91.2 Mbit/s ``.
+    fn unreliably(&self, cell: &Cell) -> String {
+        format!(
+            "`{}`, which does not retransmit, {} {}",
+            cell.transport,
+            self.had(),
+            self.rate_named(cell)
+        )
+    }
+
+    fn lossy_phrases(&self) -> Vec<String> {
+        self.lossy
+            .iter()
+            .map(|cell| {
+                format!(
+                    "{}{}",
+                    self.unreliably(cell),
+                    match cell.loss() {
+                        lost if lost > 0.0 => {
+                            format!(" and lost {} of its messages", quantity(Unit::Ratio, lost))
+                        }
+                        _ => " and lost nothing here".to_owned(),
+                    }
+                )
+            })
+            .collect()
     }
 
     fn compare(&self, a: &Cell, b: &Cell) -> Seen {
@@ -94,7 +163,12 @@ impl<'a> Field<'a> {
             ratio: None,
         };
         for comparison in &self.comparisons {
+            // Above one is faster, whichever way the metric goes.
             let ratio = comparison.ratio.zip(comparison.ratio_interval);
+            let ratio = match self.metric.better {
+                Better::Lower => ratio.map(|(r, [low, high])| (1.0 / r, [1.0 / high, 1.0 / low])),
+                _ => ratio,
+            };
             if comparison.a == a.transport && comparison.b == b.transport {
                 return Seen {
                     conclusion: comparison.conclusion,
@@ -152,7 +226,7 @@ impl<'a> Field<'a> {
         let place = self.place(several);
         let mut parts = Vec::new();
         if !self.lossy.is_empty() {
-            parts.push(list(&lossy_phrases(&self.lossy)));
+            parts.push(list(&self.lossy_phrases()));
         }
         if let Some(first) = self.whole.first() {
             parts.extend(self.about_leaders(first));
@@ -193,7 +267,7 @@ impl<'a> Field<'a> {
             .any(|cell| self.compare(first, cell).conclusion == Conclusion::NotEnoughRounds);
         let mut parts = Vec::new();
         if undecided {
-            let all: Vec<String> = self.whole.iter().map(|cell| delivered(cell)).collect();
+            let all: Vec<String> = self.whole.iter().map(|cell| self.delivered(cell)).collect();
             parts.push(format!(
                 "{}; there are not enough rounds to say which is faster",
                 list(&all)
@@ -202,9 +276,10 @@ impl<'a> Field<'a> {
         }
         if self.whole.len() == 1 {
             parts.push(format!(
-                "`{}` delivered {}{}",
+                "`{}` {} {}{}",
                 first.transport,
-                rate(first),
+                self.had(),
+                self.rate_named(first),
                 if among.is_empty() {
                     ", and nothing else was measured to compare it with"
                 } else {
@@ -217,7 +292,7 @@ impl<'a> Field<'a> {
             let lead = format!(
                 "`{}` was the fastest{among} with {}",
                 first.transport,
-                rate(first)
+                self.rate_named(first)
             );
             let next = rest[0];
             let mut margin = self.margin(first, next);
@@ -239,7 +314,7 @@ impl<'a> Field<'a> {
             parts.push(format!("{lead}, {margin}"));
             return parts;
         }
-        let named: Vec<String> = leaders.iter().map(|cell| delivered(cell)).collect();
+        let named: Vec<String> = leaders.iter().map(|cell| self.delivered(cell)).collect();
         let what = match (rest.is_empty(), among.is_empty()) {
             (true, true) => "no difference was detected".to_owned(),
             (true, false) => {
@@ -251,9 +326,14 @@ impl<'a> Field<'a> {
             format!("{what}: {}", list(&named))
         } else {
             format!(
-                "`{}` delivered the most{among} with {}; no difference from it was detected for {}",
+                "`{}` {}{among} with {}; no difference from it was detected for {}",
                 first.transport,
-                rate(first),
+                if self.is_goodput() {
+                    "delivered the most"
+                } else {
+                    "was ahead"
+                },
+                self.rate_named(first),
                 list(&named[1..])
             )
         });
@@ -332,7 +412,7 @@ impl<'a> Field<'a> {
                     b.transport,
                 )
             }
-            None => format!("faster than `{}` with {}", b.transport, rate(b)),
+            None => format!("faster than `{}` with {}", b.transport, self.rate(b)),
         }
     }
 
@@ -378,46 +458,6 @@ impl<'a> Field<'a> {
         }
         notes
     }
-}
-
-fn goodput(cell: &Cell) -> f64 {
-    cell.mean(GOODPUT).unwrap_or(0.0)
-}
-
-fn rate(cell: &Cell) -> String {
-    quantity(Unit::BitsPerSecond, goodput(cell))
-}
-
-/// `` `tcp` (91.2 Mbit/s) ``.
-fn delivered(cell: &Cell) -> String {
-    format!("`{}` ({})", cell.transport, rate(cell))
-}
-
-/// `` `udp`, which does not retransmit, delivered 91.2 Mbit/s ``.
-fn unreliably(cell: &Cell) -> String {
-    format!(
-        "`{}`, which does not retransmit, delivered {}",
-        cell.transport,
-        rate(cell)
-    )
-}
-
-fn lossy_phrases(cells: &[&Cell]) -> Vec<String> {
-    cells
-        .iter()
-        .map(|cell| {
-            format!(
-                "{}{}",
-                unreliably(cell),
-                match cell.loss() {
-                    lost if lost > 0.0 => {
-                        format!(" and lost {} of its messages", quantity(Unit::Ratio, lost))
-                    }
-                    _ => " and lost nothing here".to_owned(),
-                }
-            )
-        })
-        .collect()
 }
 
 /// A ratio near one needs its decimals: `1.02`; a large one does not: `3.1`, `94`.
@@ -473,14 +513,14 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
         parts.push(if undecided {
             format!("too few rounds to name one {at}")
         } else if field.whole.len() == 1 {
-            format!("only `{}` {at} ({})", first.transport, rate(first))
+            format!("only `{}` {at} ({})", first.transport, field.rate(first))
         } else if leaders.len() == 1 {
-            format!("`{}` {at} ({})", first.transport, rate(first))
+            format!("`{}` {at} ({})", first.transport, field.rate(first))
         } else if !field.all_equal(&leaders) {
             format!(
                 "`{}` {at} ({}; no difference from it detected for {})",
                 first.transport,
-                rate(first),
+                field.rate(first),
                 list(&names[1..])
             )
         } else if leaders.len() == field.whole.len() {
@@ -489,7 +529,7 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
             format!(
                 "{} {at} (from {} down; no difference detected between them)",
                 list(&names),
-                rate(first)
+                field.rate(first)
             )
         });
     }
@@ -515,7 +555,7 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
         for cell in &field.lossy {
             let said = format!(
                 "{} {} (lost {})",
-                rate(cell),
+                field.rate(cell),
                 where_(field),
                 quantity(Unit::Ratio, cell.loss())
             );

@@ -50,13 +50,21 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
     let floor = 10f64.powf(smallest.log10().floor().clamp(-6.0, -1.0));
     let scale = Scale::for_largest(Unit::Nanoseconds, largest);
     let x_end = axis_end(scale.apply(largest));
-    let (what, title) = if name == "one_way_delay_ns" {
-        ("one-way delay", "One-way delay of the messages")
-    } else {
-        (
+    let (what, title) = match name {
+        "one_way_delay_ns" => ("one-way delay", "One-way delay of the messages"),
+        "message_delay_ns" => ("message delay", "Delay of the messages"),
+        "time_to_first_byte_ns" => (
+            "time to first byte",
+            "Time to the first byte of the answer, of each connection",
+        ),
+        "time_to_completion_ns" => (
+            "time to completion",
+            "Time to the whole answer, of each connection",
+        ),
+        _ => (
             "round-trip delay",
             "Round-trip delay of the messages under load",
-        )
+        ),
     };
     let x_title = scale.heading(what);
     let labels = data

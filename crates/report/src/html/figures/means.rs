@@ -1,7 +1,9 @@
 //! Means with their interval, every trial, and published values, one row for each transport.
 
+use std::borrow::Cow;
+
 use plotters::prelude::*;
-use regatta_model::{Outcome, metric};
+use regatta_model::{MetricDefinition, Outcome, WorkloadKind, metric};
 
 use super::{
     Figure, anchor,
@@ -21,7 +23,7 @@ const ROW: i32 = 34;
 
 /// One transport in one panel.
 struct Row<'a> {
-    label: &'a str,
+    label: Cow<'a, str>,
     /// Position in the study; `None` for a name that only the publication has.
     series: Option<usize>,
     cell: Option<&'a Cell>,
@@ -35,6 +37,7 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
         return Ok(None);
     };
     let places = places(data);
+    // A workload that has other metrics has no panel here.
     let panels: Vec<(String, Vec<Row<'_>>)> = places
         .iter()
         .map(|(condition, workload, heading)| {
@@ -43,11 +46,78 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
                 rows(data, summary, name, condition, workload),
             )
         })
+        .filter(|(_, rows)| rows.iter().any(|row| !row.trials.is_empty()))
         .collect();
-    if !panels
+    let title = format!(
+        "{}: each transport under each condition",
+        capital(definition.title)
+    );
+    figure(
+        definition,
+        &panels,
+        &format!("mean-{}", anchor(name)),
+        title,
+    )
+}
+
+/// Draws one metric of every workload that spreads messages, side by side: what blocking behind
+/// another message's loss costs. Nothing if the study has fewer than two of them.
+pub fn draw_spread(
+    data: &RunData,
+    summary: &Summary,
+    name: &str,
+) -> Result<Option<Figure>, ReportError> {
+    let Some(definition) = metric::find(name) else {
+        return Ok(None);
+    };
+    let study = &data.header.study;
+    let spread: Vec<&str> = study
+        .workloads
         .iter()
-        .any(|(_, rows)| rows.iter().any(|row| !row.trials.is_empty()))
-    {
+        .filter(|workload| matches!(workload.kind, WorkloadKind::MultiStream { .. }))
+        .map(|workload| workload.name.as_str())
+        .collect();
+    if spread.len() < 2 {
+        return Ok(None);
+    }
+    let panels: Vec<(String, Vec<Row<'_>>)> = study
+        .conditions
+        .iter()
+        .map(|condition| {
+            let mut beside = Vec::new();
+            for series in 0..study.transports.len() {
+                for workload in &spread {
+                    let of_workload = rows(data, summary, name, &condition.name, workload);
+                    beside.extend(of_workload.into_iter().filter_map(|mut row| {
+                        if row.series != Some(series) || row.trials.is_empty() {
+                            return None;
+                        }
+                        row.label = format!("{}, {workload}", row.label).into();
+                        Some(row)
+                    }));
+                }
+            }
+            (condition.name.clone(), beside)
+        })
+        .filter(|(_, rows)| !rows.is_empty())
+        .collect();
+    let title = format!("{}: the same messages, spread", capital(definition.title));
+    figure(
+        definition,
+        &panels,
+        &format!("spread-{}", anchor(name)),
+        title,
+    )
+}
+
+fn figure(
+    definition: &MetricDefinition,
+    panels: &[(String, Vec<Row<'_>>)],
+    id: &str,
+    title: String,
+) -> Result<Option<Figure>, ReportError> {
+    let name = definition.name;
+    if panels.is_empty() {
         return Ok(None);
     }
     let largest = panels
@@ -79,7 +149,7 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
 
     let mut drawn = Vec::new();
     for (number, (heading, rows)) in panels.iter().enumerate() {
-        let id = format!("mean-{}-{number}", anchor(name));
+        let id = format!("{id}-{number}");
         let said: Vec<String> = rows
             .iter()
             .filter_map(|row| Some(format!("{} {}", row.label, scale.text(mean(row, name)?.0))))
@@ -96,11 +166,8 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
         );
     }
     Ok(Some(Figure {
-        id: format!("figure-mean-{}", anchor(name)),
-        title: format!(
-            "{}: each transport under each condition",
-            capital(definition.title)
-        ),
+        id: format!("figure-{id}"),
+        title,
         caption: format!(
             "Large mark and bar: mean and its 95 % confidence interval (Student's t). Small dots: \
              every measured trial.{} {}",
@@ -140,7 +207,7 @@ fn rows<'a>(
         .iter()
         .enumerate()
         .map(|(series, transport)| Row {
-            label: &transport.label,
+            label: transport.label.as_str().into(),
             series: Some(series),
             cell: summary.cell(&transport.label, condition, workload),
             trials: data
@@ -156,12 +223,10 @@ fn rows<'a>(
             .study
             .published
             .iter()
-            .filter(|p| {
-                p.condition == condition && p.is_of_workload(workload) && p.metric == name
-            })
+            .filter(|p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
             .filter(|p| !transports.iter().any(|t| t.label == p.transport))
             .map(|p| Row {
-                label: &p.transport,
+                label: p.transport.as_str().into(),
                 series: None,
                 cell: None,
                 trials: Vec::new(),
@@ -205,7 +270,7 @@ fn panel(
 ) -> Drawn {
     let left = rows
         .iter()
-        .map(|row| width_of(&shorten(row.label, LABEL_CHARACTERS)) / PX + 22)
+        .map(|row| width_of(&shorten(&row.label, LABEL_CHARACTERS)) / PX + 22)
         .max()
         .unwrap_or(60)
         .clamp(60, 150);
@@ -231,7 +296,7 @@ fn panel(
         write(
             area,
             (17 * PX, y),
-            &shorten(row.label, LABEL_CHARACTERS),
+            &shorten(&row.label, LABEL_CHARACTERS),
             Ink::Text,
             Align::Left,
         )?;

@@ -51,9 +51,24 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
             .filter_map(Result::transpose)
             .collect::<Result<Vec<Figure>, ReportError>>()
     };
+    // What each kind of work is ranked by, each once.
+    let mut primary: Vec<&str> = Vec::new();
+    for workload in &data.header.study.workloads {
+        let name = workload.kind.primary_metric();
+        if !primary.contains(&name) {
+            primary.push(name);
+        }
+    }
     Ok(Figures {
-        headline: collect(vec![means::draw(data, summary, "goodput_bps")])?,
+        headline: collect(
+            primary
+                .iter()
+                .map(|name| means::draw(data, summary, name))
+                .chain([means::draw_spread(data, summary, "message_delay_p95_ns")])
+                .collect(),
+        )?,
         means: collect(vec![
+            means::draw(data, summary, "time_to_first_byte_p50_ns"),
             means::draw(data, summary, "round_trip_delay_ns"),
             means::draw(data, summary, "cpu_host_ratio"),
             means::draw(data, summary, "goodput_per_core_percent_bps"),
@@ -65,6 +80,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
         )?,
         trials: collect(vec![
             distribution::draw(data, "goodput_bps"),
+            distribution::draw(data, "message_delay_p95_ns"),
+            distribution::draw(data, "time_to_completion_p50_ns"),
             distribution::draw(data, "round_trip_delay_ns"),
             distribution::draw(data, "goodput_per_core_percent_bps"),
             by_trial::draw(data, "goodput_bps"),
@@ -74,6 +91,9 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
         delay: collect(vec![
             delay::draw(data, "round_trip_delay_ns"),
             delay::draw(data, "one_way_delay_ns"),
+            delay::draw(data, "message_delay_ns"),
+            delay::draw(data, "time_to_first_byte_ns"),
+            delay::draw(data, "time_to_completion_ns"),
         ])?,
         inside: collect(
             [

@@ -18,8 +18,12 @@ use crate::{
 };
 
 /// The columns of the table of means.
-const COLUMNS: [&str; 5] = [
+const COLUMNS: [&str; 9] = [
     "goodput_bps",
+    "requests_per_second",
+    "message_delay_p95_ns",
+    "time_to_first_byte_p50_ns",
+    "time_to_completion_p50_ns",
     "round_trip_delay_ns",
     "cpu_host_ratio",
     "goodput_per_core_percent_bps",
@@ -28,20 +32,19 @@ const COLUMNS: [&str; 5] = [
 
 /// Means with their interval, one table for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
-    let columns = definitions(&COLUMNS);
-    let present: Vec<(&MetricDefinition, Scale)> = columns
-        .into_iter()
-        .filter(|column| {
-            summary
-                .cells
-                .iter()
-                .any(|cell| cell.metrics.contains_key(column.name))
-        })
-        .map(|column| (column, scale(summary, column)))
-        .collect();
     places(data)
         .into_iter()
         .map(|(heading, condition, workload)| {
+            // The columns of this work, the same under every condition.
+            let present: Vec<(&MetricDefinition, Scale)> = definitions(&COLUMNS)
+                .into_iter()
+                .filter(|column| {
+                    summary.cells.iter().any(|cell| {
+                        cell.workload == workload && cell.metrics.contains_key(column.name)
+                    })
+                })
+                .map(|column| (column, scale(summary, column)))
+                .collect();
             let mut head = vec!["transport".to_owned()];
             head.extend(
                 present
@@ -96,12 +99,8 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
 /// The whole description of the headline metrics and of host CPU.
 pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
-    let names = [
-        HEADLINE_METRICS[0],
-        HEADLINE_METRICS[1],
-        "cpu_host_ratio",
-        HEADLINE_METRICS[2],
-    ];
+    let [before @ .., last] = HEADLINE_METRICS;
+    let names: Vec<&str> = before.into_iter().chain(["cpu_host_ratio", last]).collect();
     for definition in definitions(&names) {
         let scale = scale(summary, definition);
         for (heading, condition, workload) in places(data) {
@@ -424,7 +423,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                     "the first is".to_owned(),
                 ],
                 rows,
-                folded: name != HEADLINE_METRICS[0],
+                folded: !data.is_primary(name, workload),
             });
         }
     }
@@ -491,7 +490,12 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     // Figures that name no workload stand before those that do.
     let workloads: Vec<Option<&str>> = std::iter::once(None)
-        .chain(study.workloads.iter().map(|workload| Some(workload.name.as_str())))
+        .chain(
+            study
+                .workloads
+                .iter()
+                .map(|workload| Some(workload.name.as_str())),
+        )
         .collect();
     for (condition, workload) in study
         .conditions
