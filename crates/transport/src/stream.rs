@@ -156,6 +156,8 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// An attempt that fails in its handshake is an `Err` of [`Accepted::Failed`], after which
     /// the caller may wait again.
     ///
+    /// Several tasks may wait at once; each connection goes to one of them.
+    ///
     /// # Errors
     /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
     fn accept(
