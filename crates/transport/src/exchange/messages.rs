@@ -174,7 +174,8 @@ impl Exchange {
         let Asked {
             ledger: Some(ledger),
             stray,
-            ..
+            held_back,
+            patience,
         } = asked
         else {
             return Ok(None);
@@ -193,20 +194,31 @@ impl Exchange {
             ledger.give_up(now);
             let due = ledger.due(now, at_once);
             batch.clear();
+            let mut held = false;
             for _ in 0..due {
+                // A transport that loses messages does not wait for their reader.
+                held = patience.is_none() && !self.fits(ledger.unanswered());
+                if held {
+                    *held_back = true;
+                    break;
+                }
                 let number = ledger.depart(now);
                 let (begun, length) = (batch.len(), plan.length(number));
                 batch.extend_from_slice(&plan.content[..length]);
                 numbered::write(plan, number, &mut batch[begun..]);
             }
-            if due > 0 {
+            if !batch.is_empty() {
                 flow.send_batch(&batch, plan.message).await?;
                 bytes += batch.len() as u64;
                 live.messages_sent.store(ledger.sent(), Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
             }
-            let until = ledger
-                .next_due()
+            let next_due = if held {
+                MonotonicTime::NEVER
+            } else {
+                ledger.next_due()
+            };
+            let until = next_due
                 .min(ledger.next_given_up())
                 .min(MonotonicTime::now() + LOOK);
             if gone {

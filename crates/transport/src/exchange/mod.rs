@@ -149,6 +149,15 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether one more question may be under way: the other end must be able to send the answers
+    /// of all before this one if nobody reads them, or to leave the questions unread. Else each
+    /// end could wait for the other to read.
+    fn fits(&self, unanswered: u64) -> bool {
+        let questions = (unanswered + 1).saturating_mul(self.requests.message as u64);
+        let answers = (unanswered + 1).saturating_mul(self.responses.message as u64);
+        unanswered == 0 || questions.min(answers) <= HELD_BYTES
+    }
+
     /// By which rules the questions leave. `patience` says whether an answer can be lost.
     fn rules(&self, patience: bool, gap: Duration) -> Rules {
         Rules {
@@ -215,8 +224,8 @@ impl Work for Exchange {
         if asked.held_back {
             findings.warn(
                 "requests_held_back",
-                "requests waited for answers so that neither end could block the other: over one \
-                 stream no more may be under way than both ends hold unread",
+                "requests waited for answers so that neither end could block the other: no more may \
+                 be under way than both ends hold unread",
                 "ask for fewer `outstanding`, a lower `requests_per_second`, or smaller messages",
             );
         }

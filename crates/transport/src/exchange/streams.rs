@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Asked, Exchange, HELD_BYTES, ledger::Ledger};
+use super::{Asked, Exchange, ledger::Ledger};
 use crate::{
     clock::MonotonicTime,
     content::{
@@ -77,17 +77,6 @@ impl StreamSink for Responder {
             return Ok(());
         }
         stream.flush().await
-    }
-}
-
-impl Exchange {
-    /// Whether one more question may be under way: the other end must be able to send the answers
-    /// of all before this one if nobody reads them, or to leave the questions unread. Else each
-    /// end could wait for the other to read.
-    fn fits(&self, unanswered: u64) -> bool {
-        let questions = (unanswered + 1).saturating_mul(self.requests.message as u64);
-        let answers = (unanswered + 1).saturating_mul(self.responses.message as u64);
-        unanswered == 0 || questions.min(answers) <= HELD_BYTES
     }
 }
 

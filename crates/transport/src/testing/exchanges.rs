@@ -171,7 +171,7 @@ pub fn requests_keep_their_rate(driver: &dyn Driver) {
 /// More is under way each way than both ends can hold, and yet neither waits for the other for
 /// ever.
 pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
-    if driver.descriptor().carries == Carries::Messages {
+    if !driver.descriptor().reliable {
         return;
     }
     let closed = Arrivals::Closed { outstanding: 100 };
