@@ -42,6 +42,12 @@ pub trait MessageFlow: Send {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> impl Future<Output = Result<usize, TransportError>>;
 
+    /// Whether nothing that was sent is still to be sent, or sent again. A flow that sends nothing
+    /// again never has to wait for that; one that is reliable is not ended before.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
     /// The flow's statistics, where its stack has any.
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
         None

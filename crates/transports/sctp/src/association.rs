@@ -340,6 +340,11 @@ impl Association {
         self.written_chunks.saturating_sub(self.acknowledged_chunks)
     }
 
+    /// Whether the other end has acknowledged everything, or never will.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.outstanding() == 0 || self.ended().is_some()
+    }
+
     /// Wakes writers once a quarter of the room is free again.
     pub(crate) fn wake_writers(&mut self) {
         let most = self.limits.outstanding_chunks;

@@ -136,6 +136,11 @@ impl MessageFlow for SctpFlow {
         Ok(messages)
     }
 
+    fn is_drained(&self) -> bool {
+        // An association that has ended sends nothing any more.
+        self.link.with(|one| Ok(one.is_drained())).unwrap_or(true)
+    }
+
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
         Some(Arc::<Statistics>::clone(&self.statistics))
     }

@@ -15,13 +15,13 @@ use crate::{
 /// Longest user message, in bytes. A longer one of a byte stream is sent as several.
 pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
 
-/// The receive window is at least so large, in bytes: more than loopback holds in flight. It must
-/// hold whole messages, since the stack delivers no parts of them.
-const LEAST_WINDOW_BYTES: u32 = 1 << 20;
+/// The receive window is at least so large, in bytes: more than loopback needs, where a larger one
+/// costs time. It must hold whole messages, since the stack delivers no parts of them.
+const LEAST_WINDOW_BYTES: u32 = 512 << 10;
 
 /// The receive window is at most so large, in bytes, where the path's rate is not known: the
 /// stack's work for each packet grows with what is in flight.
-const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 2 << 20;
+const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 8 << 20;
 
 /// Largest receive window, in bytes. Gaps in what was received are told with offsets of 16 bits.
 const MOST_WINDOW_BYTES: u32 = 64 << 20;

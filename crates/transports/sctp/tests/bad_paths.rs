@@ -1,0 +1,214 @@
+//! A path that loses, duplicates, reorders and repeats packets, and packets that are not SCTP.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_model::OptionValue;
+use regatta_transport::{Driver, TransportError, testing};
+
+const SIZE: u64 = 400_000;
+const MESSAGE: u64 = 9000;
+
+fn driver() -> &'static dyn Driver {
+    regatta_transport_sctp::drivers()[0]
+}
+
+fn order(role: Role, ordered: bool) -> TrialOrder {
+    let mut order = testing::order_for(role, driver().descriptor().name, SIZE, MESSAGE);
+    order.path.mtu_bytes = 1500;
+    let options = &mut order.transport.options;
+    options.insert("ordered".to_owned(), OptionValue::Flag(ordered));
+    for name in ["rto_initial", "rto_min"] {
+        options.insert(name.to_owned(), OptionValue::Text("50ms".to_owned()));
+    }
+    order
+}
+
+/// What happens to packets, in parts of a thousand, both ways.
+#[derive(Clone, Copy, Default)]
+struct Harm {
+    lost: u32,
+    twice: u32,
+    late: u32,
+    /// The very first packet comes once more after so many.
+    first_again_after: Option<u32>,
+    /// After every so many packets comes one that is no SCTP.
+    noise_after: Option<u32>,
+}
+
+/// Numbers that look random and are the same in every run (Numerical Recipes' generator).
+struct Draws(u32);
+
+impl Draws {
+    fn permille(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.0 >> 16) % 1000
+    }
+}
+
+/// Carries packets between whoever sends to it and `to`, one thread, until it is told to end.
+fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
+    let (mut draws, mut client, mut count) = (Draws(1), None, 0);
+    let mut held: Option<(Vec<u8>, SocketAddr)> = None;
+    let mut first: Option<Vec<u8>> = None;
+    let mut buffer = [0; 2048];
+    socket
+        .set_read_timeout(Some(Duration::from_millis(5)))
+        .expect("a time limit");
+    // What cannot be delivered, as the other end is gone, is lost.
+    let send = |packet: &[u8], to: SocketAddr| drop(socket.send_to(packet, to));
+    while !over.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else {
+            if let Some((packet, to)) = held.take() {
+                send(&packet, to);
+            }
+            continue;
+        };
+        let packet = &buffer[..length];
+        let target = if from == to {
+            client.expect("an answer comes after a question")
+        } else {
+            client = Some(from);
+            to
+        };
+        first.get_or_insert_with(|| packet.to_vec());
+        count += 1;
+        if harm.first_again_after == Some(count) {
+            send(first.as_deref().unwrap_or_default(), to);
+        }
+        if harm.noise_after.is_some_and(|after| count % after == 0) {
+            send(b"GET / HTTP/1.1\r\nHost: regatta\r\n\r\n", target);
+            send(&[0; 3], target);
+            // A packet of the association with a damaged byte.
+            let mut damaged = packet.to_vec();
+            damaged[length / 2] ^= 1;
+            send(&damaged, target);
+        }
+        let drawn = draws.permille();
+        if drawn < harm.lost {
+            continue;
+        }
+        if drawn < harm.lost + harm.late && held.is_none() {
+            held = Some((packet.to_vec(), target));
+            continue;
+        }
+        send(packet, target);
+        if drawn >= 1000 - harm.twice {
+            send(packet, target);
+        }
+        if let Some((packet, to)) = held.take_if(|_| draws.permille() < 300) {
+            send(&packet, to);
+        }
+    }
+}
+
+/// Runs a trial through the relay; both ends' reports.
+fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
+    let (sender_context, sender_seen) = testing::trial_context();
+    let (receiver_context, receiver_seen) = testing::trial_context();
+    sender_seen.connect(&receiver_context.mailbox);
+    receiver_seen.connect(&sender_context.mailbox);
+    let receiver = driver()
+        .prepare(&order(Role::Receiver, ordered), receiver_context)
+        .expect("a receiver");
+    let to = receiver.listen_address().expect("it listens");
+    let sender = driver()
+        .prepare(&order(Role::Sender, ordered), sender_context)
+        .expect("a sender");
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    let over = Arc::new(AtomicBool::new(false));
+    thread::scope(|scope| {
+        let ended = Arc::clone(&over);
+        scope.spawn(move || relay(&socket, to, harm, &ended));
+        let receiver = scope.spawn(move || receiver.run(None));
+        let sender = sender.run(Some(address));
+        let receiver = receiver.join().expect("no panic");
+        over.store(true, Ordering::Relaxed);
+        let told = |side: Result<SideReport, TransportError>| match side {
+            Ok(report) => report,
+            Err(error) => panic!("{}", error.reasons().join(": ")),
+        };
+        (told(sender), told(receiver))
+    })
+}
+
+fn all_is_delivered(ordered: bool, harm: Harm) -> SideReport {
+    let (sender, receiver) = run(ordered, harm);
+    assert_eq!(receiver.metrics["bytes_delivered"], SIZE as f64);
+    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    sender
+}
+
+fn fact(report: &SideReport, name: &str) -> u64 {
+    report.facts[name].parse().expect("a count")
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let harm = Harm {
+        lost: 50,
+        ..Harm::default()
+    };
+    for ordered in [true, false] {
+        let sender = all_is_delivered(ordered, harm);
+        // About fifteen of three hundred packets are lost.
+        assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
+    }
+}
+
+#[test]
+fn packets_that_come_late_or_twice_do_no_harm() {
+    let harm = Harm {
+        twice: 100,
+        late: 100,
+        ..Harm::default()
+    };
+    for ordered in [true, false] {
+        all_is_delivered(ordered, harm);
+    }
+}
+
+#[test]
+fn a_handshake_that_comes_again_does_not_end_the_association() {
+    let harm = Harm {
+        first_again_after: Some(40),
+        ..Harm::default()
+    };
+    all_is_delivered(true, harm);
+}
+
+#[test]
+fn packets_that_are_no_sctp_do_no_harm() {
+    let harm = Harm {
+        noise_after: Some(7),
+        ..Harm::default()
+    };
+    all_is_delivered(true, harm);
+}
+
+#[test]
+fn a_message_beyond_the_limit_is_unsupported_with_the_limit() {
+    let mut order = testing::order_for(Role::Receiver, "sctp-userspace", 200_000, 65_537);
+    let unordered = OptionValue::Flag(false);
+    order
+        .transport
+        .options
+        .insert("ordered".to_owned(), unordered);
+    let (context, _) = testing::trial_context();
+    match driver().prepare(&order, context) {
+        Err(TransportError::Unsupported(unsupported)) => {
+            assert!(unsupported.hint.contains("65536"), "{unsupported:?}");
+        }
+        other => panic!("{:?}", other.err()),
+    }
+}
