@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::SideReport;
 use regatta_model::{Bytes, Handshake, Spread, WorkloadKind};
 
 use super::{
@@ -22,9 +22,27 @@ fn short(connections: u32, handshake: Handshake, request: u64, response: u64) ->
 }
 
 fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pair) {
-    pair(driver, 0, 1, |order: &mut TrialOrder| {
+    let pair = run_pair(driver, 0, 1, |order| {
         order.workload.kind = kind.clone();
+        // Packets of loopback's size may not be sent at all in a first flight: to an address that is
+        // not proved yet goes three times what came from it at most (RFC 9000, 8.1).
+        order.path.mtu_bytes = 1500;
     })
+    .expect("both ends can be prepared");
+    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
+        Ok(report) => report.clone(),
+        Err(error) => panic!(
+            "{}: {}: {end}: {}",
+            name(driver),
+            kind.in_words(),
+            error.reasons().join(": ")
+        ),
+    };
+    (
+        report(&pair.sender, "sender"),
+        report(&pair.receiver, "receiver"),
+        pair,
+    )
 }
 
 /// The driver says that it cannot run this workload, before anything is tried.
@@ -47,6 +65,36 @@ fn check_edges(pair: &Pair, what: &str) {
         assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
         assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
     }
+}
+
+/// The handshakes are those that were asked for. Where a connection can be done before the ticket
+/// for the next one is here, a host that is busy with something else may make full ones meanwhile;
+/// then that is said.
+fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, what: &str) {
+    let made = |name: &str| -> u32 {
+        let fact = sender.facts.get(&format!("handshakes.{name}"));
+        fact.map_or(0, |count| count.parse().expect("a count"))
+    };
+    let as_asked = match asked {
+        Handshake::Full | Handshake::Retry => made("full"),
+        Handshake::Resumed => made("resumed"),
+        Handshake::EarlyData => made("early_data_taken"),
+    };
+    let others = if asked == Handshake::EarlyData {
+        made("full")
+    } else {
+        0
+    };
+    let all = as_asked + others + made("unknown");
+    assert_eq!(all, connections, "{what}: {:?}", sender.facts);
+    assert!(as_asked + made("unknown") >= 1, "{what}");
+    let codes: Vec<_> = sender.warnings.iter().map(|w| w.code.as_str()).collect();
+    let expected: &[&str] = if others > 0 {
+        &["handshake_differs"]
+    } else {
+        &[]
+    };
+    assert_eq!(codes, expected, "{what}: {:?}", sender.warnings);
 }
 
 /// Connections one after another each have their answer, with every handshake that the driver
@@ -72,7 +120,7 @@ pub fn short_connections_have_their_answers(driver: &dyn Driver) {
             let count = f64::from(connections);
             assert_eq!(metric(&sender, "connections_completed"), count, "{what}");
             assert_eq!(metric(&sender, "connections_failed"), 0.0, "{what}");
-            assert!(sender.warnings.is_empty(), "{what}: {:?}", sender.warnings);
+            check_handshakes(handshake, connections, &sender, &what);
             for quantile in ["", "_p50", "_p95", "_p99"] {
                 let of = |what: &str| metric(&sender, &format!("{what}{quantile}_ns"));
                 let (first, all) = (of("time_to_first_byte"), of("time_to_completion"));
