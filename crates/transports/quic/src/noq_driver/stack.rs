@@ -127,7 +127,7 @@ pub(super) fn figures(connection: &Connection) -> Figures {
         congestion_events: path.congestion_events,
         black_holes: path.black_holes_detected,
         payload_bytes: path.current_mtu,
-        blocked_frames: stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked,
+        blocked_frames: None,
         datagram_frames_received: stats.frame_rx.datagram,
     }
 }

@@ -41,8 +41,9 @@ pub struct Figures {
     pub black_holes: u64,
     /// UDP payload of a full packet, in bytes.
     pub payload_bytes: u16,
-    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent (RFC 9000 §19.12 f.).
-    pub blocked_frames: u64,
+    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent (RFC 9000 §19.12 f.); absent where the stack
+    /// sends none.
+    pub blocked_frames: Option<u64>,
     /// DATAGRAM frames received (RFC 9221).
     pub datagram_frames_received: u64,
 }

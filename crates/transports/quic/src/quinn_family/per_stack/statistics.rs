@@ -90,15 +90,17 @@ impl Statistics {
                 figures.black_holes.to_string(),
             ),
             (
-                format!("quic.flow_control_blocked_frames.{end}"),
-                figures.blocked_frames.to_string(),
-            ),
-            (
                 format!("retransmitted_packets.{end}"),
                 "packets declared lost (RFC 9002); QUIC sends their content again in new packets"
                     .to_owned(),
             ),
         ]);
+        if let Some(frames) = figures.blocked_frames {
+            facts.insert(
+                format!("quic.flow_control_blocked_frames.{end}"),
+                frames.to_string(),
+            );
+        }
         if let Some(protocol) = connection
             .handshake_data()
             .and_then(|data| data.downcast::<HandshakeData>().ok())
@@ -143,16 +145,19 @@ impl StatisticsSource for Statistics {
         let in_flight = self.watch.in_flight_bytes();
         // A connection that is closing has no window any more.
         let window = (!self.watch.is_closing()).then_some(figures.window_bytes);
-        let limited = self
-            .limited
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(
-                Instant::now(),
-                figures.blocked_frames,
-                in_flight,
-                window.unwrap_or_default(),
-            );
+        let window_limited = figures.blocked_frames.map(|frames| WindowLimited {
+            time: self
+                .limited
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(
+                    Instant::now(),
+                    frames,
+                    in_flight,
+                    window.unwrap_or_default(),
+                ),
+            hint: "set the transport's option `stream_window` to a larger size",
+        });
         Some(ProtocolSample {
             smoothed_rtt: Some(figures.smoothed_rtt),
             min_rtt: figures.min_rtt,
@@ -161,10 +166,7 @@ impl StatisticsSource for Statistics {
             packets_sent: Some(figures.packets_sent),
             retransmitted_packets: Some(figures.packets_lost),
             congestion_events: Some(figures.congestion_events),
-            window_limited: Some(WindowLimited {
-                time: limited,
-                hint: "set the transport's option `stream_window` to a larger size",
-            }),
+            window_limited,
         })
     }
 

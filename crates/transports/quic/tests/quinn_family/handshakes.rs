@@ -1,0 +1,260 @@
+//! Resumption, early data, Retry: which handshake is made, and how many round trips it takes.
+
+use std::{
+    net::{SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Bytes as Size, Handshake, WorkloadKind};
+use regatta_transport::{
+    ByteStream, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
+    StreamEndpoint, stream::Accepted, testing::order_for,
+};
+use regatta_transport_quic::{noq_driver, quinn_driver};
+
+use crate::relay::relay;
+
+/// One to get tickets, and more than it brings.
+const CONNECTIONS: usize = 8;
+
+const QUESTION: &[u8] = b"how many round trips?";
+const ANSWER: &[u8] = b"as many as theory has";
+
+fn order(role: Role, handshake: Handshake) -> TrialOrder {
+    let mut order = order_for(role, "any", 0, 1);
+    order.path.mtu_bytes = 1500;
+    order.workload.kind = WorkloadKind::ShortConnections {
+        connections: 1,
+        handshake,
+        request: Size(QUESTION.len() as u64),
+        response: Size(ANSWER.len() as u64),
+    };
+    order
+}
+
+/// A stack, as tests make its ends.
+trait Stack {
+    type End: StreamEndpoint;
+
+    fn end(order: &TrialOrder) -> Self::End;
+}
+
+struct Quinn;
+struct Noq;
+
+impl Stack for Quinn {
+    type End = quinn_driver::QuicEndpoint;
+
+    fn end(order: &TrialOrder) -> Self::End {
+        quinn_driver::QuicEndpoint::new(order).expect("an end")
+    }
+}
+
+impl Stack for Noq {
+    type End = noq_driver::QuicEndpoint;
+
+    fn end(order: &TrialOrder) -> Self::End {
+        noq_driver::QuicEndpoint::new(order).expect("an end")
+    }
+}
+
+fn soon() -> MonotonicTime {
+    MonotonicTime::now() + Duration::from_secs(10)
+}
+
+async fn take(stream: &mut impl ByteStream, length: usize) -> Vec<u8> {
+    let mut taken = Vec::new();
+    let mut scratch = [0; 100];
+    while taken.len() < length {
+        let received = stream
+            .receive(&mut scratch, soon(), &mut |piece| {
+                taken.extend_from_slice(piece);
+            })
+            .await
+            .expect("it goes on");
+        assert!(matches!(received, Received::Bytes(_)), "{received:?}");
+    }
+    taken
+}
+
+/// Answers every question until it is stopped; returns the questions, and the last facts.
+fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
+    let mut answered = (0, String::new());
+    end.block_on(async {
+        let mut open = Vec::new();
+        while let Ok(accepted) = end.accept(soon(), stop, &mut || {}).await {
+            let Accepted::Connection(connection) = accepted else {
+                panic!("a handshake failed");
+            };
+            let mut stream = connection.accept_stream(soon()).await.expect("a stream");
+            assert_eq!(take(&mut stream, QUESTION.len()).await, QUESTION);
+            stream
+                .send_message(ANSWER, &Bytes::new())
+                .await
+                .expect("taken");
+            stream.flush().await.expect("sent");
+            answered.0 += 1;
+            answered.1 = connection
+                .statistics()
+                .facts()
+                .remove("address_validation")
+                .unwrap_or_default();
+            // The other end closes.
+            open.push((connection, stream));
+        }
+    });
+    answered
+}
+
+/// One connection with one question: which handshake it made, and the time until its answer.
+async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> (Option<HandshakeMade>, Duration) {
+    let begun = Instant::now();
+    let stop = Stop::new();
+    let connection = end
+        .connect(peer, Purpose::Transfer, soon(), &stop)
+        .await
+        .expect("a connection");
+    let mut stream = connection.open_stream().await.expect("a stream");
+    stream
+        .send_message(QUESTION, &Bytes::new())
+        .await
+        .expect("taken");
+    stream.flush().await.expect("sent");
+    assert_eq!(take(&mut stream, ANSWER.len()).await, ANSWER);
+    (connection.handshake(), begun.elapsed())
+}
+
+/// Connections one after another, each with one question.
+fn exchanges<S: Stack>(
+    handshake: Handshake,
+    one_way: Duration,
+) -> (Vec<(Option<HandshakeMade>, Duration)>, (usize, String)) {
+    let server = S::end(&order(Role::Receiver, handshake));
+    let client = S::end(&order(Role::Sender, handshake));
+    let listens = server.listen_address().expect("an address");
+    let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = front.local_addr().expect("an address");
+    let (over, stop) = (AtomicBool::new(false), Stop::new());
+    thread::scope(|scope| {
+        scope.spawn(|| relay(&front, listens, one_way, &over));
+        let answering = scope.spawn(|| answer_all(&server, &stop));
+        let made = client.block_on(async {
+            let mut made = Vec::new();
+            for _ in 0..CONNECTIONS {
+                made.push(ask(&client, address).await);
+            }
+            made
+        });
+        stop.stop();
+        let answered = answering.join().expect("no panic");
+        over.store(true, Ordering::Relaxed);
+        (made, answered)
+    })
+}
+
+fn round_trips<S: Stack>() {
+    let one_way = Duration::from_millis(30);
+    let round_trip = 2 * one_way;
+    for (handshake, then, round_trips) in [
+        (Handshake::Full, HandshakeMade::Full, 2),
+        (Handshake::Resumed, HandshakeMade::Resumed, 2),
+        (Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1),
+        (Handshake::Retry, HandshakeMade::Full, 3),
+    ] {
+        let (made, (answered, validation)) = exchanges::<S>(handshake, one_way);
+        assert_eq!(answered, CONNECTIONS, "{handshake:?}: each question came once");
+        assert_eq!(made[0].0, Some(HandshakeMade::Full), "{handshake:?}");
+        let then = vec![Some(then); CONNECTIONS - 1];
+        let kinds: Vec<_> = made[1..].iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, then, "{handshake:?}: {made:?}");
+        assert_eq!(
+            validation.starts_with("Retry"),
+            handshake == Handshake::Retry,
+            "{validation}"
+        );
+        // A busy machine makes single ones late, never early.
+        let quickest = made[1..].iter().map(|(_, time)| *time).min();
+        let quickest = quickest.expect("several");
+        assert!(
+            (round_trips * round_trip..(round_trips + 1) * round_trip).contains(&quickest),
+            "{handshake:?}: {quickest:?}"
+        );
+    }
+}
+
+#[test]
+fn quinn_takes_the_round_trips_that_theory_has() {
+    round_trips::<Quinn>();
+}
+
+#[test]
+fn noq_takes_the_round_trips_that_theory_has() {
+    round_trips::<Noq>();
+}
+
+/// The ticket is of one end, and the connection to another one that does not know it.
+fn refused_early_data<S: Stack>() {
+    let first = S::end(&order(Role::Receiver, Handshake::EarlyData));
+    let second = S::end(&order(Role::Receiver, Handshake::EarlyData));
+    let client = S::end(&order(Role::Sender, Handshake::EarlyData));
+    let peers = [&first, &second].map(|end| end.listen_address().expect("an address"));
+    let stop = Stop::new();
+    thread::scope(|scope| {
+        let (first, second, stop) = (&first, &second, &stop);
+        let answering = scope.spawn(move || answer_all(first, stop));
+        let other = scope.spawn(move || answer_all(second, stop));
+        client.block_on(async {
+            assert_eq!(ask(&client, peers[0]).await.0, Some(HandshakeMade::Full));
+            let (made, _) = ask(&client, peers[1]).await;
+            assert_eq!(made, Some(HandshakeMade::EarlyDataRefused));
+        });
+        stop.stop();
+        assert_eq!(answering.join().expect("no panic").0, 1);
+        assert_eq!(other.join().expect("no panic").0, 1, "asked again, once");
+    });
+}
+
+#[test]
+fn early_data_that_is_refused_is_sent_again() {
+    refused_early_data::<Quinn>();
+    refused_early_data::<Noq>();
+}
+
+/// The listening end takes one after another, and all shake hands at once.
+fn many_at_once<S: Stack>() {
+    const CONNECTIONS: usize = 20;
+    let one_way = Duration::from_millis(40);
+    let server = S::end(&order(Role::Receiver, Handshake::Full));
+    let client = S::end(&order(Role::Sender, Handshake::Full));
+    let listens = server.listen_address().expect("an address");
+    let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = front.local_addr().expect("an address");
+    let (over, stop) = (AtomicBool::new(false), Stop::new());
+    thread::scope(|scope| {
+        scope.spawn(|| relay(&front, listens, one_way, &over));
+        let answering = scope.spawn(|| answer_all(&server, &stop));
+        let begun = Instant::now();
+        let client = &client;
+        let made =
+            client.block_on(client.join_all(vec![
+                move || async move { ask(client, address).await.0 };
+                CONNECTIONS
+            ]));
+        assert_eq!(made, vec![Some(HandshakeMade::Full); CONNECTIONS]);
+        // One handshake after another would take 20 round trips.
+        assert!(begun.elapsed() < 10 * 2 * one_way, "{:?}", begun.elapsed());
+        stop.stop();
+        assert_eq!(answering.join().expect("no panic").0, CONNECTIONS);
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn handshakes_go_on_at_once() {
+    many_at_once::<Quinn>();
+    many_at_once::<Noq>();
+}

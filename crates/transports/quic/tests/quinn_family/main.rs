@@ -1,0 +1,32 @@
+//! What `quic-quinn` and `quic-noq` promise beside the contract of every driver.
+
+mod datagrams;
+mod files;
+mod handshakes;
+mod migration;
+mod relay;
+mod stack;
+mod strangers;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Driver,
+    testing::{Pair, run_pair},
+};
+use regatta_transport_quic::{noq_driver::QuicNoq, quinn_driver::QuicQuinn};
+
+/// The two drivers that are made from one text.
+const BOTH: [&dyn Driver; 2] = [&QuicQuinn, &QuicNoq];
+
+fn pair(driver: &dyn Driver, size: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
+    run_pair(driver, size, 10_000, change).expect("both ends can be prepared")
+}
+
+fn option(order: &mut TrialOrder, name: &str, value: OptionValue) {
+    order.transport.options.insert(name.to_owned(), value);
+}
+
+fn text(value: &str) -> OptionValue {
+    OptionValue::Text(value.to_owned())
+}
