@@ -7,5 +7,8 @@ mod handshakes;
 mod happy;
 mod help;
 mod input;
+mod losses;
 mod machine;
+mod matrix;
+mod mptcp;
 mod resume;
