@@ -9,6 +9,4 @@ mod help;
 mod input;
 mod losses;
 mod machine;
-mod matrix;
-mod mptcp;
 mod resume;
