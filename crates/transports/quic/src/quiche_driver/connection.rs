@@ -94,18 +94,28 @@ impl Abort for Closer {
 pub(super) struct Owner {
     pub link: Link,
     /// Kept, as a [`Stop`] does not.
-    _closer: Arc<Closer>,
+    closer: Arc<Closer>,
 }
 
 impl Owner {
     /// Of a connection that is to end with `stop`.
     pub fn new(link: Link, stop: &Stop) -> Self {
-        let closer = Closer::of(&link);
-        stop.on_stop(&closer);
+        let owner = Self::unstopped(link);
+        owner.stops_with(stop);
+        owner
+    }
+
+    /// Of a connection of which it is not known yet what it is to end with.
+    pub fn unstopped(link: Link) -> Self {
         Self {
+            closer: Closer::of(&link),
             link,
-            _closer: closer,
         }
+    }
+
+    /// Has it end with `stop`.
+    pub fn stops_with(&self, stop: &Stop) {
+        stop.on_stop(&self.closer);
     }
 
     /// Waits until streams can be opened.

@@ -1,6 +1,6 @@
 //! The task of an end: it moves packets between the socket and the connections.
 
-use std::{sync::Arc, time::Instant};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use futures_util::future::select_all;
 use regatta_transport::MonotonicTime;
@@ -51,14 +51,11 @@ async fn readable(ports: &[Arc<Port>]) {
     }
 }
 
-async fn writable(ports: &[Arc<Port>], blocked: bool) {
-    match ports {
-        [port] if blocked => port.writable().await,
-        [] | [_] => never().await,
-        _ if !blocked => never().await,
-        ports => {
-            select_all(ports.iter().map(|port| Box::pin(port.writable()))).await;
-        }
+/// Waits for room at the port that there was none at.
+async fn writable(ports: &[Arc<Port>], blocked: Option<SocketAddr>) {
+    match ports.iter().find(|port| Some(port.address) == blocked) {
+        Some(port) => port.writable().await,
+        None => never().await,
     }
 }
 
@@ -89,5 +86,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = release(turn.release) => {}
             () = timer(turn.timer) => {}
         }
+        // Whatever is ready all the time, the application has its turn.
+        tokio::task::consume_budget().await;
     }
 }

@@ -1,7 +1,7 @@
 //! One connection: quiche's, what waits for the kernel, and who waits for what.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     fmt,
     net::SocketAddr,
     sync::Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use quiche::{BufFactory, ConnectionId, RecvInfo};
+use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
 
 use super::{
     port::{Filled, Outbox, Port, Way},
@@ -110,6 +110,22 @@ impl fmt::Display for End {
 
 impl std::error::Error for End {}
 
+/// A close that waits for room in the congestion window: quiche puts no more into a full one to
+/// close, and reads no acknowledgements any more once it is told to.
+struct Closing {
+    code: u64,
+    reason: &'static [u8],
+    since: Instant,
+    /// A stream of which nothing is sent, whose capacity says whether there is room.
+    gauge: u64,
+}
+
+/// Room for the packet that closes, in bytes.
+const CLOSE_BYTES: usize = 100;
+
+/// How long a close waits for room. Flow control may be what there is none of.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
+
 /// The packet that closes, kept to be sent again.
 struct Farewell {
     packet: Vec<u8>,
@@ -173,13 +189,16 @@ pub(super) struct Entry {
     pub opened: VecDeque<u64>,
     next_remote: u64,
     next_local: u64,
+    /// Streams that somebody holds.
+    open: BTreeSet<u64>,
     pub end: Option<End>,
     /// What quiche said when it failed.
     failure: Option<quiche::Error>,
+    closing: Option<Closing>,
     farewell: Option<Farewell>,
     answers: bool,
     /// Its owner has gone.
-    pub released: bool,
+    released: bool,
     /// Whether it began with a ticket of an earlier connection.
     pub shows_ticket: bool,
     /// Whether early data could be sent, or was taken.
@@ -206,8 +225,10 @@ impl Entry {
             opened: VecDeque::new(),
             next_remote: remote,
             next_local: local,
+            open: BTreeSet::new(),
             end: None,
             failure: None,
+            closing: None,
             farewell: None,
             answers: false,
             released: false,
@@ -256,8 +277,14 @@ impl Entry {
         self.writers.insert(stream, context.waker().clone());
     }
 
-    /// Nobody waits for this stream any more.
+    /// Somebody holds this stream.
+    pub fn hold_stream(&mut self, stream: u64) {
+        self.open.insert(stream);
+    }
+
+    /// Nobody holds this stream any more.
     pub fn forget_stream(&mut self, stream: u64) {
+        self.open.remove(&stream);
         self.readers.remove(&stream);
         self.writers.remove(&stream);
     }
@@ -292,11 +319,12 @@ impl Entry {
 
     /// Sends what there is, at most so many batches.
     pub fn send(&mut self, now: Instant, ports: &[Arc<Port>], batches: usize, turn: &mut Turn) {
+        self.close_with_room(now);
         let was_draining = self.quiche.is_draining();
         let mut more = true;
         for _ in 0..batches {
             if !self.outbox.send(ports) {
-                turn.blocked = true;
+                turn.blocked = self.outbox.from();
                 break;
             }
             if self.outbox.due().is_some() {
@@ -321,7 +349,7 @@ impl Entry {
             }
         }
         if !self.outbox.send(ports) {
-            turn.blocked = true;
+            turn.blocked = self.outbox.from();
         }
         self.flushed = !more && self.outbox.is_empty();
         if let Some(at) = self.outbox.due() {
@@ -335,6 +363,9 @@ impl Entry {
         let timers = [
             self.quiche.timeout_instant(),
             self.farewell.as_ref().map(|farewell| farewell.next),
+            self.closing
+                .as_ref()
+                .map(|closing| closing.since + CLOSE_PATIENCE),
             turn.timer,
         ];
         turn.timer = timers.into_iter().flatten().min();
@@ -380,12 +411,13 @@ impl Entry {
     /// Whether the packet that closes it is still to be sent.
     pub fn is_closing(&self) -> bool {
         let closed = self.quiche.is_draining() || self.quiche.is_closed();
-        !self.outbox.is_empty() || (self.quiche.local_error().is_some() && !closed)
+        !self.outbox.is_empty()
+            || (!closed && (self.closing.is_some() || self.quiche.local_error().is_some()))
     }
 
     /// Whether the other end may have to be told once more that it is closed.
     pub fn has_last_words(&self) -> bool {
-        self.is_closing() || self.farewell.is_some()
+        self.is_closing() || self.farewell.is_some() || (self.released && self.end.is_none())
     }
 
     /// Whether it can be forgotten.
@@ -395,18 +427,57 @@ impl Entry {
             && (self.quiche.is_closed() || self.quiche.is_draining())
     }
 
+    /// Its owner has gone: it ends when the datagrams that it has taken are sent.
+    pub fn release(&mut self) {
+        self.released = true;
+        if self.quiche.dgram_send_queue_len() == 0 || self.end.is_some() {
+            self.close(End::Done);
+        }
+    }
+
     /// Ends it, if it has not ended yet.
     pub fn close(&mut self, end: End) {
         let (code, reason): (_, &[u8]) = match end {
             End::Done => (DONE, b"done"),
             _ => (ABORTED, b"stopped"),
         };
-        // One that has ended already says so.
-        let _ = self.quiche.close(true, code, reason);
+        if self.end.is_none() && self.quiche.is_established() {
+            if end == End::Stopped {
+                // What waits to be sent is not wanted any more, and would take the room.
+                for stream in std::mem::take(&mut self.open) {
+                    let _ = self
+                        .quiche
+                        .stream_shutdown(stream, Shutdown::Write, ABORTED);
+                }
+            }
+            self.closing = self.open().map(|gauge| Closing {
+                code,
+                reason,
+                since: Instant::now(),
+                gauge,
+            });
+        }
+        if self.closing.is_none() {
+            // One that has ended already says so.
+            let _ = self.quiche.close(true, code, reason);
+        }
         if self.end.is_none() {
             self.end = Some(end);
         }
         self.wake_everybody();
+    }
+
+    /// Closes when there is room for the packet that says so.
+    fn close_with_room(&mut self, now: Instant) {
+        let Some(closing) = &self.closing else {
+            return;
+        };
+        let room = self.quiche.stream_capacity(closing.gauge);
+        let late = now.saturating_duration_since(closing.since) >= CLOSE_PATIENCE;
+        if late || room.is_ok_and(|room| room >= CLOSE_BYTES) {
+            let _ = self.quiche.close(true, closing.code, closing.reason);
+            self.closing = None;
+        }
     }
 
     fn wake_everybody(&mut self) {
@@ -447,6 +518,9 @@ impl Entry {
             if self.end.is_some() {
                 self.wake_everybody();
             }
+        }
+        if self.released && self.end.is_none() {
+            self.release();
         }
         let mut changed = false;
         self.early |= self.quiche.is_in_early_data();
@@ -493,7 +567,13 @@ impl Entry {
         if self.end.is_some() {
             return;
         }
-        self.migration = Some(match self.quiche.migrate_source(local) {
+        let peer = self.quiche.path_stats().find(|path| path.active);
+        // quiche does not ask for it by itself: RFC 9000, 9 has every new path validated.
+        let moved = peer
+            .ok_or(quiche::Error::InvalidState)
+            .and_then(|path| self.quiche.probe_path(local, path.peer_addr))
+            .and_then(|_| self.quiche.migrate_source(local));
+        self.migration = Some(match moved {
             Ok(_) => Migration::Moved(local, after),
             Err(error) => Migration::Failed(format!("quiche refused with `{error:?}`")),
         });

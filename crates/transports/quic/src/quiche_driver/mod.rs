@@ -5,6 +5,7 @@
 //! ([`stream`], [`connection`]) act on them under the same lock and wake it.
 
 mod connection;
+mod datagram;
 mod drive;
 mod endpoint;
 mod entry;
@@ -22,11 +23,12 @@ use std::collections::BTreeMap;
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
+    StreamSession, TransportError, TrialContext, Unsupported,
 };
 
 pub use connection::QuicheConnection;
+pub use datagram::{QuicheDatagrams, QuicheFlow};
 pub use endpoint::QuicheEndpoint;
 pub use options::{CongestionControl, Mode, Options};
 pub use stream::QuicheStream;
@@ -63,6 +65,12 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             kind: OptionKind::OneOf(&CongestionControl::NAMES),
             default: "cubic",
             help: "congestion control of the sender, quiche's own implementation",
+        },
+        OptionDefinition {
+            name: "mode",
+            kind: OptionKind::OneOf(&Mode::NAMES),
+            default: "stream",
+            help: "whether messages travel in a stream, or each in a datagram of its own, unreliably (RFC 9221)",
         },
         OptionDefinition {
             name: "hystart",
@@ -132,6 +140,13 @@ impl Driver for QuicQuiche {
         &DESCRIPTOR
     }
 
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        match Options::read(options).mode {
+            Mode::Stream => Carries::Streams,
+            Mode::Datagram => Carries::Messages,
+        }
+    }
+
     fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
         // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
         // without, and the facts of the trial say so.
@@ -144,8 +159,16 @@ impl Driver for QuicQuiche {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let endpoint = QuicheEndpoint::new(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+        match self.carries(&order.transport.options) {
+            Carries::Streams => {
+                let endpoint = QuicheEndpoint::new(order)?;
+                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+            }
+            Carries::Messages => {
+                let endpoint = QuicheDatagrams::new(order)?;
+                Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+            }
+        }
     }
 }
 

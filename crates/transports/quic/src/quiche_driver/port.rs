@@ -4,7 +4,7 @@ use std::{
     io::{self, IoSliceMut},
     net::{SocketAddr, UdpSocket},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
@@ -15,6 +15,10 @@ const MOST_BATCH_BYTES: usize = 65_507;
 
 /// Longest packet that quiche writes: what a length of two bytes can say.
 const LONGEST_PACKET_BYTES: usize = 16_383;
+
+/// How far ahead packets leave that are spread over time: a timer is not exact enough for each of
+/// them.
+pub(super) const BURST: Duration = Duration::from_millis(1);
 
 /// Buffers that one call of the kernel fills, each with as many packets as it coalesces.
 const RECEIVE_BUFFERS: usize = 8;
@@ -124,6 +128,8 @@ pub(super) struct Outbox {
     most_segments: usize,
     /// Whether packets wait for their time.
     paces: bool,
+    /// Those whose time comes before this leave with the burst under way.
+    burst_until: Instant,
     way: Option<Way>,
     /// A packet that begins the next batch.
     next: Option<(Vec<u8>, Way)>,
@@ -166,6 +172,7 @@ impl Outbox {
             segments: 0,
             most_segments,
             paces,
+            burst_until: Instant::now(),
             way: None,
             next: None,
         }
@@ -178,6 +185,11 @@ impl Outbox {
     /// When the batch may leave, if there is one.
     pub fn due(&self) -> Option<Instant> {
         self.way.map(|way| way.at)
+    }
+
+    /// The address that the batch leaves from, if there is one.
+    pub fn from(&self) -> Option<SocketAddr> {
+        self.way.map(|way| way.from)
     }
 
     /// The last packet that was put in.
@@ -241,22 +253,33 @@ impl Outbox {
         self.way = Some(way);
     }
 
-    fn is_due(&self, way: Way) -> bool {
-        !self.paces || way.at <= Instant::now()
+    fn is_due(&mut self, way: Way) -> bool {
+        if !self.paces || way.at <= self.burst_until {
+            return true;
+        }
+        let now = Instant::now();
+        let due = way.at <= now;
+        if due {
+            self.burst_until = now + BURST;
+        }
+        due
     }
 
-    fn takes_more(&self) -> bool {
+    fn takes_more(&mut self) -> bool {
         self.segments < self.most_segments
             && self.length == self.segments * self.segment
             && self.length + self.segment <= MOST_BATCH_BYTES
-            && self.way.is_some_and(|way| self.is_due(way))
+            && self.way.is_none_or(|way| self.is_due(way))
     }
 
     /// Hands the batch to the kernel if its time has come; `false` if the kernel has no room.
     pub fn send(&mut self, ports: &[Arc<Port>]) -> bool {
-        let Some(way) = self.way.filter(|way| self.is_due(*way)) else {
+        let Some(way) = self.way else {
             return true;
         };
+        if !self.is_due(way) {
+            return true;
+        }
         let transmit = Transmit {
             destination: way.to,
             ecn: None,

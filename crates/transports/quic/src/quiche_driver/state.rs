@@ -14,7 +14,7 @@ use regatta_transport::TransportError;
 use tokio::sync::Notify;
 
 use super::{
-    entry::{End, Entry, Quiche},
+    entry::{Entry, Quiche},
     files::Files,
     port::{Inbox, Port},
     tls::{self, RetryTokens},
@@ -64,8 +64,8 @@ impl Shared {
 pub(super) struct Turn {
     /// There is more to do at once.
     pub busy: bool,
-    /// The kernel has no room for packets.
-    pub blocked: bool,
+    /// Address of a port for whose packets the kernel has no room.
+    pub blocked: Option<SocketAddr>,
     /// When a timer of a connection expires.
     pub timer: Option<Instant>,
     /// When packets may leave that are held back to spread them.
@@ -338,7 +338,7 @@ impl State {
     pub fn turn(&mut self, inbox: &mut Inbox) -> Turn {
         let mut turn = Turn {
             busy: self.receive(inbox),
-            blocked: false,
+            blocked: None,
             timer: None,
             release: None,
         };
@@ -392,8 +392,7 @@ impl State {
     /// Ends a connection whose owner has gone: it is forgotten when the other end knows.
     pub fn release(&mut self, id: u64) {
         if let Some(entry) = self.entry(id) {
-            entry.close(End::Done);
-            entry.released = true;
+            entry.release();
         }
     }
 
@@ -402,8 +401,7 @@ impl State {
         self.listens = false;
         self.attempts.clear();
         for entry in self.connections.values_mut() {
-            entry.close(End::Done);
-            entry.released = true;
+            entry.release();
         }
     }
 

@@ -76,7 +76,7 @@ impl Statistics {
         };
         let pacing = match (control.paces(), self.options.pacing) {
             (false, _) => "none: quiche does not pace this congestion control",
-            (true, true) => "on",
+            (true, true) => "on, in bursts of 1 ms",
             (true, false) => "off",
         };
         let mut facts: BTreeMap<String, String> = BTreeMap::from([

@@ -54,6 +54,7 @@ fn end_of(error: quiche::Error) -> End {
 
 impl QuicheStream {
     pub(super) fn new(link: Link, id: u64) -> Self {
+        link.with(|entry| entry.hold_stream(id));
         Self {
             link,
             id,

@@ -1,0 +1,347 @@
+//! The datagrams of a connection (RFC 9221) as a [`MessageFlow`], one connection for each flow.
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, poll_fn},
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use regatta_control::TrialOrder;
+use regatta_model::Warning;
+use regatta_transport::{
+    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
+    StreamEndpoint, TransportError, stop::Stop,
+};
+
+use super::{
+    connection::{Link, Owner},
+    endpoint::QuicheEndpoint,
+    entry::End,
+    options::Options,
+    state::ID_BYTES,
+    statistics::Statistics,
+};
+use crate::{
+    path::{LEAST_PAYLOAD_BYTES, Sizes},
+    wait::{Stopped, Timed, timed_out, until},
+};
+
+/// Messages that wait to be sent, at most. Few, because what waits here is neither sent nor seen to
+/// be waiting, yet enough for several calls of the kernel.
+const WAITING_MESSAGES: usize = 256;
+
+/// Messages that are passed on at once, at most.
+const ARRIVALS: usize = 1024;
+
+/// What the sender likes to be handed at once, in bytes: a full call of the kernel.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What a packet has beside the message: first byte and packet number (RFC 9000 §17.3.1), tag of
+/// AES-GCM, type and length of the frame (RFC 9221 §4); the other end's identifier comes on top.
+const OVERHEAD_BYTES: usize = 1 + 4 + 16 + 1 + 2;
+
+/// Longest packet that quiche writes.
+const LONGEST_PACKET_BYTES: usize = 16_383;
+
+/// One end in datagram mode.
+pub struct QuicheDatagrams {
+    endpoint: QuicheEndpoint,
+    longest: usize,
+    /// How long a handshake may take.
+    patience: Duration,
+    /// Connections that have shown no message of the trial yet.
+    unadmitted: Mutex<Vec<Owner>>,
+}
+
+impl QuicheDatagrams {
+    /// Makes the end of a trial that the order describes.
+    ///
+    /// # Errors
+    /// As [`QuicheEndpoint::new`].
+    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let endpoint = QuicheEndpoint::new(order)?;
+        let options = Options::read(&order.transport.options);
+        Ok(Self {
+            longest: longest(&endpoint.sizes, &options),
+            patience: order.deadline,
+            unadmitted: Mutex::default(),
+            endpoint,
+        })
+    }
+
+    fn flow(&self, owner: Owner) -> QuicheFlow {
+        let statistics = self.endpoint.statistics(&owner.link);
+        QuicheFlow {
+            facts: self.endpoint.facts.clone(),
+            statistics,
+            arrived: Vec::new(),
+            owner,
+        }
+    }
+
+    /// Takes new connections, and looks for one whose next message is admitted.
+    fn look(
+        &self,
+        stop: &Stop,
+        context: &Context<'_>,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Option<Owner> {
+        let mut unadmitted = self
+            .unadmitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut state = self.endpoint.shared.lock();
+            while let Some((_, begun)) = state.accept() {
+                if let Ok(id) = begun {
+                    let link = Link::new(&self.endpoint.shared, id);
+                    link.changed();
+                    unadmitted.push(Owner::unstopped(link));
+                }
+            }
+            state.acceptor = Some(context.waker().clone());
+        }
+        let mut admitted = None;
+        unadmitted.retain(|owner| {
+            // A connection that has ended before it said anything is of no use.
+            owner
+                .link
+                .with(|entry| {
+                    entry.wait(context);
+                    entry.end.is_none() || entry.quiche.dgram_recv_queue_len() > 0
+                })
+                .unwrap_or(false)
+        });
+        for (index, owner) in unadmitted.iter().enumerate() {
+            let next = || owner.link.with(|entry| entry.quiche.dgram_recv_buf().ok());
+            while let Some(message) = next().flatten() {
+                if admit(&message) {
+                    admitted = Some(index);
+                    break;
+                }
+            }
+            if admitted.is_some() {
+                break;
+            }
+        }
+        let owner = unadmitted.remove(admitted?);
+        owner.stops_with(stop);
+        Some(owner)
+    }
+}
+
+/// Longest message of one packet, in bytes.
+fn longest(sizes: &Sizes, options: &Options) -> usize {
+    let packet = if options.mtu_discovery {
+        // Longer ones have to be found first.
+        usize::from(LEAST_PAYLOAD_BYTES)
+    } else {
+        usize::from(sizes.payload_bytes).min(LONGEST_PACKET_BYTES)
+    };
+    packet - OVERHEAD_BYTES - ID_BYTES
+}
+
+impl MessageEndpoint for QuicheDatagrams {
+    type Flow = QuicheFlow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.listens_at()
+    }
+
+    fn longest_message(&self) -> usize {
+        self.longest
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        StreamEndpoint::block_on(&self.endpoint, future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<QuicheFlow, TransportError> {
+        let within = MonotonicTime::now() + self.patience;
+        let owner = self.endpoint.connected(peer, within, stop).await?;
+        Ok(self.flow(owner))
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<QuicheFlow, TransportError> {
+        let since = MonotonicTime::now();
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let admitted = poll_fn(|context| match self.look(stop, context, admit) {
+            Some(owner) => Poll::Ready(Ok(owner)),
+            None => Poll::Pending,
+        });
+        match until(moment, stopped.or(admitted)).await {
+            Timed::Done(owner) => Ok(self.flow(owner?)),
+            Timed::Late => Err(timed_out("opening of a flow", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        StreamEndpoint::join(&self.endpoint, a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        StreamEndpoint::join_all(&self.endpoint, tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        QuicheEndpoint::sleep(moment).await;
+    }
+
+    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
+        self.endpoint.notes()
+    }
+}
+
+/// The datagrams of one connection; closed when dropped, once what waits is sent.
+pub struct QuicheFlow {
+    owner: Owner,
+    statistics: Arc<Statistics>,
+    facts: BTreeMap<String, String>,
+    arrived: Vec<Vec<u8>>,
+}
+
+fn broken(end: End) -> TransportError {
+    match end {
+        End::Stopped => TransportError::Cancelled,
+        end => TransportError::stack("the QUIC connection broke")(end),
+    }
+}
+
+impl MessageFlow for QuicheFlow {
+    fn batch_messages(&self, message_bytes: usize) -> usize {
+        (BATCH_BYTES / message_bytes.max(1)).clamp(1, WAITING_MESSAGES)
+    }
+
+    async fn send_batch(
+        &mut self,
+        batch: &[u8],
+        message_bytes: usize,
+    ) -> Result<(), TransportError> {
+        let link = &self.owner.link;
+        let mut messages = batch.chunks(message_bytes.max(1)).peekable();
+        let sent = link.poll(|entry, context| {
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            while let Some(message) = messages.peek() {
+                let full = entry.quiche.dgram_send_queue_len() >= WAITING_MESSAGES;
+                let queued = if full {
+                    Err(quiche::Error::Done)
+                } else {
+                    entry.quiche.dgram_send(message)
+                };
+                match queued {
+                    Ok(()) => {
+                        messages.next();
+                    }
+                    Err(quiche::Error::Done) => {
+                        entry.wait_to_send(context);
+                        link.changed();
+                        return Poll::Pending;
+                    }
+                    Err(error) => return Poll::Ready(Err(End::Gave(0, Some(error)))),
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        sent.await.map_err(broken)?;
+        link.changed();
+        Ok(())
+    }
+
+    async fn receive_batch(
+        &mut self,
+        moment: MonotonicTime,
+        consume: &mut (impl FnMut(Arrival<'_>) + Send),
+    ) -> Result<usize, TransportError> {
+        let arrived = &mut self.arrived;
+        let received = self.owner.link.poll(|entry, context| {
+            if entry.end == Some(End::Stopped) {
+                return Poll::Ready(Err(End::Stopped));
+            }
+            while arrived.len() < ARRIVALS {
+                match entry.quiche.dgram_recv_buf() {
+                    Ok(message) => arrived.push(message),
+                    Err(_) => break,
+                }
+            }
+            if !arrived.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            entry.wait(context);
+            Poll::Pending
+        });
+        match until(moment, received).await {
+            Timed::Done(received) => received.map_err(broken)?,
+            Timed::Late => return Ok(0),
+        }
+        let count = self.arrived.len();
+        for data in self.arrived.drain(..) {
+            consume(Arrival { data: &data });
+        }
+        Ok(count)
+    }
+
+    fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
+        Some(Arc::<Statistics>::clone(&self.statistics))
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.facts.clone();
+        facts.extend(self.statistics.facts());
+        facts
+    }
+}
+
+impl Drop for QuicheFlow {
+    fn drop(&mut self) {
+        self.statistics.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use regatta_control::Role;
+    use regatta_transport::testing::order_for;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_message_fills_a_packet() {
+        let mut order = order_for(Role::Sender, "quic-quiche", 1, 1);
+        order.path.mtu_bytes = 1500;
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let sizes = Sizes::of(&order.path, local).expect("large enough");
+        let options = Options::read(&order.transport.options);
+        assert_eq!(longest(&sizes, &options), 1472 - 24 - 16);
+    }
+}
