@@ -9,4 +9,6 @@ mod help;
 mod input;
 mod losses;
 mod machine;
+mod matrix;
+mod mptcp;
 mod resume;
