@@ -4,13 +4,16 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Study, Workload};
+use regatta_model::{Condition, Pattern, Study, Workload, WorkloadKind};
 
 /// Time for an agent to start and say hello.
 pub const HELLO: Duration = Duration::from_secs(15);
 
 /// Time for an agent to get ready for a trial.
-pub const PREPARE: Duration = Duration::from_secs(15);
+const PREPARE: Duration = Duration::from_secs(15);
+
+/// Rate at which the slowest disk that is waited for takes a file, in bytes per second.
+const SLOW_DISK: u64 = 50_000_000;
 
 /// Time for an agent to answer an abort; after that it is killed.
 pub const ABORT: Duration = Duration::from_secs(3);
@@ -40,6 +43,19 @@ pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workloa
     idle.min(Duration::from_secs(10))
         .saturating_add(study.deadline)
         .saturating_add(longest_round_trip(condition).saturating_mul(2))
+}
+
+/// Time for an agent to get ready for a trial of this workload: a file may have to be made first.
+#[must_use]
+pub fn prepare(workload: &Workload) -> Duration {
+    match &workload.kind {
+        WorkloadKind::Bulk {
+            size,
+            pattern: Pattern::File,
+            ..
+        } => PREPARE + Duration::from_secs(size.0 / SLOW_DISK),
+        _ => PREPARE,
+    }
 }
 
 /// Time from the start of a trial after which its agents are taken to hang.

@@ -171,14 +171,14 @@ impl Crew<'_> {
     fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, Broken> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
         self.prepare(trial, LISTENING, &token)?;
-        let Some(listen) = self.await_ready(trial.index, LISTENING)? else {
+        let Some(listen) = self.await_ready(trial, LISTENING)? else {
             return Err(Broken::Garbled(
                 LISTENING,
                 "it did not say where it listens".to_owned(),
             ));
         };
         self.prepare(trial, CONNECTING, &token)?;
-        self.await_ready(trial.index, CONNECTING)?;
+        self.await_ready(trial, CONNECTING)?;
         Ok(listen)
     }
 
@@ -287,9 +287,13 @@ impl Crew<'_> {
         )
     }
 
-    fn await_ready(&mut self, trial: u32, host: Host) -> Result<Option<SocketAddr>, Broken> {
-        let until = Instant::now() + limits::PREPARE;
-        match self.next(trial, until)? {
+    fn await_ready(
+        &mut self,
+        trial: &PlannedTrial,
+        host: Host,
+    ) -> Result<Option<SocketAddr>, Broken> {
+        let within = limits::prepare(self.plan.workload(trial.cell));
+        match self.next(trial.index, Instant::now() + within)? {
             Some((from, FromAgent::Ready { listen, .. })) if slot(from) == slot(host) => Ok(listen),
             Some((from, answer)) => Err(Broken::Garbled(
                 from,
@@ -297,7 +301,7 @@ impl Crew<'_> {
             )),
             None => Err(Broken::Silent {
                 hosts: vec![host],
-                within: limits::PREPARE,
+                within,
                 doing: "getting ready",
             }),
         }
