@@ -443,15 +443,22 @@ impl QuicEndpoint {
         Ok(())
     }
 
+    /// A connection is there before its handshake is done.
     fn established(&self, connection: Connection, watch: Arc<Watch>) {
-        match self.options.mode {
-            Mode::Datagram => self.await_message(connection, watch),
-            Mode::Stream => self.attempts.add(Ok(Attempt {
+        if self.options.mode == Mode::Datagram {
+            self.await_message(connection, watch);
+            return;
+        }
+        let done = self.attempts.done.clone();
+        // In its turn: connections whose packets came before have theirs first, to end their
+        // handshakes and give their tickets before anybody closes them.
+        self.runtime.spawn(async move {
+            let _ = done.send(Ok(Attempt {
                 connection,
                 watch,
                 first: None,
-            })),
-        }
+            }));
+        });
     }
 
     /// Waits for a connection's next message beside everything else.
