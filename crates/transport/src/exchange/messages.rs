@@ -231,7 +231,7 @@ impl Exchange {
                 Some(_) => {}
                 None => {
                     let now = *came.get_or_insert_with(MonotonicTime::now);
-                    let answered = numbered::read(&self.responses, arrival.data, 0)
+                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent())
                         .map(|number| ledger.answer(number, now));
                     if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
                         *stray += 1;

@@ -65,7 +65,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`TransportError::Order`] for another workload, and for sizes, numbers and rates that make
-    /// no sense.
+    /// no sense; [`TransportError::Unsupported`] for content that only a bulk transfer reads.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let part = |name, count: u64, message: Bytes, pattern| {
             let size = count.checked_mul(message.0);
@@ -81,6 +81,12 @@ impl Exchange {
                 pattern,
                 timeout,
             } => {
+                if pattern == Pattern::File {
+                    return Err(TransportError::Unsupported(Unsupported {
+                        reason: "`stop-and-wait` sends from memory, not from a file".to_owned(),
+                        hint: "write `pattern = \"random\"`, or `kind = \"bulk\"`".to_owned(),
+                    }));
+                }
                 let requests = Plan::of(order, "", size, message, pattern)?;
                 let acknowledgement = Bytes(HEADER_BYTES as u64);
                 Ok(Self {

@@ -8,6 +8,10 @@ use crate::content::{
     stream_check::encode_header,
 };
 
+/// How far from the number that is due one without a check is believed: more are never lost in one
+/// go, and each number that is believed costs memory up to it.
+const FARTHEST: u64 = 1 << 20;
+
 /// How many bytes of its number a short message of this length carries.
 pub(crate) fn number_bytes(length: usize) -> usize {
     length.min(4)
@@ -62,6 +66,7 @@ fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
         .into_iter()
         .flatten()
         .min_by_key(|candidate| candidate.abs_diff(near))
+        .filter(|candidate| candidate.abs_diff(near) <= FARTHEST)
 }
 
 #[cfg(test)]
@@ -106,6 +111,7 @@ mod tests {
         assert_eq!(nearest(44, 1, 300), Some(300));
         assert_eq!(nearest(1, 4, 1 << 40), Some((1 << 40) + 1));
         assert_eq!(nearest(0, 0, 5), None);
+        assert_eq!(nearest(1 << 30, 4, 5), None, "not believed");
     }
 
     #[test]

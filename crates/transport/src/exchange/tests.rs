@@ -418,7 +418,7 @@ fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_unsupported() {
+fn what_cannot_be_told_apart_or_read_is_unsupported() {
     let question = |request, response| WorkloadKind::RequestResponse {
         requests: 10,
         request: Bytes(request),
@@ -435,6 +435,15 @@ fn what_cannot_be_told_apart_is_unsupported() {
             "choose `request` and `response` of at least 4 B",
         ),
         (question(100, 1001), "choose a message of at most 1000 B"),
+        (
+            WorkloadKind::StopAndWait {
+                size: Bytes(100),
+                message: Bytes(10),
+                pattern: Pattern::File,
+                timeout: TIMEOUT,
+            },
+            "write `pattern = \"random\"`, or `kind = \"bulk\"`",
+        ),
     ] {
         let wire = Lossy::new(|_, _| Fate::Delivered, |_, _| Fate::Delivered);
         let refused = run_pair(&wire, 0, 1, |order| order.workload.kind = kind.clone());
