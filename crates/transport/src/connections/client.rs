@@ -1,6 +1,8 @@
 //! The connecting end: connections one after another, each timed.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{
+    cell::Cell, collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration,
+};
 
 use regatta_control::{Note, SideReport};
 use regatta_model::{Handshake, units::format_duration};
@@ -47,6 +49,8 @@ struct Client<'a, E> {
     work: &'a Exchanges,
     endpoint: &'a E,
     peer: SocketAddr,
+    /// Whether the exchange under way has its connection.
+    connected: Cell<bool>,
 }
 
 impl<E: StreamEndpoint> Client<'_, E> {
@@ -58,12 +62,14 @@ impl<E: StreamEndpoint> Client<'_, E> {
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<Exchanged, TransportError> {
+        self.connected.set(false);
         let begun = MonotonicTime::now();
         let connection = self
             .endpoint
             .connect(self.peer, Purpose::Transfer, until, stop)
             .await?;
         let connected = MonotonicTime::now();
+        self.connected.set(true);
         let mut stream = connection.open_stream().await?;
         stream
             .send_message(&head(self.trial.token, number), &self.work.request)
@@ -267,6 +273,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         work,
         endpoint,
         peer,
+        connected: Cell::new(false),
     };
     let mut scratch = vec![0; SCRATCH_BYTES];
     let until = trial.opening_until();
@@ -329,10 +336,14 @@ pub(super) async fn run<E: StreamEndpoint>(
         });
     }
     if tally.completed() == 0 {
-        return Err(tally.last_error.map_or_else(
-            || trial.no_connection(trial.order.deadline),
-            |e| trial.explain(e),
-        ));
+        return Err(match tally.last_error {
+            Some(error) => trial.explain(error),
+            None if client.connected.get() => trial.explain(TransportError::TimedOut {
+                what: "answer to a request".to_owned(),
+                seconds: trial.order.deadline.as_secs_f64(),
+            }),
+            None => trial.no_connection(trial.order.deadline),
+        });
     }
 
     let ended = end.at();
