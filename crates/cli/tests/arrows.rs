@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["transport", "transport-tls", "model", "control"],
     ),
     ("transport-external", &["transport", "model", "control"]),
+    ("transport-sctp", &["transport", "model", "control"]),
     ("telemetry", &["model"]),
     (
         "agent",
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport-udp",
             "transport-quic",
             "transport-external",
+            "transport-sctp",
             "telemetry",
         ],
     ),
