@@ -212,7 +212,7 @@ fn files_are_left_where_the_order_says_and_nowhere_else() {
     let facts = pair.sender.expect("a report").facts;
     let keys = fs::read_to_string(directory.path().join(&facts["keylog.sender"])).expect("keys");
     assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
-    let events = directory.path().join("quic-quiche-0-receiver-0.sqlog");
+    let events = directory.path().join("receiver.sqlog");
     let events = fs::read_to_string(events).expect("events");
     assert!(
         events.contains("transport:packet_received") || events.contains("quic:packet_received")

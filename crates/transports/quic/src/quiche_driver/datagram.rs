@@ -116,7 +116,7 @@ impl QuicheDatagrams {
                 .unwrap_or(false)
         });
         for (index, owner) in unadmitted.iter().enumerate() {
-            let next = || owner.link.with(|entry| entry.quiche.dgram_recv_buf().ok());
+            let next = || owner.link.with(|entry| entry.take_datagram());
             while let Some(message) = next().flatten() {
                 if admit(&message) {
                     admitted = Some(index);
@@ -284,9 +284,9 @@ impl MessageFlow for QuicheFlow {
                 return Poll::Ready(Err(End::Stopped));
             }
             while arrived.len() < ARRIVALS {
-                match entry.quiche.dgram_recv_buf() {
-                    Ok(message) => arrived.push(message),
-                    Err(_) => break,
+                match entry.take_datagram() {
+                    Some(message) => arrived.push(message),
+                    None => break,
                 }
             }
             if !arrived.is_empty() {

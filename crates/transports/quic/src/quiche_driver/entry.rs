@@ -206,6 +206,7 @@ pub(super) struct Entry {
     was_established: bool,
     ticket_address: usize,
     migration: Option<Migration>,
+    datagrams_taken: usize,
 }
 
 impl Entry {
@@ -237,6 +238,7 @@ impl Entry {
             was_established: false,
             ticket_address: 0,
             migration: None,
+            datagrams_taken: 0,
         }
     }
 
@@ -560,6 +562,19 @@ impl Entry {
     const fn is_remote(&self, stream: u64) -> bool {
         // 1 for those of the server, 2 for those of one direction.
         stream & 3 == self.client as u64
+    }
+
+    /// The next datagram that has arrived.
+    pub fn take_datagram(&mut self) -> Option<Vec<u8>> {
+        let datagram = self.quiche.dgram_recv_buf().ok()?;
+        self.datagrams_taken += 1;
+        Some(datagram)
+    }
+
+    /// Datagrams that arrived and that nobody has taken: quiche drops the oldest of a full queue.
+    pub fn datagrams_not_taken(&self) -> usize {
+        let arrived = self.quiche.stats().dgram_recv;
+        arrived.saturating_sub(self.datagrams_taken)
     }
 
     /// Goes on from another port.

@@ -15,8 +15,8 @@ use super::{entry::Quiche, options::Options};
 /// Where the files go, and which.
 pub(super) struct Files {
     directory: Option<PathBuf>,
-    /// `quic-quiche-12-sender`: driver, trial, end.
-    stem: String,
+    /// `sender` or `receiver`.
+    end: &'static str,
     secrets: Option<File>,
     events: bool,
 }
@@ -27,7 +27,7 @@ impl Files {
     /// # Errors
     /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
     pub fn new(order: &TrialOrder, options: &Options) -> Result<Self, TransportError> {
-        let stem = format!("quic-quiche-{}-{}", order.trial, order.role.name());
+        let end = order.role.name();
         let directory = order
             .files
             .clone()
@@ -40,7 +40,7 @@ impl Files {
                 let file = OpenOptions::new()
                     .create(true)
                     .append(true)
-                    .open(directory.join(format!("{stem}.keys")))
+                    .open(directory.join(format!("{end}.keylog")))
                     .map_err(TransportError::io(what()))?;
                 secrets = Some(file);
             }
@@ -48,14 +48,17 @@ impl Files {
         Ok(Self {
             events: options.qlog && directory.is_some(),
             directory,
-            stem,
+            end,
             secrets,
         })
     }
 
     fn events(&self, connection: u64) -> Option<io::Result<File>> {
         let directory = self.directory.as_ref().filter(|_| self.events)?;
-        let name = format!("{}-{connection}.sqlog", self.stem);
+        let name = match connection {
+            0 => format!("{}.sqlog", self.end),
+            before => format!("{}-{}.sqlog", self.end, before + 1),
+        };
         Some(File::create(directory.join(name)))
     }
 
@@ -65,7 +68,7 @@ impl Files {
             quiche.set_keylog(Box::new(secrets));
         }
         if let Some(Ok(file)) = self.events(connection) {
-            let title = format!("{} connection {connection}", self.stem);
+            let title = format!("quic-quiche, {}, connection {}", self.end, connection + 1);
             quiche.set_qlog(
                 Box::new(io::BufWriter::new(file)),
                 title,
@@ -84,12 +87,12 @@ impl Files {
         let keys = fact(
             options.keylog,
             self.secrets.is_some(),
-            &format!("{}.keys", self.stem),
+            &format!("{}.keylog", self.end),
         );
         let events = fact(
             options.qlog,
             self.events,
-            &format!("{}-N.sqlog, one of each connection N", self.stem),
+            &format!("{0}.sqlog, {0}-2.sqlog, … of each connection", self.end),
         );
         [("keylog", keys), ("qlog", events)]
             .into_iter()

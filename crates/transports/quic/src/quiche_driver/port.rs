@@ -307,7 +307,7 @@ mod tests {
     fn written(
         sizes: &[usize],
     ) -> impl FnMut(&mut [u8]) -> quiche::Result<(usize, quiche::SendInfo)> {
-        let mut sizes = sizes.to_vec().into_iter();
+        let mut sizes = sizes.iter().copied();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let at = Instant::now();
         move |place| {

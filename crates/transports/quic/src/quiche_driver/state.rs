@@ -349,10 +349,10 @@ impl State {
             entry.expire(now);
             entry.send(now, ports, BATCHES, &mut turn);
             entry.notice();
-            if self.keeps_tickets {
-                if let Some(ticket) = entry.new_ticket() {
-                    self.ticket = Some(ticket);
-                }
+            if self.keeps_tickets
+                && let Some(ticket) = entry.new_ticket()
+            {
+                self.ticket = Some(ticket);
             }
             if self.spare_ids {
                 for own in entry.give_ids() {

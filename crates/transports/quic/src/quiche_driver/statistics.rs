@@ -13,7 +13,7 @@ use regatta_transport_tls as tls;
 use super::{
     connection::Link,
     entry::{Entry, Quiche},
-    options::Options,
+    options::{Mode, Options},
 };
 use crate::{blocked::Blocked, socket::Counters};
 
@@ -112,6 +112,12 @@ impl Statistics {
         );
         if let Some(drops) = self.counters.receive_buffer_drops() {
             fact("receive_buffer_drops", drops.to_string());
+        }
+        if self.options.mode == Mode::Datagram {
+            fact(
+                "quic.datagrams_not_taken",
+                entry.datagrams_not_taken().to_string(),
+            );
         }
         let handshake = match entry.handshake() {
             HandshakeMade::Full => "full",
