@@ -114,6 +114,11 @@ class Sender(Protocol):
             contract.say(type="connected", started_ns=self.started_ns, at_ns=now_ns)
             self.stream = self._quic.get_next_available_stream_id()
             token = bytes.fromhex(self.order["token"])
+            if self.order["finish"] == "abandon":
+                messages, self.messages = self.messages, contract.Messages(self.order | {"size_bytes": 0})
+                self._quic.send_stream_data(self.stream, token)
+                self.task = asyncio.ensure_future(self.abandon(messages))
+                return
             self._quic.send_stream_data(self.stream, token, end_stream=self.messages.left == 0)
         elif isinstance(event, StreamDataReceived) and not self.done:
             self.answer += event.data
@@ -132,6 +137,19 @@ class Sender(Protocol):
             facts=self.facts("sender"),
             metrics={"smoothed_rtt_ns": loss._rtt_smoothed * 1e9, "min_rtt_ns": loss._rtt_min * 1e9},
         )
+
+    async def abandon(self, messages):
+        """Writes everything, message after message as a program of asyncio does, and closes."""
+        while messages.left:
+            piece = messages.next()
+            self._quic.send_stream_data(self.stream, piece)
+            self._transmit_soon()
+            self.sent.add(len(piece))
+            await asyncio.sleep(0)
+        self.done = True
+        self.close()
+        now_ns = time.monotonic_ns()
+        contract.say(type="done", at_ns=now_ns, bytes=self.sent.bytes, facts=self.facts("sender"))
 
     def transmit(self):
         """Hands over more whenever something may be sent."""
@@ -174,8 +192,11 @@ class Receiver(Protocol):
                 self._quic.send_stream_data(event.stream_id, answer, end_stream=True)
                 self.transmit()
                 self.delivered.done(facts=self.facts("receiver"))
-        elif isinstance(event, ConnectionTerminated) and Receiver.admitted is self:
-            self.on_end(event)
+        elif isinstance(event, ConnectionTerminated) and Receiver.admitted is self and not self.done:
+            if self.order["finish"] != "abandon":
+                self.on_end(event)
+            self.done = True
+            self.delivered.done(facts=self.facts("receiver"))
 
 
 def on_exception(_loop, context):
@@ -233,6 +254,7 @@ def main():
             name="aioquic",
             version=aioquic.__version__,
             workloads=["bulk"],
+            capabilities=["abandon"],
         )
     elif order["type"] == "connect":
         asyncio.run(send(order))

@@ -33,6 +33,7 @@ const (
 	contractVersion = 1
 	unsupportedExit = 77
 	protocol        = "regatta"
+	abandon         = "abandon"
 	module          = "github.com/quic-go/quic-go"
 
 	// How often progress is told: often enough for the series, too rarely to cost.
@@ -51,6 +52,7 @@ type order struct {
 	Token             string     `json:"token"`
 	SizeBytes         uint64     `json:"size_bytes"`
 	MessageFile       string     `json:"message_file"`
+	Finish            string     `json:"finish"`
 	CongestionControl string     `json:"congestion_control"`
 	DeadlineNs        int64      `json:"deadline_ns"`
 	Port              uint16     `json:"port"`
@@ -267,6 +269,18 @@ func send(o order) {
 		left -= uint64(len(piece))
 		sent.add(len(piece))
 	}
+	if o.Finish == abandon {
+		if err := connection.CloseWithError(0, "all is handed over"); err != nil {
+			fail(err)
+		}
+		say(map[string]any{
+			"type":  "done",
+			"at_ns": monotonicNs(),
+			"bytes": sent.bytes,
+			"facts": facts(connection, "sender"),
+		})
+		hear()
+	}
 	if err := stream.Close(); err != nil {
 		fail(err)
 	}
@@ -371,6 +385,10 @@ func receive(o order) {
 		here.add(length)
 		here.Unlock()
 		if err != nil && here.bytes < o.SizeBytes {
+			if o.Finish == abandon {
+				here.done(facts(connection, "receiver"))
+				select {}
+			}
 			fail(fmt.Errorf("the transfer broke: %w", err))
 		}
 	}
@@ -389,11 +407,12 @@ func main() {
 	switch o := hear(); o.Type {
 	case "describe":
 		say(map[string]any{
-			"type":      "description",
-			"contract":  contractVersion,
-			"name":      "quic-go",
-			"version":   stackVersion(),
-			"workloads": []string{"bulk"},
+			"type":         "description",
+			"contract":     contractVersion,
+			"name":         "quic-go",
+			"version":      stackVersion(),
+			"workloads":    []string{"bulk"},
+			"capabilities": []string{abandon},
 		})
 	case "connect":
 		send(o)

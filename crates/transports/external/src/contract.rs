@@ -52,6 +52,8 @@ pub(crate) struct Order {
     pub message_bytes: u64,
     /// A file with one whole message.
     pub message_file: PathBuf,
+    /// How it ends: `agree`, or `abandon` if the program says that it can.
+    pub finish: &'static str,
     /// Which congestion control the sender must use; absent where there is no choice.
     pub congestion_control: Option<String>,
     /// Longest that the transfer may take, in nanoseconds.
@@ -137,8 +139,11 @@ pub(crate) struct Description {
     pub name: String,
     /// The stack's version.
     pub version: String,
-    /// What it can do.
+    /// What it can carry out.
     pub workloads: Vec<String>,
+    /// What else it can do: `abandon`.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
 }
 
 /// What one end knows after the transfer.

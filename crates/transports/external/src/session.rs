@@ -49,6 +49,14 @@ const MARGIN: Duration = Duration::from_secs(15);
 /// How much later than the arrival of the acknowledgement a program may tell of it.
 const LATE_WORD: Duration = Duration::from_millis(100);
 
+/// What a program that can end without the acknowledgement says of itself.
+const ABANDON: &str = "abandon";
+
+/// How much longer than the path can take a receiver waits for the end of a connection that the
+/// sender has abandoned, and the longest that it waits.
+const ABANDON_SLACK: Duration = Duration::from_millis(200);
+const ABANDON_LIMIT: Duration = Duration::from_secs(5);
+
 /// Most facts that a program may tell, and the longest.
 const MOST_FACTS: usize = 32;
 const LONGEST_FACT: usize = 200;
@@ -72,6 +80,8 @@ struct ProgramSession {
     order: TrialOrder,
     context: TrialContext,
     content: Content,
+    /// The sender closes without waiting for the acknowledgement.
+    abandons: bool,
     listen: Option<SocketAddr>,
     program: Program,
     // The program may read them at any time.
@@ -87,8 +97,8 @@ fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> TransportE
     .into()
 }
 
-/// What the workload asks for, if a program can be asked for it.
-fn content(order: &TrialOrder) -> Result<Content, TransportError> {
+/// What the workload asks for, if a program can be asked for it, and how it ends.
+fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
     let WorkloadKind::Bulk {
         size,
         message,
@@ -122,9 +132,6 @@ fn content(order: &TrialOrder) -> Result<Content, TransportError> {
     if !options.warm_up.is_zero() {
         return Err(beyond("warm-up that is left out"));
     }
-    if options.finish != Finish::Agree {
-        return Err(beyond("end without the receiver's acknowledgement"));
-    }
     if pattern == Pattern::File {
         return Err(beyond("file that is read during the transfer"));
     }
@@ -143,7 +150,8 @@ fn content(order: &TrialOrder) -> Result<Content, TransportError> {
             format!("send messages of at most `{limit}`"),
         ));
     }
-    Ok(Content::new(pattern, length, size.0, order.seed))
+    let content = Content::new(pattern, length, size.0, order.seed);
+    Ok((content, options.finish))
 }
 
 /// Starts a program and waits until it is ready.
@@ -152,7 +160,7 @@ pub(crate) fn prepare(
     order: &TrialOrder,
     context: TrialContext,
 ) -> Result<Box<dyn Session>, TransportError> {
-    let content = content(order)?;
+    let (content, finish) = content(order)?;
     let name = command.program.display().to_string();
     let message = MemoryFile::new(&content.message)
         .map_err(TransportError::io("cannot make the message's file"))?;
@@ -160,8 +168,18 @@ pub(crate) fn prepare(
         .map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
         let description = describe::describe(&command.program, &command.arguments, &context.stop)?;
+        if finish == Finish::Abandon && !description.capabilities.iter().any(|name| name == ABANDON)
+        {
+            return Err(Broken::Unsupported(Unsupported {
+                reason: format!(
+                    "`{}` does not end without the receiver's acknowledgement",
+                    description.name
+                ),
+                hint: "leave `finish` out".to_owned(),
+            }));
+        }
         let mut program = Program::start(&command.program, &command.arguments, &context.stop)?;
-        let request = Box::new(request(order, &command, &content, &message, &tls));
+        let request = Box::new(request(order, &command, &content, finish, &message, &tls));
         program.tell(&match order.connects() {
             true => ToProgram::Connect(request),
             false => ToProgram::Listen(request),
@@ -184,6 +202,7 @@ pub(crate) fn prepare(
         order: order.clone(),
         context,
         content,
+        abandons: finish == Finish::Abandon,
         listen,
         program,
         _message: message,
@@ -199,6 +218,7 @@ fn request(
     order: &TrialOrder,
     command: &Command,
     content: &Content,
+    finish: Finish,
     message: &MemoryFile,
     tls: &TlsFiles,
 ) -> contract::Order {
@@ -211,6 +231,10 @@ fn request(
         size_bytes: content.size,
         message_bytes: content.message.len() as u64,
         message_file: message.path(),
+        finish: match finish {
+            Finish::Agree => "agree",
+            Finish::Abandon => ABANDON,
+        },
         congestion_control: command.congestion_control.clone(),
         deadline_ns: nanoseconds(order.deadline),
         tls: contract::Tls {
@@ -357,7 +381,11 @@ impl ProgramSession {
                 }
                 Event::Said(FromProgram::Done(done)) if connected.is_some() => {
                     observer.on_window(WindowEdge::End);
-                    break self.acknowledged(connected, done)?;
+                    let mut sent = self.acknowledged(connected, done)?;
+                    if self.abandons {
+                        sent.delivered = self.answer_over_control()?;
+                    }
+                    break sent;
                 }
                 Event::Said(said) => {
                     return Err(out_of_turn(&said, "when it had to send").into());
@@ -434,6 +462,20 @@ impl ProgramSession {
         })
     }
 
+    /// What the receiver says over control that it got.
+    fn answer_over_control(&self) -> Result<u64, Failure> {
+        let until = MonotonicTime::now() + CONTROL_ANSWER;
+        while let Some(note) = self.context.mailbox.take_until(until) {
+            if let Note::Received { bytes, .. } = note {
+                return Ok(bytes);
+            }
+        }
+        Err(Failure::Transport(TransportError::TimedOut {
+            what: "answer of the receiver over control".to_owned(),
+            seconds: CONTROL_ANSWER.as_secs_f64(),
+        }))
+    }
+
     /// The deadline has come: what counts is what the receiver has by now.
     fn stopped(&self, started: MonotonicTime) -> Result<Sent, Failure> {
         let live = &self.context.live;
@@ -442,22 +484,13 @@ impl ProgramSession {
             bytes: live.bytes_sent.load(Ordering::Acquire),
             deadline_reached: true,
         });
-        let until = MonotonicTime::now() + CONTROL_ANSWER;
-        while let Some(note) = self.context.mailbox.take_until(until) {
-            if let Note::Received { bytes, .. } = note {
-                let ended = started + self.order.deadline;
-                return Ok(Sent {
-                    ended,
-                    heard: ended,
-                    delivered: bytes,
-                    done: None,
-                });
-            }
-        }
-        Err(Failure::Transport(TransportError::TimedOut {
-            what: "answer of the receiver over control".to_owned(),
-            seconds: CONTROL_ANSWER.as_secs_f64(),
-        }))
+        let ended = started + self.order.deadline;
+        Ok(Sent {
+            ended,
+            heard: ended,
+            delivered: self.answer_over_control()?,
+            done: None,
+        })
     }
 
     fn sender_report(
@@ -484,9 +517,11 @@ impl ProgramSession {
         put("messages_sent", self.content.messages(bytes) as f64);
         let acknowledgement = match &sent.done {
             Some(_) => {
-                put("messages_lost", 0.0);
-                put("message_loss_ratio", 0.0);
-                "in_band"
+                let messages = self.content.messages(bytes);
+                let lost = messages - self.content.messages(sent.delivered);
+                put("messages_lost", lost as f64);
+                put("message_loss_ratio", lost as f64 / messages.max(1) as f64);
+                if self.abandons { "control" } else { "in_band" }
             }
             None => "control",
         };
@@ -520,6 +555,18 @@ impl ProgramSession {
                 hint: "give a longer `deadline` or a smaller `size`".to_owned(),
             }),
         }
+        if self.abandons {
+            let fact = ("finish".to_owned(), ABANDON.to_owned());
+            report.facts.extend([fact]);
+            report.warnings.push(Warning {
+                code: "abandoned".to_owned(),
+                message: "the sender closed as soon as its last message was handed over, as some \
+                          published experiments did: what was under way then is lost, and the \
+                          transfer time ends there"
+                    .to_owned(),
+                hint: "leave `finish` out to have every byte delivered".to_owned(),
+            });
+        }
         let probe = &self.order.workload.probe;
         if probe.idle_messages > 0 || probe.under_load {
             report.warnings.push(Warning {
@@ -544,9 +591,17 @@ impl ProgramSession {
         let mut stopped: Option<MonotonicTime> = None;
         // The sender may know that all has arrived before this end's program has said so.
         let mut sender_is_done = false;
+        // When to ask a program that has not noticed that the sender has abandoned the transfer.
+        let mut ask_at: Option<MonotonicTime> = None;
         let (done, ended) = loop {
             let limit = stopped.map_or(until, |at| at + STOP_LIMIT);
-            let Some(event) = self.program.next(limit)? else {
+            let Some(event) = self.program.next(ask_at.unwrap_or(limit))? else {
+                if ask_at.take().is_some() {
+                    stopped = Some(MonotonicTime::now());
+                    observer.on_window(WindowEdge::End);
+                    self.program.tell(&ToProgram::Stop)?;
+                    continue;
+                }
                 return Err(match stopped {
                     Some(_) => self.program.silent("done", STOP_LIMIT).into(),
                     None => Failure::Transport(TransportError::TimedOut {
@@ -580,14 +635,20 @@ impl ProgramSession {
                     stopped = Some(MonotonicTime::now());
                     self.program.tell(&ToProgram::Stop)?;
                 }
-                Event::Note(Note::Sent { .. }) => sender_is_done = true,
+                Event::Note(Note::Sent { .. }) => {
+                    sender_is_done = true;
+                    if self.abandons && stopped.is_none() {
+                        let under_way = self.order.path.longest_one_way.min(ABANDON_LIMIT);
+                        ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
+                    }
+                }
                 Event::Said(said @ (FromProgram::Ready { .. } | FromProgram::Description(_))) => {
                     return Err(out_of_turn(&said, "when it had to receive").into());
                 }
                 _ => {}
             }
         };
-        self.check(&done, stopped.is_some())?;
+        self.check(&done, stopped.is_some() || self.abandons)?;
         observer.send_note(Note::Received {
             messages: self.content.messages(done.bytes),
             bytes: done.bytes,

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use regatta_control::{FailureKind, Role, TrialOrder};
-use regatta_model::{Pattern, WorkloadKind};
+use regatta_model::{Finish, Pattern, WorkloadKind};
 use regatta_transport::{
     Driver,
     testing::{order_for, run_pair, trial_context},
@@ -97,6 +97,40 @@ fn the_deadline_is_kept() {
         assert_eq!(sender.metrics["transfer_time_ns"], 700e6, "{name}");
         assert!(receiver.metrics["bytes_delivered"] > 0.0, "{name}");
         assert_eq!(sender.warnings[0].code, "deadline_reached", "{name}");
+    }
+}
+
+#[test]
+fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged() {
+    for driver in supported() {
+        let name = driver.descriptor().name;
+        let pair = run_pair(driver, 20_000_000, 10_000, |order| {
+            order.path.mtu_bytes = 1500;
+            if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+                options.finish = Finish::Abandon;
+            }
+        });
+        let pair = match pair {
+            Ok(pair) => pair,
+            Err(error) => {
+                assert_eq!(error.kind(), FailureKind::Unsupported, "{name}: {error:?}");
+                continue;
+            }
+        };
+        let (sender, receiver) = match (pair.sender, pair.receiver) {
+            (Ok(sender), Ok(receiver)) => (sender, receiver),
+            ends => panic!("{name}: {ends:?}"),
+        };
+        assert_eq!(sender.metrics["bytes_sent"], 20e6, "{name}");
+        let delivered = receiver.metrics["bytes_delivered"];
+        // aioquic takes all that is written into its memory, and drops it when it is closed; quic-go
+        // takes a packet's worth, so that only what is under way is lost, and nothing on loopback.
+        let whole = delivered == 20e6;
+        assert!(!whole || name == "quic-go", "{name}: {delivered}");
+        let lost = 2000.0 - receiver.metrics["messages_delivered"];
+        assert_eq!(sender.metrics["messages_lost"], lost, "{name}");
+        assert_eq!(sender.facts["finish"], "abandon", "{name}");
+        assert_eq!(sender.warnings[0].code, "abandoned", "{name}");
     }
 }
 
