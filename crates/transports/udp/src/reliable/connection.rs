@@ -71,7 +71,9 @@ impl Inner {
     /// Takes in what has arrived, does what is due, sends what may be sent. Returns whether
     /// anything had arrived.
     fn turn(&mut self, link: &Link, deliver: &mut impl FnMut(&mut Unread, &[u8])) -> bool {
-        let now = MonotonicTime::now();
+        // The time of arrival is taken when the call returns: taken before it, a round trip would
+        // seem shorter than it was whenever this thread had to wait for its core.
+        let mut arrived = None;
         let Self {
             core,
             unread,
@@ -79,6 +81,7 @@ impl Inner {
             ..
         } = self;
         let received = inbox.receive(link.socket.as_raw_fd(), &mut |datagram| {
+            let now = *arrived.get_or_insert_with(MonotonicTime::now);
             let room = unread.bytes < UNREAD_LIMIT;
             core.handle(now, datagram, room, &mut |message| deliver(unread, message));
         });
@@ -89,6 +92,7 @@ impl Inner {
                 false
             }
         };
+        let now = arrived.unwrap_or_else(MonotonicTime::now);
         self.core.on_time(now);
         self.transmit(link, now);
         received

@@ -50,7 +50,8 @@ pub(crate) struct Endpoint {
     peer: IpAddr,
     token: Token,
     mtu: usize,
-    message: usize,
+    /// Size of the workload's messages, where each is to be one datagram.
+    message: Option<usize>,
     listener: Option<(Socket, SocketAddr)>,
     /// Sessions that have begun here.
     sessions: Mutex<VecDeque<u32>>,
@@ -58,12 +59,12 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint for messages of at most this size; at a listening end it listens when
-    /// this returns.
+    /// Makes an endpoint for messages of this size, if each is to be one datagram; at a listening
+    /// end it listens when this returns.
     pub(crate) fn new(
         order: &TrialOrder,
         settings: Settings,
-        message: usize,
+        message: Option<usize>,
     ) -> Result<Self, TransportError> {
         let mut endpoint = Self {
             role: order.role,
@@ -365,22 +366,22 @@ impl StreamEndpoint for Endpoint {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        if self.role == Role::Receiver {
+        let Some(message) = self.message.filter(|_| self.role == Role::Sender) else {
             return Vec::new();
-        }
+        };
         let mut warnings = Vec::new();
-        if self.message > LONGEST_PART {
+        if message > LONGEST_PART {
             warnings.push(Warning {
                 code: "message_split".to_owned(),
                 message: format!(
                     "each message of {} travels as two datagrams: one carries {LONGEST_PART} B \
                      besides its header",
-                    Bytes(self.message as u64)
+                    Bytes(message as u64)
                 ),
                 hint: format!("use messages of at most {LONGEST_PART} B"),
             });
         }
-        let part = self.message.min(LONGEST_PART);
+        let part = message.min(LONGEST_PART);
         warnings.extend(fragmentation(part, DATA_HEADER_BYTES, self.mtu, self.local));
         warnings
     }

@@ -182,14 +182,13 @@ impl Driver for UdpReliable {
                 hint: format!("choose a message of at most {LONGEST_PAYLOAD} B"),
             }));
         }
-        let message = usize::try_from(message.0).unwrap_or(LONGEST_PAYLOAD);
-        let message = if is_datagram {
-            message
+        let datagram = if is_datagram {
+            usize::try_from(message.0).ok()
         } else {
-            message.min(LONGEST_PART)
+            None
         };
         let settings = Settings::new(&order.transport.options);
-        let endpoint = Endpoint::new(order, settings, message)?;
+        let endpoint = Endpoint::new(order, settings, datagram)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }
 }
