@@ -1,6 +1,9 @@
 //! `regatta run` and `regatta resume`.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use regatta_bed::{Bed, BedError};
 use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions};
@@ -36,6 +39,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: new_id(),
         study_text: chosen.text,
         done: BTreeSet::new(),
+        files: files_of(&dir),
     };
     let race = Race {
         dir: &dir,
@@ -94,6 +98,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: header.run_id,
         study_text: header.study_text,
         done,
+        files: files_of(dir),
     };
     Race {
         dir,
@@ -178,6 +183,11 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
             "mend the cause, then run `regatta resume {}` to go on",
             quoted(dir)
         ))
+}
+
+/// Where transports leave the files that their options ask for; agents may be in another directory.
+fn files_of(dir: &Path) -> Option<PathBuf> {
+    std::path::absolute(dir.join("files")).ok()
 }
 
 /// As the engine says it, but for events that were kept and could not be printed.

@@ -189,7 +189,8 @@ mod tests {
             hint: String::new(),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
-            let (_, reasons, _) = explain(failed(), &[(CONNECTING, burial(killed))], &workload()).unwrap();
+            let (_, reasons, _) =
+                explain(failed(), &[(CONNECTING, burial(killed))], &workload()).unwrap();
             let first = format!("the sender on host `a` {end} during the trial");
             assert_eq!(reasons[0], first);
         }

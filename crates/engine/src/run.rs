@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -38,6 +39,9 @@ pub struct RunOptions {
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
     pub done: BTreeSet<u32>,
+    /// Directory for what transports leave when their options ask for it, such as key logs: each
+    /// trial has one of its own in it. It need not exist.
+    pub files: Option<PathBuf>,
 }
 
 /// A run that can be stopped.

@@ -63,6 +63,7 @@ fn options(done: &[u32]) -> RunOptions {
         run_id: "run".into(),
         study_text: String::new(),
         done: done.iter().copied().collect(),
+        files: None,
     }
 }
 

@@ -14,7 +14,7 @@ use regatta_model::{Condition, Direction, Outcome, TrialRecord, Workload};
 use crate::{
     agent::{Burial, Said, Signal},
     bed::Host,
-    broken::{Broken, LISTENING, CONNECTING, explain, other, role},
+    broken::{Broken, CONNECTING, LISTENING, explain, other, role},
     error::EngineError,
     limits,
     merge::{Merged, merge},
@@ -70,7 +70,9 @@ impl Crew<'_> {
                 break (broken, deaths);
             }
         };
-        let Some((outcome, reasons, hint)) = explain(broken, &deaths, self.plan.workload(trial.cell)) else {
+        let Some((outcome, reasons, hint)) =
+            explain(broken, &deaths, self.plan.workload(trial.cell))
+        else {
             return Ok(Verdict::Stopped);
         };
         // Without its path every transport fails, and that is no finding about any of them: the
@@ -277,7 +279,11 @@ impl Crew<'_> {
                     && !condition.reverse.jitter_reorders,
             },
             tls,
-            files: None,
+            files: self
+                .options
+                .files
+                .as_ref()
+                .map(|files| files.join(format!("trial-{:04}", trial.index + 1))),
         };
         self.say(
             host,
