@@ -264,12 +264,14 @@ pub(crate) async fn agree<F: MessageFlow>(
 ) -> Result<(bool, MonotonicTime, Delivered), TransportError> {
     let round_trip = trial.order.path.round_trip_delay;
     let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    let mut over_control: Option<(MonotonicTime, Delivered)> = None;
     // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
     // everything, which may be before the flow itself knows.
     let mut unasked = None;
-    while unasked.is_none() && !flow.is_drained() && !stop.is_stopped() {
+    while unasked.is_none() && over_control.is_none() && !flow.is_drained() && !stop.is_stopped() {
         let look = MonotonicTime::now() + again_after;
         unasked = await_acknowledgement(trial, flow, look).await?;
+        take_notes(trial, &mut over_control);
     }
     trial.context.observer.send_note(Note::Sent {
         messages: sent.messages,
@@ -282,7 +284,6 @@ pub(crate) async fn agree<F: MessageFlow>(
         return Ok((true, MonotonicTime::now(), delivered));
     }
     let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
-    let mut over_control: Option<(MonotonicTime, Delivered)> = None;
     if !over.has_passed() {
         // A receiver that has everything says so unasked, and may be gone before it is asked.
         let early = await_acknowledgement(trial, flow, over).await?;
@@ -302,16 +303,21 @@ pub(crate) async fn agree<F: MessageFlow>(
         if let Some(delivered) = await_acknowledgement(trial, flow, again).await? {
             return Ok((true, MonotonicTime::now(), delivered));
         }
-        while let Some(note) = trial.context.mailbox.try_take() {
-            if let Note::Received { messages, bytes } = note {
-                let now = MonotonicTime::now();
-                over_control.get_or_insert((now, Delivered { bytes, messages }));
-            }
-        }
+        take_notes(trial, &mut over_control);
         if let Some((at, delivered)) = over_control
             && (at + patience).has_passed()
         {
             return Ok((false, at, delivered));
+        }
+    }
+}
+
+/// What the receiver says over control that it has, and when that came.
+fn take_notes(trial: &Trial, over_control: &mut Option<(MonotonicTime, Delivered)>) {
+    while let Some(note) = trial.context.mailbox.try_take() {
+        if let Note::Received { messages, bytes } = note {
+            let now = MonotonicTime::now();
+            over_control.get_or_insert((now, Delivered { bytes, messages }));
         }
     }
 }

@@ -32,6 +32,9 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
+/// So many chunks may wait in the stack to be sent, at least.
+const LEAST_WAITING_CHUNKS: u64 = 8;
+
 /// The stream numbers of an end that listens begin here and fall, those of an end that connects
 /// begin at zero and rise.
 const LAST_STREAM: StreamId = 65_534;
@@ -135,7 +138,8 @@ pub(crate) struct Association {
     accepted_streams: u16,
     opened_streams: u16,
     waiting: Vec<Waker>,
-    writers: Vec<Waker>,
+    /// Streams that wait to write, in turn.
+    writers: VecDeque<(StreamId, Waker)>,
     written_chunks: u64,
     acknowledged_chunks: u64,
     /// What was sent.
@@ -183,7 +187,7 @@ impl Association {
             accepted_streams: 0,
             opened_streams: 0,
             waiting: Vec::new(),
-            writers: Vec::new(),
+            writers: VecDeque::new(),
             written_chunks: 0,
             acknowledged_chunks: 0,
             tsn: None,
@@ -216,10 +220,8 @@ impl Association {
         Counts {
             timeouts: stats.get_num_t3timeouts(),
             fast_retransmits: stats.get_num_fast_retrans(),
-            in_flight_bytes: self.tsn.map_or(0, |tsn| {
-                let chunks = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
-                u64::from(chunks) * self.limits.chunk_bytes as u64
-            }),
+            in_flight_bytes: self.sent().saturating_sub(self.acknowledged_chunks)
+                * self.limits.chunk_bytes as u64,
             ..self.counts
         }
     }
@@ -326,7 +328,7 @@ impl Association {
 
     fn wake_all(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
-        self.writers.drain(..).for_each(Waker::wake);
+        self.writers.drain(..).for_each(|(_, waker)| waker.wake());
         for inbox in self.inboxes.values_mut() {
             if let Some(waker) = inbox.waker.take() {
                 waker.wake();
@@ -345,15 +347,42 @@ impl Association {
         self.outstanding() == 0 || self.ended().is_some()
     }
 
-    /// Wakes writers once a quarter of the room is free again.
+    /// Chunks that the stack has sent.
+    fn sent(&self) -> u64 {
+        self.tsn.map_or(0, |tsn| {
+            let in_flight = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
+            self.acknowledged_chunks + u64::from(in_flight)
+        })
+    }
+
+    /// How many chunks may wait in the stack. What waits there delays every stream, since the stack
+    /// sends in the order of writing; but it must always have something to send, or its congestion
+    /// window does not grow.
+    fn most_waiting(&self) -> u64 {
+        let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
+        in_flight.max(LEAST_WAITING_CHUNKS)
+    }
+
+    fn waiting_chunks(&self) -> u64 {
+        self.written_chunks.saturating_sub(self.sent())
+    }
+
+    fn has_room(&self) -> bool {
+        self.outstanding() < self.limits.outstanding_chunks
+            && self.waiting_chunks() < self.most_waiting()
+    }
+
+    /// Wakes the writer whose turn it is, once half of the room is free again.
     pub(crate) fn wake_writers(&mut self) {
-        let most = self.limits.outstanding_chunks;
-        if self.outstanding() <= most - most / 4 {
-            self.writers.drain(..).for_each(Waker::wake);
+        if self.has_room()
+            && 2 * self.waiting_chunks() <= self.most_waiting()
+            && let Some((_, waker)) = self.writers.front()
+        {
+            waker.wake_by_ref();
         }
     }
 
-    /// Hands a user message to the stack if there is room.
+    /// Hands a user message to the stack if there is room and no other stream's turn.
     pub(crate) fn poll_write(
         &mut self,
         id: StreamId,
@@ -363,11 +392,29 @@ impl Association {
         if let Some(ending) = self.ended() {
             return Poll::Ready(Err(ending.error()));
         }
-        if self.outstanding() >= self.limits.outstanding_chunks {
-            self.writers.push(context.waker().clone());
+        let turn = self.writers.iter().position(|(other, _)| *other == id);
+        let first = self.writers.is_empty() || turn == Some(0);
+        if !first || !self.has_room() {
+            let waker = context.waker().clone();
+            match turn.and_then(|turn| self.writers.get_mut(turn)) {
+                Some(waiting) => waiting.1 = waker,
+                None => self.writers.push_back((id, waker)),
+            }
             return Poll::Pending;
         }
-        Poll::Ready(self.write(id, message, BINARY))
+        let written = self.write(id, message, BINARY);
+        self.leave_turn(id);
+        Poll::Ready(written)
+    }
+
+    /// A stream does not wait to write any more: the next one may.
+    pub(crate) fn leave_turn(&mut self, id: StreamId) {
+        self.writers.retain(|(other, _)| *other != id);
+        if self.has_room()
+            && let Some((_, waker)) = self.writers.front()
+        {
+            waker.wake_by_ref();
+        }
     }
 
     fn write(

@@ -88,9 +88,7 @@ impl SctpStream {
     }
 
     async fn write(&mut self, message: &Bytes) -> Result<(), TransportError> {
-        let (link, id) = (&self.link, self.id);
-        poll_fn(|context: &mut Context<'_>| link.poll(|one| one.poll_write(id, message, context)))
-            .await?;
+        self.link.write(self.id, message).await?;
         self.since_send += message.len();
         if self.since_send >= SEND_BYTES {
             self.since_send = 0;

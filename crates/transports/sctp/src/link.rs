@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use regatta_transport::{Abort, MonotonicTime, TransportError};
+use sctp_proto::StreamId;
 
 use crate::{
     association::{Association, Ending},
@@ -85,6 +87,20 @@ impl Link {
         poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_open(context))).await
     }
 
+    /// Hands a user message of a stream to the stack, in its turn.
+    pub(crate) async fn write(&self, id: StreamId, message: &Bytes) -> Result<(), TransportError> {
+        let _turn = Turn { link: self, id };
+        poll_fn(|context: &mut Context<'_>| {
+            let written = self.poll(|one| one.poll_write(id, message, context));
+            if written.is_pending() {
+                // There is room when what waits was sent.
+                self.schedule();
+            }
+            written
+        })
+        .await
+    }
+
     /// Has what was written sent when the application waits next.
     pub(crate) fn schedule(&self) {
         self.shared.lock().schedule(self.number);
@@ -102,6 +118,22 @@ impl Link {
             poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_ended(context).map(Ok)));
         // One that is forgotten has ended too.
         let _ = within(until, ended).await;
+    }
+}
+
+/// A stream's wait to write; a writer that gives up must not keep the others waiting.
+struct Turn<'a> {
+    link: &'a Link,
+    id: StreamId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // One that is forgotten has no writers.
+        let _ = self.link.with(|one| {
+            one.leave_turn(self.id);
+            Ok(())
+        });
     }
 }
 

@@ -94,10 +94,7 @@ impl MessageFlow for SctpFlow {
         let (link, id) = (&self.link, self.id);
         while !rest.is_empty() {
             let message = rest.split_to(message_bytes.clamp(1, rest.len()));
-            poll_fn(|context: &mut Context<'_>| {
-                link.poll(|one| one.poll_write(id, &message, context))
-            })
-            .await?;
+            link.write(id, &message).await?;
         }
         link.send();
         Ok(())
