@@ -28,11 +28,7 @@ use regatta_transport::{
     TransportError, TrialContext, Unsupported,
 };
 
-use self::{
-    endpoint::Endpoint,
-    frame::LARGEST_WINDOW,
-    sender::{LONGEST_PART, Rules},
-};
+use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
 use crate::{batch::LONGEST_PAYLOAD, size_option};
 
 /// Each message is a datagram that is acknowledged, and sent again if it is not.
