@@ -5,6 +5,8 @@
 //! checks, no sampling. Each states its own tuning instead of taking the driver's, so that a badly
 //! tuned driver shows. Each end is a process of its own with one current-thread runtime.
 
+mod noq;
+mod quiche;
 mod quinn;
 mod s2n;
 
@@ -33,18 +35,24 @@ use crate::error::BenchError;
 pub enum Library {
     /// quinn.
     Quinn,
+    /// noq, a fork of quinn.
+    Noq,
+    /// quiche.
+    Quiche,
     /// s2n-quic.
     S2n,
 }
 
 impl Library {
     /// All of them, in the order of the table.
-    pub const ALL: &[Self] = &[Self::Quinn, Self::S2n];
+    pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
 
     /// The driver that is held against it.
     pub const fn driver(self) -> &'static str {
         match self {
             Self::Quinn => "quic-quinn",
+            Self::Noq => "quic-noq",
+            Self::Quiche => "quic-quiche",
             Self::S2n => "quic-s2n",
         }
     }
@@ -53,6 +61,8 @@ impl Library {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
+            Self::Noq => "noq",
+            Self::Quiche => "quiche",
             Self::S2n => "s2n",
         }
     }
@@ -61,7 +71,7 @@ impl Library {
     pub const fn gate(self) -> f64 {
         match self {
             Self::Quinn => 0.95,
-            Self::S2n => 0.9,
+            Self::Noq | Self::Quiche | Self::S2n => 0.9,
         }
     }
 }
@@ -107,6 +117,27 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
+/// Fills the place with random bytes.
+fn random(place: &mut [u8]) -> Result<(), BenchError> {
+    provider()
+        .secure_random
+        .fill(place)
+        .map_err(|_| BenchError::reference("the system gives no random numbers"))
+}
+
+/// A certificate in base64, in lines (RFC 7468).
+fn pem(base64: &str) -> String {
+    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    for (index, character) in base64.chars().enumerate() {
+        if index > 0 && index % 64 == 0 {
+            text.push('\n');
+        }
+        text.push(character);
+    }
+    text.push_str("\n-----END CERTIFICATE-----\n");
+    text
+}
+
 fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -125,6 +156,9 @@ fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
 struct Server {
     tls: ServerConfig,
     certificate_der_base64: String,
+    /// The same for a library that does not use rustls.
+    certificate_pem: String,
+    key_pem: String,
 }
 
 impl Server {
@@ -144,6 +178,8 @@ impl Server {
         Ok(Self {
             tls,
             certificate_der_base64,
+            certificate_pem: made.cert.pem(),
+            key_pem: made.signing_key.serialize_pem(),
         })
     }
 }
@@ -162,6 +198,8 @@ fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), Be
 /// What the sending end moves, where to, with which TLS.
 struct Client {
     tls: ClientConfig,
+    /// The same trust for a library that does not use rustls.
+    certificate_pem: String,
     address: SocketAddr,
     bytes: u64,
     payload: Bytes,
@@ -188,12 +226,10 @@ impl Client {
         tls.alpn_protocols = vec![ALPN.to_vec()];
         // The cryptographic library seeds its random numbers from the CPU's jitter when it first
         // needs one, which takes tens of milliseconds; ours is not measured with that either.
-        provider()
-            .secure_random
-            .fill(&mut [0; 16])
-            .map_err(|_| BenchError::reference("the system gives no random numbers"))?;
+        random(&mut [0; 16])?;
         Ok(Self {
             tls,
+            certificate_pem: pem(&listening.certificate_der_base64),
             address: listening.address,
             bytes,
             payload: Bytes::from(b"DATA".repeat(message.div_ceil(4))).slice(..message),
@@ -230,6 +266,8 @@ pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
     let server = Server::new()?;
     match library {
         Library::Quinn => quinn::receive(server, bytes),
+        Library::Noq => noq::receive(server, bytes),
+        Library::Quiche => quiche::receive(server, bytes),
         Library::S2n => s2n::receive(server, bytes),
     }
 }
@@ -243,6 +281,8 @@ pub fn send(library: Library, bytes: u64, message: usize) -> Result<(), BenchErr
     let client = Client::new(bytes, message)?;
     match library {
         Library::Quinn => quinn::send(client),
+        Library::Noq => noq::send(client),
+        Library::Quiche => quiche::send(client),
         Library::S2n => s2n::send(client),
     }
 }

@@ -1,109 +1,22 @@
 //! The least program on quinn.
 
-use std::{
-    net::{Ipv4Addr, UdpSocket},
-    sync::Arc,
-    time::Instant,
-};
+// One text for both, each with its own types.
+#[allow(clippy::duplicate_mod)]
+#[path = "quinn_like.rs"]
+mod program;
 
-use quinn::{
-    ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
-    crypto::rustls::{QuicClientConfig, QuicServerConfig},
-};
+use bytes::Bytes;
+use quinn as quic;
 
-use super::{Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
 use crate::error::BenchError;
 
-fn transport() -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    transport
-        .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
-        .receive_window(VarInt::from_u32(WINDOW_BYTES))
-        .send_window(u64::from(WINDOW_BYTES))
-        .initial_mtu(PAYLOAD_BYTES)
-        .min_mtu(PAYLOAD_BYTES)
-        .mtu_discovery_config(None)
-        .congestion_controller_factory(Arc::new(quinn::congestion::CubicConfig::default()));
-    transport
-}
+pub use program::{receive, send};
 
-fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint, BenchError> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    super::size_buffers(&socket)?;
-    Ok(Endpoint::new(
-        EndpointConfig::default(),
-        server,
-        socket,
-        Arc::new(TokioRuntime),
-    )?)
-}
-
-pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
-    let mut config = ServerConfig::with_crypto(Arc::new(
-        QuicServerConfig::try_from(server.tls).map_err(BenchError::reference)?,
-    ));
-    config.transport_config(Arc::new(transport()));
-
-    super::runtime()?.block_on(async {
-        let endpoint = endpoint(Some(config))?;
-        super::listens(endpoint.local_addr()?, server.certificate_der_base64)?;
-        let incoming = endpoint
-            .accept()
-            .await
-            .ok_or_else(|| BenchError::reference("the endpoint closed"))?;
-        let connection = incoming.await.map_err(BenchError::reference)?;
-        let (mut answer, mut stream) = connection
-            .accept_bi()
-            .await
-            .map_err(BenchError::reference)?;
-        let mut received = 0;
-        while received < bytes {
-            let chunk = stream
-                .read_chunk(usize::MAX, true)
-                .await
-                .map_err(BenchError::reference)?
-                .ok_or_else(|| BenchError::reference("the stream ended early"))?;
-            received += chunk.bytes.len() as u64;
-        }
-        answer
-            .write_all(&received.to_be_bytes())
-            .await
-            .map_err(BenchError::reference)?;
-        // The sender closes once it has the acknowledgement.
-        connection.closed().await;
-        Ok(())
-    })
-}
-
-pub fn send(client: Client) -> Result<(), BenchError> {
-    let mut config = ClientConfig::new(Arc::new(
-        QuicClientConfig::try_from(client.tls.clone()).map_err(BenchError::reference)?,
-    ));
-    config.transport_config(Arc::new(transport()));
-
-    super::runtime()?.block_on(async {
-        let endpoint = endpoint(None)?;
-        let started = Instant::now();
-        let connection = endpoint
-            .connect_with(config, client.address, SERVER_NAME)
-            .map_err(BenchError::reference)?
-            .await
-            .map_err(BenchError::reference)?;
-        let (mut stream, mut answer) = connection.open_bi().await.map_err(BenchError::reference)?;
-        for message in client.messages() {
-            stream
-                .write_chunk(message)
-                .await
-                .map_err(BenchError::reference)?;
-        }
-        let mut acknowledged = [0; 8];
-        answer
-            .read_exact(&mut acknowledged)
-            .await
-            .map_err(BenchError::reference)?;
-        super::transferred(acknowledged, started.elapsed())?;
-        connection.close(0_u32.into(), b"done");
-        endpoint.wait_idle().await;
-        Ok(())
-    })
+/// What has arrived, uncopied; `None` at the end of the stream.
+async fn next_chunk(stream: &mut quic::RecvStream) -> Result<Option<Bytes>, BenchError> {
+    let chunk = stream
+        .read_chunk(usize::MAX, true)
+        .await
+        .map_err(BenchError::reference)?;
+    Ok(chunk.map(|chunk| chunk.bytes))
 }

@@ -1,0 +1,350 @@
+//! The least program on quiche, in the manner of its examples: a loop that receives what is there,
+//! sends what there is and sleeps until a packet comes or a timer is due. Segmentation and receive
+//! offload as its own server has the first of them.
+
+use std::{
+    fs,
+    io::{self, IoSliceMut},
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    os::fd::AsRawFd,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use quiche::{Config, Connection, ConnectionId, RecvInfo};
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+
+use super::{ALPN, Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
+use crate::error::BenchError;
+
+/// The stream of the transfer: the first one that a client opens in both directions.
+const STREAM: u64 = 0;
+
+/// Most packets of one call of the kernel.
+const MOST_SEGMENTS: usize = 44;
+
+/// Buffers that one call of the kernel fills.
+const RECEIVE_BUFFERS: usize = 8;
+
+/// A file that is removed when this is dropped: quiche reads certificates from files.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, text: &str) -> Result<Self, BenchError> {
+        let name = format!("regatta-bench-{}-{name}.pem", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text)?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> Result<&str, BenchError> {
+        self.0
+            .to_str()
+            .ok_or_else(|| BenchError::reference("the directory for temporary files is not UTF-8"))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It is in a directory that is cleaned.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn config() -> Result<Config, BenchError> {
+    let window = u64::from(WINDOW_BYTES);
+    let mut config = Config::new(quiche::PROTOCOL_VERSION).map_err(BenchError::reference)?;
+    config
+        .set_application_protos(&[ALPN])
+        .map_err(BenchError::reference)?;
+    config.set_cc_algorithm(quiche::CongestionControlAlgorithm::CUBIC);
+    config.set_initial_max_data(window);
+    config.set_max_connection_window(window);
+    config.set_initial_max_stream_data_bidi_local(window);
+    config.set_initial_max_stream_data_bidi_remote(window);
+    config.set_max_stream_window(window);
+    config.set_initial_max_streams_bidi(1);
+    config.set_max_send_udp_payload_size(PAYLOAD_BYTES.into());
+    config.set_max_recv_udp_payload_size(PAYLOAD_BYTES.into());
+    Ok(config)
+}
+
+/// A connection and its socket.
+struct Port {
+    socket: UdpSocket,
+    offloads: UdpSocketState,
+    local: SocketAddr,
+    buffers: Vec<Vec<u8>>,
+    out: Vec<u8>,
+}
+
+impl Port {
+    fn new() -> Result<Self, BenchError> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        super::size_buffers(&socket)?;
+        let offloads = UdpSocketState::new((&socket).into())?;
+        Ok(Self {
+            local: socket.local_addr()?,
+            offloads,
+            socket,
+            buffers: vec![vec![0; 65_536]; RECEIVE_BUFFERS],
+            out: vec![0; MOST_SEGMENTS * usize::from(PAYLOAD_BYTES)],
+        })
+    }
+
+    /// Takes what is there; returns whether anything was.
+    fn receive(
+        &mut self,
+        mut take: impl FnMut(&mut [u8], SocketAddr) -> Result<(), BenchError>,
+    ) -> Result<bool, BenchError> {
+        let mut meta = [RecvMeta::default(); RECEIVE_BUFFERS];
+        let mut buffers = self.buffers.iter_mut();
+        let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] = std::array::from_fn(|_| {
+            IoSliceMut::new(buffers.next().map_or(&mut [][..], Vec::as_mut_slice))
+        });
+        let count = match self
+            .offloads
+            .recv((&self.socket).into(), &mut slices, &mut meta)
+        {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        for (buffer, meta) in self.buffers.iter_mut().zip(&meta[..count]) {
+            for packet in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
+                take(packet, meta.addr)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes what is there to the connection.
+    fn receive_all(&mut self, connection: &mut Connection) -> Result<(), BenchError> {
+        let to = self.local;
+        while self.receive(
+            |packet, from| match connection.recv(packet, RecvInfo { from, to }) {
+                Ok(_) | Err(quiche::Error::Done) => Ok(()),
+                Err(error) => Err(BenchError::reference(error)),
+            },
+        )? {}
+        Ok(())
+    }
+
+    /// Sends all that the connection has, in batches of packets of one size.
+    fn send_all(&mut self, connection: &mut Connection) -> Result<(), BenchError> {
+        loop {
+            let (mut length, mut segment, mut to) = (0, 0, None);
+            while length + usize::from(PAYLOAD_BYTES) <= self.out.len() {
+                let place = &mut self.out[length..length + usize::from(PAYLOAD_BYTES)];
+                let size = match connection.send(place) {
+                    Ok((size, info)) => {
+                        to = Some(info.to);
+                        size
+                    }
+                    Err(quiche::Error::Done) => break,
+                    Err(error) => return Err(BenchError::reference(error)),
+                };
+                if segment == 0 {
+                    segment = size;
+                } else if size > segment {
+                    // A longer packet after shorter ones leaves alone.
+                    self.hand_over(length, segment, to)?;
+                    self.out.copy_within(length..length + size, 0);
+                    (length, segment) = (0, size);
+                }
+                length += size;
+                if size < segment {
+                    break;
+                }
+            }
+            if length == 0 {
+                return Ok(());
+            }
+            self.hand_over(length, segment, to)?;
+        }
+    }
+
+    fn hand_over(
+        &self,
+        length: usize,
+        segment: usize,
+        to: Option<SocketAddr>,
+    ) -> Result<(), BenchError> {
+        let Some(destination) = to else {
+            return Ok(());
+        };
+        let transmit = Transmit {
+            destination,
+            ecn: None,
+            contents: &self.out[..length],
+            segment_size: Some(segment),
+            src_ip: None,
+        };
+        loop {
+            match self.offloads.send((&self.socket).into(), &transmit) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(libc::POLLOUT, None)?;
+                }
+                sent => return Ok(sent?),
+            }
+        }
+    }
+
+    /// Sleeps until the socket is ready, or the time is over.
+    fn wait(&self, events: libc::c_short, time: Option<Duration>) -> Result<(), BenchError> {
+        let mut poll = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events,
+            revents: 0,
+        };
+        // Rounded up, so that the timer is due when it wakes.
+        let milliseconds = time.map_or(-1, |time| time.as_millis() as libc::c_int + 1);
+        // SAFETY: one descriptor, which is open while `self` is borrowed.
+        let result = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
+        if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return Err(io::Error::last_os_error().into());
+        }
+        Ok(())
+    }
+
+    /// Runs the connection until `turn` says that it is over.
+    fn run(
+        &mut self,
+        connection: &mut Connection,
+        mut turn: impl FnMut(&mut Connection) -> Result<bool, BenchError>,
+    ) -> Result<(), BenchError> {
+        loop {
+            self.receive_all(connection)?;
+            let over = turn(connection)?;
+            self.send_all(connection)?;
+            if over || connection.is_closed() {
+                return Ok(());
+            }
+            let time = connection.timeout();
+            self.wait(libc::POLLIN, time)?;
+            // It looks at the clock itself.
+            connection.on_timeout();
+        }
+    }
+}
+
+fn identifier() -> Result<[u8; quiche::MAX_CONN_ID_LEN], BenchError> {
+    let mut bytes = [0; quiche::MAX_CONN_ID_LEN];
+    super::random(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
+    let certificate = Temporary::new("certificate", &server.certificate_pem)?;
+    let key = Temporary::new("key", &server.key_pem)?;
+    let mut config = config()?;
+    config
+        .load_cert_chain_from_pem_file(certificate.path()?)
+        .map_err(BenchError::reference)?;
+    config
+        .load_priv_key_from_pem_file(key.path()?)
+        .map_err(BenchError::reference)?;
+    let mut port = Port::new()?;
+    super::listens(port.local, server.certificate_der_base64)?;
+
+    let identifier = identifier()?;
+    let local = port.local;
+    let mut first = None;
+    while first.is_none() {
+        port.wait(libc::POLLIN, None)?;
+        port.receive(|packet, from| {
+            if first.is_none() {
+                let scid = ConnectionId::from_ref(&identifier);
+                let mut connection = quiche::accept(&scid, None, local, from, &mut config)
+                    .map_err(BenchError::reference)?;
+                connection
+                    .recv(packet, RecvInfo { from, to: local })
+                    .map_err(BenchError::reference)?;
+                first = Some(connection);
+            }
+            Ok(())
+        })?;
+    }
+    let Some(mut connection) = first else {
+        return Ok(());
+    };
+    let (mut received, mut answered) = (0, false);
+    let mut place = vec![0; 1 << 17];
+    port.run(&mut connection, |connection| {
+        while received < bytes {
+            match connection.stream_recv(STREAM, &mut place) {
+                Ok((count, _)) => received += count as u64,
+                Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => break,
+                Err(error) => return Err(BenchError::reference(error)),
+            }
+        }
+        if received >= bytes && !answered {
+            connection
+                .stream_send(STREAM, &received.to_be_bytes(), true)
+                .map_err(BenchError::reference)?;
+            answered = true;
+        }
+        // The sender closes once it has the acknowledgement.
+        Ok(connection.is_draining())
+    })
+}
+
+pub fn send(client: Client) -> Result<(), BenchError> {
+    let certificate = Temporary::new("trusted", &client.certificate_pem)?;
+    let mut config = config()?;
+    config.verify_peer(true);
+    config
+        .load_verify_locations_from_file(certificate.path()?)
+        .map_err(BenchError::reference)?;
+    let mut port = Port::new()?;
+    let identifier = identifier()?;
+    let scid = ConnectionId::from_ref(&identifier);
+    let started = Instant::now();
+    let mut connection = quiche::connect(
+        Some(SERVER_NAME),
+        &scid,
+        port.local,
+        client.address,
+        &mut config,
+    )
+    .map_err(BenchError::reference)?;
+    let mut messages = client.messages();
+    let mut message = messages.next();
+    let mut answer = Vec::with_capacity(8);
+    let mut time = None;
+    port.run(&mut connection, |connection| {
+        if !connection.is_established() {
+            return Ok(false);
+        }
+        while let Some(left) = &mut message {
+            match connection.stream_send(STREAM, left, false) {
+                Ok(count) => {
+                    let _ = left.split_to(count);
+                    if left.is_empty() {
+                        message = messages.next();
+                    }
+                }
+                Err(quiche::Error::Done) => break,
+                Err(error) => return Err(BenchError::reference(error)),
+            }
+        }
+        let mut place = [0; 8];
+        match connection.stream_recv(STREAM, &mut place) {
+            Ok((count, _)) => answer.extend_from_slice(&place[..count]),
+            Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
+            Err(error) => return Err(BenchError::reference(error)),
+        }
+        if answer.len() < 8 {
+            return Ok(false);
+        }
+        time = Some(started.elapsed());
+        connection
+            .close(true, 0, b"done")
+            .map_err(BenchError::reference)?;
+        Ok(true)
+    })?;
+    match (<[u8; 8]>::try_from(answer), time) {
+        (Ok(answer), Some(time)) => super::transferred(answer, time),
+        _ => Err(BenchError::reference("the connection closed early")),
+    }
+}
