@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{BufWriter, Write},
     path::PathBuf,
     sync::{
@@ -64,6 +64,18 @@ impl Files {
             .filter(|_| self.asked.contains(&option))
     }
 
+    /// The directory for what an option asks for, made if need be.
+    fn place(&self, option: &str) -> Result<Option<&PathBuf>, TransportError> {
+        let Some(directory) = self.has(option) else {
+            return Ok(None);
+        };
+        fs::create_dir_all(directory).map_err(TransportError::io(format!(
+            "cannot make the directory `{}`",
+            directory.display()
+        )))?;
+        Ok(Some(directory))
+    }
+
     fn key_log_name(&self) -> String {
         format!("{}.keylog", self.end)
     }
@@ -73,7 +85,7 @@ impl Files {
     /// # Errors
     /// [`TransportError::Io`] when it cannot be made.
     pub fn key_log(&self) -> Result<Option<Arc<dyn KeyLog>>, TransportError> {
-        let Some(directory) = self.has("keylog") else {
+        let Some(directory) = self.place("keylog")? else {
             return Ok(None);
         };
         let path = directory.join(self.key_log_name());
@@ -90,7 +102,7 @@ impl Files {
     /// # Errors
     /// [`TransportError::Io`] when it cannot be made.
     pub fn next_event_log(&self) -> Result<Option<EventLog>, TransportError> {
-        let Some(directory) = self.has("qlog") else {
+        let Some(directory) = self.place("qlog")? else {
             return Ok(None);
         };
         let name = match self.logs.fetch_add(1, Ordering::Relaxed) {

@@ -17,11 +17,13 @@ fn secrets_and_events_are_left_where_they_may_be() {
     for driver in BOTH {
         let name = driver.descriptor().name;
         let directory = tempfile::tempdir().expect("a directory");
+        // It is there when the first file is.
+        let place = directory.path().join("trial-0001");
         let pair = pair(driver, 1_000_000, |order| {
             ask(order);
             // The idle probe's connection, and the transfer's.
             order.workload.probe.idle_messages = 1;
-            order.files = Some(directory.path().to_owned());
+            order.files = Some(place.clone());
         });
         for (end, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
             let report = report.expect("a report");
@@ -34,8 +36,8 @@ fn secrets_and_events_are_left_where_they_may_be() {
                 format!("{end}.sqlog to {end}-2.sqlog")
             );
             assert!(report.warnings.is_empty(), "{:?}", report.warnings);
-            let secrets = fs::read_to_string(directory.path().join(format!("{end}.keylog")))
-                .expect("a key log");
+            let secrets =
+                fs::read_to_string(place.join(format!("{end}.keylog"))).expect("a key log");
             let of_transfers = secrets
                 .lines()
                 .filter(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 "));
@@ -46,7 +48,7 @@ fn secrets_and_events_are_left_where_they_may_be() {
                 assert_eq!(fields[1].len(), 64, "{line}");
             }
             for file in [format!("{end}.sqlog"), format!("{end}-2.sqlog")] {
-                let events = fs::read(directory.path().join(&file)).expect("an event log");
+                let events = fs::read(place.join(&file)).expect("an event log");
                 // RFC 7464: each text begins with a record separator and ends with a line feed.
                 assert_eq!(events.first(), Some(&0x1e), "{name}: {file}");
                 assert_eq!(events.last(), Some(&b'\n'), "{name}: {file}");

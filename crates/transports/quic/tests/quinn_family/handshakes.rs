@@ -110,8 +110,11 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
     answered
 }
 
+/// A connection's handshake, and the time until its answer.
+type Made = (Option<HandshakeMade>, Duration);
+
 /// One connection with one question: which handshake it made, and the time until its answer.
-async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> (Option<HandshakeMade>, Duration) {
+async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
     let connection = end
@@ -129,10 +132,7 @@ async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> (Option<HandshakeM
 }
 
 /// Connections one after another, each with one question.
-fn exchanges<S: Stack>(
-    handshake: Handshake,
-    one_way: Duration,
-) -> (Vec<(Option<HandshakeMade>, Duration)>, (usize, String)) {
+fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (usize, String)) {
     let server = S::end(&order(Role::Receiver, handshake));
     let client = S::end(&order(Role::Sender, handshake));
     let listens = server.listen_address().expect("an address");
@@ -166,7 +166,10 @@ fn round_trips<S: Stack>() {
         (Handshake::Retry, HandshakeMade::Full, 3),
     ] {
         let (made, (answered, validation)) = exchanges::<S>(handshake, one_way);
-        assert_eq!(answered, CONNECTIONS, "{handshake:?}: each question came once");
+        assert_eq!(
+            answered, CONNECTIONS,
+            "{handshake:?}: each question came once"
+        );
         assert_eq!(made[0].0, Some(HandshakeMade::Full), "{handshake:?}");
         let then = vec![Some(then); CONNECTIONS - 1];
         let kinds: Vec<_> = made[1..].iter().map(|(kind, _)| *kind).collect();
