@@ -42,12 +42,15 @@ impl Endpoint for Datagrams {
     type Receiver = Inlet;
 
     fn create_connection(&mut self, info: &ConnectionInfo) -> (Outlet, Inlet) {
-        let queues = Arc::new(Queues {
-            outgoing: Mutex::default(),
-            incoming: Mutex::default(),
-            connection: info.waker.clone(),
+        // A transfer over streams is asked for datagrams at every packet as well.
+        let queues = self.offered.then(|| {
+            Arc::new(Queues {
+                outgoing: Mutex::default(),
+                incoming: Mutex::default(),
+                connection: info.waker.clone(),
+            })
         });
-        (Outlet(Arc::clone(&queues)), Inlet(queues))
+        (Outlet(queues.clone()), Inlet(queues))
     }
 
     fn max_datagram_frame_size(&self, _info: &PreConnectionInfo) -> u64 {
@@ -202,13 +205,16 @@ impl Queues {
     }
 }
 
-/// The stack's end of what is sent.
+/// The stack's end of what is sent; without queues in a transfer over streams.
 #[derive(Debug)]
-pub(super) struct Outlet(pub(super) Arc<Queues>);
+pub(super) struct Outlet(pub(super) Option<Arc<Queues>>);
 
 impl Sender for Outlet {
     fn on_transmit<P: Packet>(&mut self, packet: &mut P) {
-        let outgoing = &mut *lock(&self.0.outgoing);
+        let Some(queues) = &self.0 else {
+            return;
+        };
+        let outgoing = &mut *lock(&queues.outgoing);
         let mut written = false;
         while let Some(first) = outgoing.waiting.front() {
             match packet.write_datagram(first) {
@@ -236,21 +242,28 @@ impl Sender for Outlet {
     }
 
     fn has_transmission_interest(&self) -> bool {
-        !lock(&self.0.outgoing).waiting.is_empty()
+        self.0
+            .as_ref()
+            .is_some_and(|queues| !lock(&queues.outgoing).waiting.is_empty())
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        self.0.end(End::Closed(error));
+        if let Some(queues) = &self.0 {
+            queues.end(End::Closed(error));
+        }
     }
 }
 
 /// The stack's end of what arrives.
 #[derive(Debug)]
-pub(super) struct Inlet(Arc<Queues>);
+pub(super) struct Inlet(Option<Arc<Queues>>);
 
 impl Receiver for Inlet {
     fn on_datagram(&mut self, _context: &ReceiveContext<'_>, datagram: &[u8]) {
-        let mut incoming = lock(&self.0.incoming);
+        let Some(queues) = &self.0 else {
+            return;
+        };
+        let mut incoming = lock(&queues.incoming);
         if incoming.arrived.len() >= ARRIVED_MESSAGES {
             incoming.dropped += 1;
             return;
@@ -260,7 +273,9 @@ impl Receiver for Inlet {
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        self.0.end(End::Closed(error));
+        if let Some(queues) = &self.0 {
+            queues.end(End::Closed(error));
+        }
     }
 }
 
@@ -303,7 +318,7 @@ mod tests {
             incoming: Mutex::default(),
             connection: Waker::noop().clone(),
         });
-        (Outlet(Arc::clone(&queues)), queues)
+        (Outlet(Some(Arc::clone(&queues))), queues)
     }
 
     fn send(queues: &Queues, bytes: usize, size: usize) -> usize {

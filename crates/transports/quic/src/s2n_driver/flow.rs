@@ -94,10 +94,12 @@ impl S2nDatagrams {
 /// The queues of a connection, as long as its stack knows it.
 fn queues(connection: &Connection) -> Result<Arc<Queues>, TransportError> {
     connection
-        .datagram_mut(|outlet: &mut Outlet| Arc::clone(&outlet.0))
-        .map_err(|error| {
-            TransportError::stack("the QUIC connection has no datagrams")(error.to_string())
-        })
+        .datagram_mut(|outlet: &mut Outlet| outlet.0.clone())
+        .map_err(|error| error.to_string())
+        .and_then(|queues| queues.ok_or_else(|| "they were not offered".to_owned()))
+        .map_err(TransportError::stack(
+            "the QUIC connection has no datagrams",
+        ))
 }
 
 /// Wakes a flow that is stopped.
