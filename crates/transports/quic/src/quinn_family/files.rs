@@ -154,7 +154,7 @@ impl Files {
                 "{asked} asked for, but the {} was given no directory for files, so {them} written",
                 self.end
             ),
-            hint: "take the options out, or run on a bed that keeps files".to_owned(),
+            hint: "take the options out, or give the run a directory with `--out DIR`".to_owned(),
         })
     }
 }
