@@ -237,8 +237,16 @@ impl Association {
                 Chunk::Data(_) | Chunk::ShutdownComplete => {}
             }
         }
-        self.shut_down |= self.inner.is_closing();
         self.inner.handle_event(event);
+        if self.inner.is_closing() {
+            self.begin_to_close();
+        }
+    }
+
+    fn begin_to_close(&mut self) {
+        if !std::mem::replace(&mut self.shut_down, true) {
+            self.waiting.drain(..).for_each(Waker::wake);
+        }
     }
 
     fn acknowledged(&mut self, tsn: u32) {
@@ -302,10 +310,12 @@ impl Association {
     }
 
     pub(crate) fn lost(&mut self, reason: &AssociationError, datagrams: &mut Datagrams) {
-        let ending = if self.peer_aborted {
-            Ending::AbortedByPeer
-        } else if self.shut_down {
+        // One that gives up on the last packets of an association that is being closed has
+        // nothing more to say.
+        let ending = if self.shut_down {
             Ending::Done
+        } else if self.peer_aborted {
+            Ending::AbortedByPeer
         } else {
             // The stack says nothing to the other end.
             self.send_abort(datagrams);
@@ -462,7 +472,7 @@ impl Association {
             }
         }
         if self.closing && !self.shut_down && self.outstanding() == 0 && !self.is_handshaking() {
-            self.shut_down = true;
+            self.begin_to_close();
             // Refused only if the other end has begun to close.
             if self.inner.shutdown().is_ok() {
                 self.transmit(now, datagrams);
@@ -562,6 +572,15 @@ impl Association {
                 Poll::Pending
             }
         }
+    }
+
+    /// Waits until either end has begun to close, with everything acknowledged.
+    pub(crate) fn poll_shut_down(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.shut_down || self.ended().is_some() {
+            return Poll::Ready(());
+        }
+        self.waiting.push(context.waker().clone());
+        Poll::Pending
     }
 
     pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {

@@ -36,7 +36,7 @@ use crate::{
 
 /// How long an end stays, beside some round trips, to close its associations in good order. One
 /// acknowledgement may be delayed by 200 ms.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// One end, whatever it carries.
 pub(crate) struct End {
@@ -46,7 +46,6 @@ pub(crate) struct End {
     connects: bool,
     peer: IpAddr,
     listen: Option<SocketAddr>,
-    last_words: Duration,
     buffers: Buffers,
     asked_buffer_bytes: usize,
     facts: BTreeMap<String, String>,
@@ -89,13 +88,14 @@ impl End {
             made().map_err(TransportError::io("cannot set up the UDP socket"))?;
         let facts = facts(order.role, &options, &sizes, buffers, &datagrams);
         let transport = sizes.transport(&options);
-        let shared = Shared::new(Core::new(
+        let core = Core::new(
             sizes.stack(&transport, !connects),
             transport,
             sizes.limits(&options),
             datagrams,
             order.peer,
-        ));
+        );
+        let shared = Shared::new(core, GOODBYE + 3 * 2 * order.path.longest_one_way);
         runtime.spawn(Arc::clone(&shared).drive());
         Ok(Self {
             runtime,
@@ -104,7 +104,6 @@ impl End {
             connects,
             peer: order.peer,
             listen: (!connects).then_some(address),
-            last_words: LAST_WORDS + 3 * 2 * order.path.longest_one_way,
             buffers,
             asked_buffer_bytes: sizes.socket_buffer_bytes,
             facts,
@@ -256,7 +255,7 @@ impl Drop for End {
         if Handle::try_current().is_err() {
             let quiet = poll_fn(|context: &mut Context<'_>| self.shared.lock().poll_quiet(context));
             self.runtime.block_on(async {
-                let _ = within(MonotonicTime::now() + self.last_words, quiet).await;
+                let _ = within(MonotonicTime::now() + self.shared.goodbye, quiet).await;
             });
         }
         self.shared.lock().abort_all();

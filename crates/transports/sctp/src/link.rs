@@ -17,16 +17,23 @@ use crate::{
 };
 
 /// The state of one end; all its tasks run on one thread, aborts come from others.
-pub(crate) struct Shared(Mutex<Core>);
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    /// How long an end waits for the packets that close an association.
+    pub goodbye: Duration,
+}
 
 impl Shared {
-    pub(crate) fn new(core: Core) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(core)))
+    pub(crate) fn new(core: Core, goodbye: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            core: Mutex::new(core),
+            goodbye,
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic under this lock ends the trial all the same.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drives the associations for ever; the task of an end.
