@@ -121,6 +121,14 @@ impl Link {
     /// Closes in good order, and waits for that until the moment.
     pub(crate) async fn close(&self, until: MonotonicTime) {
         self.shared.lock().close(self.number);
+        let shut_down = poll_fn(|context: &mut Context<'_>| {
+            self.poll(|one| one.poll_shut_down(context).map(Ok))
+        });
+        if within(until, shut_down).await.is_none() {
+            return;
+        }
+        // Everything has arrived. The last packet of all may be lost, and is not sent again.
+        let until = until.min(MonotonicTime::now() + self.shared.goodbye);
         let ended =
             poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_ended(context).map(Ok)));
         // One that is forgotten has ended too.
