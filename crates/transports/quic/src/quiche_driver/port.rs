@@ -348,6 +348,25 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_whose_time_has_not_come_is_held_back() {
+        let later = Instant::now() + Duration::from_secs(3600);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let mut times = vec![later, Instant::now(), Instant::now()];
+        let mut write = |_: &mut [u8]| {
+            let at = times.pop().ok_or(quiche::Error::Done)?;
+            let (from, to) = (address, address);
+            Ok((9, quiche::SendInfo { from, to, at }))
+        };
+        let mut outbox = Outbox::new(64, true);
+        assert_eq!(outbox.fill(&mut write), Ok(Filled::More));
+        assert_eq!(outbox.segments, 2);
+        assert!(outbox.send(&[]) && !outbox.is_empty());
+        assert_eq!(outbox.fill(&mut write), Ok(Filled::More));
+        assert!(outbox.send(&[]), "waiting is not being blocked");
+        assert_eq!((outbox.due(), outbox.segments), (Some(later), 1));
+    }
+
+    #[test]
     fn a_batch_stays_below_what_the_kernel_takes() {
         for batch in batches(&[8972; 20], 64) {
             assert!(batch.iter().sum::<usize>() <= MOST_BATCH_BYTES);
