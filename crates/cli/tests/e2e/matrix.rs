@@ -45,6 +45,10 @@ loss = "5%"
         // The one that stands for any program needs to be told which.
         if descriptor.name != "external" {
             text += &format!("\n[[transport]]\ndriver = \"{}\"\n", descriptor.name);
+            // As fast as it can it would only fill the queue of the path.
+            if descriptor.name == "udp" {
+                text += "rate = \"40Mbit/s\"\n";
+            }
         }
     }
     for workload in [
@@ -94,7 +98,10 @@ fn every_driver_carries_every_workload_through_loss() {
         let metric = |name: &str| trial.metrics.get(name).copied();
         let mut expect = |name: &str, value: f64| {
             if metric(name) != Some(value) {
-                wrong.push(format!("{what}: `{name}` is {:?}, not {value}", metric(name)));
+                wrong.push(format!(
+                    "{what}: `{name}` is {:?}, not {value}",
+                    metric(name)
+                ));
             }
         };
         match trial.workload.as_str() {
