@@ -3,7 +3,7 @@
 #
 # make run      install what is missing, build, run the default study, show the results
 # make test     formatting, lints, all tests, licences
-# make bench    ratios against iperf3 and a minimal quinn program
+# make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
 # make doctor   what this machine can do
 # make external the drivers that are programs of their own, in Python and in Go
 
@@ -35,7 +35,7 @@ doctor: build ## Show what this machine can do, and what to type where it cannot
 
 test: fmt lint deny readme tests ## Formatting, lints, licences, the README's commands, all tests
 
-bench: build tools-bench ## Ratios against iperf3 and a minimal quinn program
+bench: build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
 
 external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
@@ -77,7 +77,7 @@ tools-test:
 	@scripts/need chromium python3
 
 tools-bench:
-	@scripts/need iperf3
+	@scripts/need iperf3 libusrsctp
 
 $(CARGO_DENY): | tools-build
 	cargo install --locked --version $(CARGO_DENY_VERSION) --root "$(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)" cargo-deny

@@ -14,6 +14,7 @@ mod process;
 mod reference;
 mod report;
 mod rounds;
+mod usrsctp;
 
 use std::{
     collections::BTreeMap,
@@ -36,6 +37,9 @@ use crate::{
 
 /// Message size of TCP and QUIC, that of iperf3's default.
 const MESSAGE_BYTES: u64 = 128 << 10;
+
+/// Message size of SCTP: the largest of `sctp-userspace`.
+const SCTP_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// Size of a datagram.
 const DATAGRAM_BYTES: u64 = 1400;
@@ -76,6 +80,8 @@ enum Part {
     Quic,
     /// `udp` against iperf3.
     Udp,
+    /// `sctp-userspace` against usrsctp.
+    Sctp,
     /// The emulator.
     Emulator,
 }
@@ -102,6 +108,7 @@ struct Amounts {
     tcp_bytes: u64,
     quic_bytes: u64,
     udp_bytes: u64,
+    sctp_bytes: u64,
     udp_seconds: u32,
     packets: u64,
     path_bytes: u64,
@@ -115,6 +122,7 @@ impl Amounts {
                 tcp_bytes: 4 << 30,
                 quic_bytes: 512 << 20,
                 udp_bytes: 1 << 30,
+                sctp_bytes: 128 << 20,
                 udp_seconds: 1,
                 packets: 1_000_000,
                 path_bytes: 100_000_000,
@@ -125,6 +133,7 @@ impl Amounts {
                 tcp_bytes: 16 << 30,
                 quic_bytes: 2 << 30,
                 udp_bytes: 6 << 30,
+                sctp_bytes: 512 << 20,
                 udp_seconds: 3,
                 packets: 5_000_000,
                 path_bytes: 400_000_000,
@@ -202,6 +211,9 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     }
     if asked(Part::Udp) {
         udp(&executable, amounts, &mut report)?;
+    }
+    if asked(Part::Sctp) {
+        sctp(&executable, amounts, &mut report)?;
     }
     if asked(Part::Emulator) {
         let mut figures = emulator::measure(amounts.rounds, amounts.packets)?;
@@ -391,5 +403,37 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         None,
     ));
     report.lost(&pairs);
+    Ok(())
+}
+
+fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+    let program = usrsctp::Program::compile(executable)?;
+    let race = Race {
+        driver: "sctp-userspace",
+        options: BTreeMap::new(),
+        bytes: amounts.sctp_bytes,
+        message: SCTP_MESSAGE_BYTES,
+        path: agents::loopback(ETHERNET_MTU_BYTES),
+    };
+    let pairs = alternate(
+        "sctp-userspace / usrsctp",
+        amounts.rounds,
+        || agents::race(&race, executable),
+        || program.race(race.bytes, race.message, ETHERNET_MTU_BYTES),
+    )?;
+    report.compare(Comparison::new(
+        "sctp-userspace / usrsctp, goodput",
+        "bit/s",
+        &pairs,
+        Figures::goodput_bps,
+        Some(Gate::AtLeast(3.0)),
+    ));
+    report.compare(Comparison::new(
+        "sctp-userspace / usrsctp, CPU for each GiB",
+        "s/GiB",
+        &pairs,
+        Figures::cpu_seconds_per_gib,
+        None,
+    ));
     Ok(())
 }
