@@ -43,8 +43,6 @@ pub struct Instruments {
     subject: Subject,
     /// What the tree had used when it was read last.
     tree: TreeUse,
-    /// Largest resident set of the tree that any reading has seen, in bytes.
-    tree_peak_bytes: Option<u64>,
     host: Option<HostCpuFile>,
     memory: Option<ResidentMemory>,
     interface: Option<InterfaceFile>,
@@ -65,7 +63,6 @@ impl Instruments {
         Self {
             subject,
             tree: TreeUse::default(),
-            tree_peak_bytes: None,
             host: HostCpuFile::open().ok(),
             memory: ResidentMemory::open().ok(),
             interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
@@ -98,12 +95,12 @@ impl Instruments {
 
 impl Instruments {
     /// Largest resident set of the subject so far, in bytes. Of a tree of several processes it is
-    /// the largest sum that a reading of these instruments has seen.
+    /// the largest sum that a reading of any instruments with this subject has seen.
     #[must_use]
     pub fn peak_memory_bytes(&self) -> Option<u64> {
         match self.subject.other() {
             None => peak_memory_bytes(),
-            Some(_) => self.tree_peak_bytes,
+            Some(_) => self.subject.peak_bytes(),
         }
     }
 
@@ -114,7 +111,7 @@ impl Instruments {
         };
         if let Some(tree) = read_tree(root) {
             self.tree = tree;
-            self.tree_peak_bytes = self.tree_peak_bytes.max(tree.peak_bytes);
+            self.subject.note_peak(tree.peak_bytes);
         }
         self.tree.cpu
     }

@@ -4,7 +4,7 @@ use std::{
     fs, io,
     sync::{
         Arc,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicI32, AtomicU64, Ordering},
     },
 };
 
@@ -20,7 +20,15 @@ const MOST_PROCESSES: usize = 256;
 /// Whose CPU time and memory are read: this process's, or those of a process that does the work
 /// for it. Clones share the choice, so that it can be made when that process starts.
 #[derive(Debug, Clone, Default)]
-pub struct Subject(Arc<AtomicI32>);
+pub struct Subject(Arc<Chosen>);
+
+#[derive(Debug, Default)]
+struct Chosen {
+    /// Zero for this process.
+    process: AtomicI32,
+    /// Largest resident set that any reading of the tree has seen, in bytes.
+    peak_bytes: AtomicU64,
+}
 
 impl Subject {
     /// This process, until [`Subject::set`] names another.
@@ -32,13 +40,25 @@ impl Subject {
     /// From now on this process and its descendants are read, and this one is not.
     pub fn set(&self, process: u32) {
         let process = i32::try_from(process).unwrap_or_default();
-        self.0.store(process, Ordering::Release);
+        self.0.peak_bytes.store(0, Ordering::Relaxed);
+        self.0.process.store(process, Ordering::Release);
     }
 
     /// The other process; `None` for this one.
     #[must_use]
     pub fn other(&self) -> Option<i32> {
-        Some(self.0.load(Ordering::Acquire)).filter(|process| *process > 0)
+        Some(self.0.process.load(Ordering::Acquire)).filter(|process| *process > 0)
+    }
+
+    /// Notes what a reading of the tree has seen, whoever took it.
+    pub(crate) fn note_peak(&self, bytes: Option<u64>) {
+        let bytes = bytes.unwrap_or_default();
+        self.0.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Largest resident set of the tree that any reading has seen, in bytes; absent if none has.
+    pub(crate) fn peak_bytes(&self) -> Option<u64> {
+        Some(self.0.peak_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 }
 
@@ -194,6 +214,20 @@ mod tests {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194304 100 0 0 0 11 12 13 14 20 0 1 0";
         assert_eq!(ticks(line), Some([11, 12, 13, 14]));
         assert_eq!(ticks("7 (short) S 1"), None);
+    }
+
+    #[test]
+    fn clones_of_a_subject_share_the_choice_and_the_peak() {
+        let subject = Subject::new();
+        let other = subject.clone();
+        assert_eq!((other.other(), other.peak_bytes()), (None, None));
+        subject.set(7);
+        subject.note_peak(Some(5));
+        other.note_peak(Some(9));
+        subject.note_peak(None);
+        assert_eq!((other.other(), subject.peak_bytes()), (Some(7), Some(9)));
+        subject.set(8);
+        assert_eq!(other.peak_bytes(), None, "another tree has its own");
     }
 
     #[test]
