@@ -11,12 +11,7 @@ use regatta_transport::{
     stop::{Abort, Stop},
 };
 
-use super::{
-    entry::{End, Entry},
-    state::Shared,
-    statistics::Statistics,
-    stream::QuicheStream,
-};
+use super::{end::End, entry::Entry, state::Shared, statistics::Statistics, stream::QuicheStream};
 use crate::wait::{Timed, timed_out, until};
 
 /// One connection among those of its end.

@@ -18,8 +18,8 @@ use regatta_transport::{
 
 use super::{
     connection::{Link, Owner},
+    end::End,
     endpoint::QuicheEndpoint,
-    entry::End,
     options::Options,
     state::ID_BYTES,
     statistics::Statistics,

@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::{
     connection::{Link, Owner, QuicheConnection},
     drive,
-    entry::End,
+    end::End,
     files::Files,
     migration,
     options::{Mode, Options},

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    fmt,
     net::SocketAddr,
     sync::Arc,
     task::{Context, Waker},
@@ -13,7 +12,8 @@ use bytes::Bytes;
 use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
 
 use super::{
-    port::{Filled, Outbox, Port, Way},
+    end::{CLOSE_BYTES, CLOSE_PATIENCE, Closing, End, FAREWELLS, Farewell},
+    port::{Filled, Outbox, Port},
     state::{ID_BYTES, Turn},
     tls,
 };
@@ -24,10 +24,6 @@ const DONE: u64 = 0;
 /// Application error code of a connection, or a stream, that was aborted, by the deadline or from
 /// outside.
 pub(super) const ABORTED: u64 = 1;
-
-/// How often the packet that closes is sent again, should it be lost. The other end, which has
-/// nothing to say any more, would otherwise wait for its idle timeout.
-const FAREWELLS: u32 = 2;
 
 /// Value of BoringSSL for early data that the server has taken.
 const EARLY_DATA_ACCEPTED: u32 = 2;
@@ -50,105 +46,6 @@ impl BufFactory for Pieces {
 }
 
 pub(super) type Quiche = quiche::Connection<Pieces>;
-
-/// Why a connection has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
-    /// In good order.
-    Done,
-    /// This end was stopped.
-    Stopped,
-    /// The other end's certificate is another one.
-    Certificate,
-    /// Nothing came for the idle timeout.
-    Idle,
-    /// This end gave up, with a code of RFC 9000 §20 and, if it is known, quiche's word.
-    Gave(u64, Option<quiche::Error>),
-    /// The other end closed it: whether its application did, with which code and words.
-    Told {
-        application: bool,
-        code: u64,
-        reason: String,
-    },
-    /// It was forgotten.
-    Gone,
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("the connection is closed"),
-            Self::Stopped => f.write_str("the connection was stopped"),
-            Self::Certificate => {
-                f.write_str("invalid peer certificate: it is not the one that was made for the run")
-            }
-            Self::Idle => f.write_str("nothing came from the other end for 30 s"),
-            Self::Gave(code, Some(error)) => {
-                write!(f, "quiche gave up with `{error:?}`, error code {code:#x}")
-            }
-            Self::Gave(code, None) => write!(f, "quiche gave up with error code {code:#x}"),
-            Self::Told {
-                application,
-                code,
-                reason,
-            } => {
-                let who = if *application { "application" } else { "stack" };
-                write!(
-                    f,
-                    "the other end's {who} closed it with error code {code:#x}"
-                )?;
-                if reason.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ": {reason}")
-                }
-            }
-            Self::Gone => f.write_str("the connection is gone"),
-        }
-    }
-}
-
-impl std::error::Error for End {}
-
-/// A close that waits for room in the congestion window: quiche puts no more into a full one to
-/// close, and reads no acknowledgements any more once it is told to.
-struct Closing {
-    code: u64,
-    reason: &'static [u8],
-    since: Instant,
-    /// A stream of which nothing is sent, whose capacity says whether there is room.
-    gauge: u64,
-}
-
-/// Room for the packet that closes, in bytes.
-const CLOSE_BYTES: usize = 100;
-
-/// How long a close waits for room. Flow control may be what there is none of.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
-
-/// The packet that closes, kept to be sent again.
-struct Farewell {
-    packet: Vec<u8>,
-    way: Way,
-    every: Duration,
-    next: Instant,
-    left: u32,
-}
-
-impl Farewell {
-    fn send(&self, ports: &[Arc<Port>]) {
-        if let Some(port) = ports.iter().find(|port| port.address == self.way.from) {
-            // One that the kernel does not take is lost like others.
-            port.send(&quinn_udp::Transmit {
-                destination: self.way.to,
-                ecn: None,
-                contents: &self.packet,
-                segment_size: None,
-                src_ip: None,
-            });
-        }
-    }
-}
 
 /// What came of moving to another port.
 enum Migration {

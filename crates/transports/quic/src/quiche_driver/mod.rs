@@ -1,12 +1,13 @@
 //! `quic-quiche`: Cloudflare's quiche on BoringSSL, one current-thread runtime per end.
 //!
-//! quiche does no input and output of its own. One task of an end ([`drive`]) moves packets between
-//! the socket ([`port`]) and the connections ([`state`], [`entry`]); the application's calls
-//! ([`stream`], [`connection`]) act on them under the same lock and wake it.
+//! quiche does no input and output of its own. One task of an end (`drive`) moves packets between
+//! the socket (`port`) and the connections (`state`, `entry`, `end`); the application's calls
+//! (`stream`, `connection`) act on them under the same lock and wake it.
 
 mod connection;
 mod datagram;
 mod drive;
+mod end;
 mod endpoint;
 mod entry;
 mod files;

@@ -6,10 +6,7 @@ use bytes::{Bytes, BytesMut};
 use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
-use super::{
-    connection::Link,
-    entry::{ABORTED, End},
-};
+use super::{connection::Link, end::End, entry::ABORTED};
 use crate::wait::{Timed, until};
 
 /// Messages shorter than this are copied together, longer ones are handed over as they are.
