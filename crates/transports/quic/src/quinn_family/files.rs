@@ -51,7 +51,8 @@ impl Files {
             title: format!(
                 "{}, trial {}, {}",
                 order.transport.label,
-                order.trial,
+                // As people count them, and as the directory is named.
+                order.trial + 1,
                 order.role.name()
             ),
             logs: AtomicU32::new(0),
