@@ -142,7 +142,10 @@ impl ByteStream for QuicStream {
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await
+        self.write_pending().await?;
+        // It leaves when the connection's own task has its turn.
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
     async fn receive(
