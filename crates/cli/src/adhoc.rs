@@ -109,7 +109,10 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     let transports = if args.transport.is_empty() {
         registry::drivers()
             .iter()
-            .map(|driver| transport(driver.descriptor().name))
+            .map(|driver| driver.descriptor().name)
+            // It stands for a program that only the user can name.
+            .filter(|name| *name != "external")
+            .map(transport)
             .collect::<Result<Vec<_>, _>>()?
     } else {
         args.transport

@@ -42,7 +42,11 @@ fn a_transfer_goes_on_when_one_of_two_subflows_is_taken_down() {
         assert_eq!(trial.outcome, Outcome::Measured, "{:?}", trial.reasons);
         assert_eq!(trial.metrics["bytes_delivered"], 5e6, "{}", trial.transport);
         let subflows = |when: &str| trial.facts[&format!("mptcp.subflows_{when}.sender")].as_str();
-        let at_end = if trial.transport == "one-down" { "1" } else { "2" };
+        let at_end = if trial.transport == "one-down" {
+            "1"
+        } else {
+            "2"
+        };
         assert_eq!((subflows("most"), subflows("at_end")), ("2", at_end));
         assert_eq!(trial.facts["mptcp.fell_back_to_tcp.sender"], "false");
     }

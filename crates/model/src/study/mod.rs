@@ -91,7 +91,9 @@ impl Published {
     /// Whether it belongs beside what was measured with this workload.
     #[must_use]
     pub fn is_of_workload(&self, name: &str) -> bool {
-        self.workload.as_deref().is_none_or(|workload| workload == name)
+        self.workload
+            .as_deref()
+            .is_none_or(|workload| workload == name)
     }
 }
 

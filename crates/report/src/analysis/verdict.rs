@@ -1,6 +1,8 @@
 //! The answer in sentences: which is faster, by how much, how sure.
 
-use regatta_model::{Better, MetricDefinition, Outcome, Unit, Workload, metric};
+use regatta_model::{
+    Better, Finish, MetricDefinition, Outcome, Unit, Workload, WorkloadKind, metric,
+};
 
 use super::summary::{Cell, Comparison, Conclusion, ConditionVerdict, Summary, Verdict};
 use crate::{
@@ -38,6 +40,8 @@ struct Field<'a> {
     workload: &'a str,
     /// What this work is ranked by.
     metric: &'static MetricDefinition,
+    /// Why messages are lost, of a transport that loses some.
+    lossy_because: &'static str,
     cells: Vec<&'a Cell>,
     comparisons: Vec<&'a Comparison>,
     /// Measured, fastest first: those that send again what was lost.
@@ -58,6 +62,12 @@ impl<'a> Field<'a> {
     /// `None` for a workload whose metric is not in the table, which a test rules out.
     fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
         let metric = metric::find(workload.kind.primary_metric())?;
+        let lossy_because = match workload.kind {
+            WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => {
+                "closed without waiting for delivery"
+            }
+            _ => "which does not retransmit",
+        };
         let workload = workload.name.as_str();
         let cells: Vec<&Cell> = summary
             .cells
@@ -84,6 +94,7 @@ impl<'a> Field<'a> {
             condition,
             workload,
             metric,
+            lossy_because,
             cells,
             comparisons: summary
                 .comparisons
@@ -132,8 +143,9 @@ impl<'a> Field<'a> {
     /// `` `udp`, which does not retransmit, delivered 91.2 Mbit/s ``.
     fn unreliably(&self, cell: &Cell) -> String {
         format!(
-            "`{}`, which does not retransmit, {} {}",
+            "`{}`, {}, {} {}",
             cell.transport,
+            self.lossy_because,
             self.had(),
             self.rate_named(cell)
         )
@@ -550,7 +562,7 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
         );
     }
     // Each unreliable transport once, with what it delivered and lost in each place.
-    let mut lossy: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut lossy: Vec<((&str, &str), Vec<String>)> = Vec::new();
     for field in fields {
         for cell in &field.lossy {
             let said = format!(
@@ -559,9 +571,10 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
                 where_(field),
                 quantity(Unit::Ratio, cell.loss())
             );
-            match lossy.iter_mut().find(|(name, _)| *name == cell.transport) {
+            let which = (cell.transport.as_str(), field.lossy_because);
+            match lossy.iter_mut().find(|(known, _)| *known == which) {
                 Some((_, places)) => places.push(said),
-                None => lossy.push((&cell.transport, vec![said])),
+                None => lossy.push((which, vec![said])),
             }
         }
     }
@@ -576,9 +589,9 @@ fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
         });
         text.push_str(&parts.join("; "));
     }
-    for (name, places) in lossy {
+    for ((name, because), places) in lossy {
         text.push_str(&format!(
-            ". `{name}`, which does not retransmit, delivered {}",
+            ". `{name}`, {because}, delivered {}",
             list(&places)
         ));
     }

@@ -259,5 +259,9 @@ async fn connect<E: StreamEndpoint>(
     }
     let mut stream = open_stream(shared.trial, &connection, Purpose::Transfer).await?;
     sending::introduce(lane, &mut stream).await?;
+    if shared.abandons() && shared.sends(lane) {
+        // A flow that is closed before anything of it has left would never be known there.
+        sending::await_welcome(&mut stream).await?;
+    }
     Ok((connection, stream))
 }

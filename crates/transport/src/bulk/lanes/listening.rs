@@ -262,6 +262,9 @@ async fn part<E: StreamEndpoint>(
 ) -> Result<bool, TransportError> {
     let shared = listening.shared;
     let (lane, rest) = introduced(shared, admitted).await?;
+    if shared.abandons() && !shared.sends(lane) {
+        receiving::welcome(&mut admitted.stream).await?;
+    }
     if shared.sends(lane) {
         sending::send(shared, lane, &mut admitted.stream).await?;
         Ok(true)

@@ -18,6 +18,15 @@ use crate::{
 /// Length of what introduces a lane, in bytes.
 pub(super) const INTRODUCTION_BYTES: usize = 2;
 
+/// What the receiving end of a lane that will be abandoned says once it knows the lane.
+pub(super) const WELCOME: &[u8] = b"!";
+
+/// Says that the lane is known.
+pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
+    stream.send_message(WELCOME, &Bytes::new()).await?;
+    stream.flush().await
+}
+
 /// Takes a lane's part and acknowledges it. `rest` is what came with its opening.
 pub(super) async fn receive<S: ByteStream>(
     shared: &Shared<'_>,

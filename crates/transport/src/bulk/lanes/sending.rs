@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
 
-use super::{Lane, Shared, acknowledgement::Acknowledgement};
+use super::{Lane, Shared, acknowledgement::Acknowledgement, receiving::WELCOME};
 use crate::{
     clock::MonotonicTime,
     content::{
@@ -13,7 +13,7 @@ use crate::{
         stream_check::encode_header,
     },
     driver::TransportError,
-    stream::ByteStream,
+    stream::{ByteStream, Received},
 };
 
 /// The clock is looked at after so many bytes, where a transfer ends by it.
@@ -113,4 +113,16 @@ pub(super) async fn introduce<S: ByteStream>(
         .send_message(&lane.index.to_le_bytes(), &Bytes::new())
         .await?;
     stream.flush().await
+}
+
+/// Waits until the receiving end knows the lane.
+pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
+    let mut scratch = [0; WELCOME.len()];
+    let received = stream
+        .receive(&mut scratch, MonotonicTime::NEVER, &mut |_: &[u8]| {})
+        .await?;
+    match received {
+        Received::Bytes(_) => Ok(()),
+        Received::Closed | Received::TimedOut => Err(TransportError::Closed { flow: "transfer" }),
+    }
 }

@@ -21,6 +21,10 @@ const COPIED_BELOW_BYTES: usize = 4096;
 /// Copied messages are handed over in pieces of this size.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// What a small message counts for beside its bytes, so that the connection's own task has a turn
+/// after some thousands of them.
+const SMALL_MESSAGE_BYTES: usize = 1024;
+
 /// After so many bytes, the sender lets the connection's own task send: on a current-thread
 /// runtime nothing leaves while the application writes.
 const YIELD_BYTES: usize = 16 << 20;
@@ -126,6 +130,8 @@ impl ByteStream for QuicStream {
         self.pending.extend_from_slice(header);
         if header.len() + payload.len() < COPIED_BELOW_BYTES {
             self.pending.extend_from_slice(payload);
+            // Millions of small messages take longer than their bytes say.
+            self.since_yield += SMALL_MESSAGE_BYTES;
             if self.pending.len() >= PIECE_BYTES {
                 self.write_pending().await?;
             }
