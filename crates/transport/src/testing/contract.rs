@@ -46,6 +46,9 @@ pub fn holds(driver: &dyn Driver) {
     connections::short_connections_need_the_token(driver);
     connections::messages_over_many_streams_arrive(driver);
     connections::the_deadline_ends_messages_over_many_streams(driver);
+    if driver.descriptor().carries == Carries::Streams {
+        super::lanes::hold(driver);
+    }
 }
 
 pub(super) fn name(driver: &dyn Driver) -> &'static str {
