@@ -80,6 +80,8 @@ enum Part {
     Quic,
     /// `udp` against iperf3.
     Udp,
+    /// `tcp` and `udp` against iperf3 with small messages.
+    Small,
     /// `sctp-userspace` against usrsctp.
     Sctp,
     /// The emulator.
@@ -101,6 +103,39 @@ enum Role {
     },
 }
 
+/// A comparison with iperf3 at one size of messages.
+struct Small {
+    driver: &'static str,
+    message: u64,
+    /// How many of them, in a whole bench.
+    messages: u64,
+}
+
+/// iperf3 writes one byte of TCP at a time, but its datagrams have at least 16 bytes, for their
+/// header.
+const SMALL: &[Small] = &[
+    Small {
+        driver: "tcp",
+        message: 1,
+        messages: 4_000_000,
+    },
+    Small {
+        driver: "tcp",
+        message: 1024,
+        messages: 4_000_000,
+    },
+    Small {
+        driver: "udp",
+        message: 16,
+        messages: 4_000_000,
+    },
+    Small {
+        driver: "udp",
+        message: 1024,
+        messages: 4_000_000,
+    },
+];
+
 /// How much is moved.
 #[derive(Debug, Clone, Copy)]
 struct Amounts {
@@ -112,6 +147,7 @@ struct Amounts {
     udp_seconds: u32,
     packets: u64,
     path_bytes: u64,
+    quick: bool,
 }
 
 impl Amounts {
@@ -126,6 +162,7 @@ impl Amounts {
                 udp_seconds: 1,
                 packets: 1_000_000,
                 path_bytes: 100_000_000,
+                quick: true,
             }
         } else {
             Self {
@@ -137,6 +174,7 @@ impl Amounts {
                 udp_seconds: 3,
                 packets: 5_000_000,
                 path_bytes: 400_000_000,
+                quick: false,
             }
         }
     }
@@ -200,7 +238,7 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
              swing widely, those of CPU less; run it again on an idle machine"
         ));
     }
-    if asked(Part::Tcp) || asked(Part::Udp) {
+    if asked(Part::Tcp) || asked(Part::Udp) || asked(Part::Small) {
         report.reference(iperf3::version()?);
     }
     if asked(Part::Tcp) {
@@ -211,6 +249,9 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     }
     if asked(Part::Udp) {
         udp(&executable, amounts, &mut report)?;
+    }
+    if asked(Part::Small) {
+        small(&executable, amounts, &mut report)?;
     }
     if asked(Part::Sctp) {
         sctp(&executable, amounts, &mut report)?;
@@ -403,6 +444,44 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         None,
     ));
     report.lost(&pairs);
+    Ok(())
+}
+
+/// Messages of one byte (or iperf3's least) and of 1024: at least as fast as iperf3 with the same
+/// `-l`.
+fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+    for small in SMALL {
+        let share = if amounts.quick { 4 } else { 1 };
+        let bytes = small.messages / share * small.message;
+        let tcp = small.driver == "tcp";
+        let race = Race {
+            driver: small.driver,
+            options: if tcp { cubic() } else { BTreeMap::new() },
+            bytes,
+            message: small.message,
+            path: agents::loopback(LOOPBACK_MTU_BYTES),
+        };
+        let name = format!("{} / iperf3, {} B", small.driver, small.message);
+        let pairs = alternate(
+            &name,
+            amounts.rounds,
+            || agents::race(&race, executable),
+            || {
+                if tcp {
+                    iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL)
+                } else {
+                    iperf3::udp(amounts.udp_seconds, race.message)
+                }
+            },
+        )?;
+        report.compare(Comparison::new(
+            format!("{name}, {}", if tcp { "goodput" } else { "delivered rate" }),
+            "bit/s",
+            &pairs,
+            Figures::goodput_bps,
+            Some(Gate::AtLeast(1.0)),
+        ));
+    }
     Ok(())
 }
 

@@ -100,9 +100,37 @@ pub(crate) fn merge(
     if let Some((path, since)) = path {
         add_path(&mut merged.metrics, path, since, direction);
     }
-    charge_receiver(&mut merged.metrics, receiver_ns, elapsed_ns);
+    let warm_up_ns = merged.metrics.get("warm_up_ns").copied().unwrap_or(0.0);
+    let transfer_ns = merged.metrics.get("transfer_time_ns").copied();
+    let transfer_ns = transfer_ns.unwrap_or(elapsed_ns) - warm_up_ns;
+    let (listening, own_ns) = match direction {
+        Direction::Forward | Direction::Both => (Role::Receiver, receiver_ns),
+        Direction::Reverse => (Role::Sender, elapsed_ns),
+    };
+    charge_listening(
+        &mut merged.metrics,
+        listening,
+        own_ns - warm_up_ns,
+        transfer_ns,
+    );
     let has_goodput = plan.workload(trial.cell).kind.has_goodput();
-    derive(&mut merged.metrics, elapsed_ns, has_goodput);
+    // What came after the warm-up came in the receiver's own window; that of both directions has no
+    // one such window.
+    let counted_ns = if warm_up_ns > 0.0 && !both {
+        receiver_ns - warm_up_ns
+    } else {
+        transfer_ns
+    };
+    derive(&mut merged.metrics, (transfer_ns, counted_ns), has_goodput);
+    if warm_up_ns > 0.0 && counted(&merged.metrics).is_none_or(|bytes| bytes <= 0.0) {
+        merged.metrics.remove("goodput_bps");
+        merged.warnings.push(Warning {
+            code: "warm_up_too_long".to_owned(),
+            message: "everything was delivered within the warm-up, so there is no goodput"
+                .to_owned(),
+            hint: "write a shorter `warm_up`, or send more".to_owned(),
+        });
+    }
     if both {
         by_direction(&mut merged.metrics, &sides);
     }
@@ -148,21 +176,27 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     facts
 }
 
-/// Puts the receiver's CPU over the transfer time, which is the sender's.
+/// Puts the listening end's CPU over the transfer time, which is the connecting one's.
 ///
-/// The receiver measured it over its own window, from the arrival of the flow to its last delivery:
-/// shorter by about one round trip, in which it does nothing.
-fn charge_receiver(metrics: &mut BTreeMap<String, f64>, receiver_ns: f64, elapsed_ns: f64) {
-    if receiver_ns <= 0.0 || elapsed_ns <= 0.0 {
+/// It measured it over its own window, from the arrival of the flow to its last part in it: shorter
+/// by about one round trip, in which it does nothing. Both windows are without the warm-up.
+fn charge_listening(
+    metrics: &mut BTreeMap<String, f64>,
+    listening: Role,
+    own_ns: f64,
+    transfer_ns: f64,
+) {
+    if own_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
+    let end = listening.name();
     for name in [
-        "cpu_receiver_ratio",
-        "cpu_receiver_user_ratio",
-        "cpu_receiver_system_ratio",
+        format!("cpu_{end}_ratio"),
+        format!("cpu_{end}_user_ratio"),
+        format!("cpu_{end}_system_ratio"),
     ] {
-        if let Some(ratio) = metrics.get_mut(name) {
-            *ratio *= receiver_ns / elapsed_ns;
+        if let Some(ratio) = metrics.get_mut(&name) {
+            *ratio *= own_ns / transfer_ns;
         }
     }
 }
@@ -229,22 +263,21 @@ fn add_path(
     }
 }
 
-/// Metrics that need both ends.
-fn derive(metrics: &mut BTreeMap<String, f64>, elapsed_ns: f64, has_goodput: bool) {
+/// Metrics that need both ends. Times without the warm-up: the transfer's, and that in which what
+/// counts was delivered.
+fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), has_goodput: bool) {
     let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
     let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
         if value.is_finite() {
             metrics.insert(name.to_owned(), value);
         }
     };
-    let time = get(metrics, "transfer_time_ns").unwrap_or(elapsed_ns)
-        - get(metrics, "warm_up_ns").unwrap_or(0.0);
-    // The clock is the sender's and the count is the receiver's, whatever either says alone.
+    // The clock is the connecting end's and the count is the receiver's, whatever either says alone.
     if has_goodput
         && let Some(delivered) = counted(metrics)
-        && time > 0.0
+        && counted_ns > 0.0
     {
-        put(metrics, "goodput_bps", delivered * 8e9 / time);
+        put(metrics, "goodput_bps", delivered * 8e9 / counted_ns);
     }
     if let (Some(sent), Some(lost)) = (get(metrics, "messages_sent"), get(metrics, "messages_lost"))
         && sent > 0.0
@@ -309,7 +342,7 @@ mod tests {
         ]);
         let derived = |has_goodput| {
             let mut metrics = delivered.clone();
-            derive(&mut metrics, 1e6, has_goodput);
+            derive(&mut metrics, (1e6, 1e6), has_goodput);
             assert_eq!(metrics["message_loss_ratio"], 0.1);
             metrics.get("goodput_bps").copied()
         };
@@ -324,7 +357,7 @@ mod tests {
             ("cpu_receiver_ratio".to_owned(), 0.4),
         ]);
         // 0.4 of 75 ms are 30 ms of CPU time, and 0.3 of 100 ms.
-        charge_receiver(&mut metrics, 75e6, 100e6);
+        charge_listening(&mut metrics, Role::Receiver, 75e6, 100e6);
         assert_eq!(metrics["cpu_sender_ratio"], 0.5);
         assert!((metrics["cpu_receiver_ratio"] - 0.3).abs() < 1e-12);
     }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_control::{Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Abort, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample, Purpose,
@@ -82,9 +82,10 @@ impl Endpoint {
             let address = listener.local_addr()?;
             Ok((listener, address))
         };
-        let listener = match order.role {
-            Role::Sender => None,
-            Role::Receiver => Some(listen().map_err(TransportError::io("cannot listen"))?),
+        let listener = if order.connects() {
+            None
+        } else {
+            Some(listen().map_err(TransportError::io("cannot listen"))?)
         };
         Ok(Self {
             listener,
@@ -128,7 +129,7 @@ impl StreamEndpoint for Endpoint {
     ) -> Result<Accepted<Connection>, TransportError> {
         let Some((listener, _)) = &self.listener else {
             return Err(TransportError::Protocol {
-                what: "a sender does not listen".to_owned(),
+                what: "this end does not listen".to_owned(),
             });
         };
         let begun = MonotonicTime::now();

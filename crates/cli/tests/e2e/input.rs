@@ -117,7 +117,7 @@ fn an_unknown_transport_is_answered_with_the_list() {
     let done = bench.run(&["run", "--transport", "tpc"]);
     done.assert_code(2);
     done.assert_says("there is no transport `tpc`");
-    done.assert_says("did you mean `tcp`? the transports are: tcp, tcp-tls, udp, quic-quinn");
+    done.assert_says("did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,");
     assert!(!bench.path("regatta-results").exists());
 }
 

@@ -113,7 +113,9 @@ fn every_driver_carries_every_workload_through_loss() {
             "digest" | "bulk" if descriptor.reliable => {
                 expect("bytes_delivered", BULK_BYTES);
                 expect("messages_corrupted", 0.0);
-                if trial.workload == "digest" {
+                // Programs of their own are held to a digest by their agents.
+                let external = trial.facts.keys().any(|name| name.starts_with("external."));
+                if trial.workload == "digest" && !external {
                     let digest = |end: &str| trial.facts.get(&format!("digest.{end}"));
                     if digest("sent").is_none() || digest("sent") != digest("delivered") {
                         wrong.push(format!(

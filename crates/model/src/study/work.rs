@@ -107,6 +107,13 @@ fn read_bulk(file: &File<'_>, section: &mut Section<'_>) -> Result<WorkloadKind,
     if let Some(finish) = section.choice("finish", Finish::CHOICES)? {
         options.finish = finish;
     }
+    if options.finish == Finish::Abandon && options.direction != Direction::Forward {
+        return Err(file.error(
+            section.span(),
+            "only the connecting host can abandon what it sends",
+            "leave out one of `finish` and `direction`",
+        ));
+    }
     if let Some(verify) = section.choice("verify", Verify::CHOICES)? {
         options.verify = verify;
     }

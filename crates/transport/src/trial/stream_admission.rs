@@ -98,7 +98,7 @@ async fn admit_with<E: StreamEndpoint>(
         };
         let opened = async {
             let within = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
-            let mut stream = connection.accept_stream(within.min(until)).await?;
+            let mut stream = connection.accept_stream(within).await?;
             let (purpose, rest) = read_opening(trial, &mut stream).await?;
             Ok::<_, TransportError>((stream, purpose, rest))
         };

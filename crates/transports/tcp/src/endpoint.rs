@@ -30,6 +30,9 @@ use crate::{
     socket::{Connected, wait},
 };
 
+/// Connections that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+const BACKLOG: i32 = 1024;
+
 /// How long an accepted connection may take for the layer's handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
@@ -152,7 +155,7 @@ impl<L: Layer> Endpoint<L> {
         if !order.connects() {
             let socket = endpoint.socket()?;
             socket
-                .listen(16)
+                .listen(BACKLOG)
                 .map_err(TransportError::io("cannot listen"))?;
             socket
                 .set_nonblocking(true)
@@ -490,7 +493,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
                     socket.0.set_tcp_nodelay(true).map_err(failed())
                 })
                 .and_then(|()| {
-                    let until = until.min(MonotonicTime::now() + HANDSHAKE_TIME);
+                    let until = MonotonicTime::now() + HANDSHAKE_TIME;
                     self.layer.server(Arc::clone(&socket), until)
                 });
             return match opened {

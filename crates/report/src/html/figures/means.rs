@@ -21,6 +21,9 @@ use crate::{
 const WIDTH: i32 = 420;
 const ROW: i32 = 34;
 
+/// Longest label where a transport and a workload stand in it.
+const SPREAD_LABEL_CHARACTERS: usize = 27;
+
 /// One transport in one panel.
 struct Row<'a> {
     label: Cow<'a, str>,
@@ -52,12 +55,8 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
         "{}: each transport under each condition",
         capital(definition.title)
     );
-    figure(
-        definition,
-        &panels,
-        &format!("mean-{}", anchor(name)),
-        title,
-    )
+    let id = format!("mean-{}", anchor(name));
+    figure(definition, &panels, &id, title, LABEL_CHARACTERS)
 }
 
 /// Draws one metric of every workload that spreads messages, side by side: what blocking behind
@@ -102,12 +101,8 @@ pub fn draw_spread(
         .filter(|(_, rows)| !rows.is_empty())
         .collect();
     let title = format!("{}: the same messages, spread", capital(definition.title));
-    figure(
-        definition,
-        &panels,
-        &format!("spread-{}", anchor(name)),
-        title,
-    )
+    let id = format!("spread-{}", anchor(name));
+    figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }
 
 fn figure(
@@ -115,6 +110,7 @@ fn figure(
     panels: &[(String, Vec<Row<'_>>)],
     id: &str,
     title: String,
+    longest_label: usize,
 ) -> Result<Option<Figure>, ReportError> {
     let name = definition.name;
     if panels.is_empty() {
@@ -162,7 +158,17 @@ fn figure(
                 width: WIDTH,
                 height: Frame::HEADING + Frame::BOTTOM + ROW * rows.len() as i32,
             }
-            .draw(|area| panel(area, heading, &axis, rows, name, scale, end))?,
+            .draw(|area| {
+                panel(
+                    area,
+                    heading,
+                    &axis,
+                    rows,
+                    (name, longest_label),
+                    scale,
+                    end,
+                )
+            })?,
         );
     }
     Ok(Some(Figure {
@@ -264,16 +270,16 @@ fn panel(
     heading: &str,
     axis: &str,
     rows: &[Row<'_>],
-    name: &str,
+    (name, longest_label): (&str, usize),
     scale: Scale,
     end: f64,
 ) -> Drawn {
     let left = rows
         .iter()
-        .map(|row| width_of(&shorten(&row.label, LABEL_CHARACTERS)) / PX + 22)
+        .map(|row| width_of(&shorten(&row.label, longest_label)) / PX + 22)
         .max()
         .unwrap_or(60)
-        .clamp(60, 150);
+        .clamp(60, 54 + 6 * longest_label as i32);
     let frame = Frame {
         heading,
         y_title: "",
@@ -296,7 +302,7 @@ fn panel(
         write(
             area,
             (17 * PX, y),
-            &shorten(&row.label, LABEL_CHARACTERS),
+            &shorten(&row.label, longest_label),
             Ink::Text,
             Align::Left,
         )?;

@@ -98,7 +98,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let (end, samples) = watch.finish();
     let (error, set_up, acknowledged) = {
         let mut tally = shared.tally();
-        (tally.error.take(), tally.set_up, tally.acknowledged)
+        (tally.error.take(), tally.mean_set_up(), tally.acknowledged)
     };
     let Some(end) = end else {
         let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
@@ -205,6 +205,7 @@ async fn carry<E: StreamEndpoint>(
     };
     let whole = result.is_ok();
     let abandoned = shared.abandons();
+    shared.statistics.remember();
     if shared.ended(result) {
         let tally = shared.tally();
         let (at, sound) = (tally.last_end, tally.error.is_none());
@@ -247,16 +248,13 @@ async fn connect<E: StreamEndpoint>(
 ) -> Result<(E::Connection, <E::Connection as StreamConnection>::Stream), TransportError> {
     // The watch ends a connect call at the deadline; this limit only stands behind it.
     let until = shared.started + shared.trial.order.deadline + CLOSING;
+    let begun = MonotonicTime::now();
     let connection = endpoint
         .connect(peer, Purpose::Transfer, until, &shared.stop)
         .await?;
     let now = MonotonicTime::now();
     shared.statistics.add(connection.statistics());
-    // The longest of them: until then not all lanes could carry data.
-    {
-        let mut tally = shared.tally();
-        tally.set_up = tally.set_up.max(Some(now.since(shared.started)));
-    }
+    shared.tally().set_up.push(now.since(begun));
     let mut stream = open_stream(shared.trial, &connection, Purpose::Transfer).await?;
     sending::introduce(lane, &mut stream).await?;
     if shared.abandons() && shared.sends(lane) {

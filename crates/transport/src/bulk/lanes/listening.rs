@@ -217,6 +217,7 @@ async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: A
         .unless_raised(part(listening, &mut admitted))
         .await;
     let sent_here = matches!(result, Ok(true));
+    shared.statistics.remember();
     if shared.ended(result.map(|_| ())) {
         finish(listening);
     }

@@ -21,6 +21,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
@@ -57,6 +58,8 @@ pub(crate) struct Lanes {
     options: BulkOptions,
     /// At an end that sends from a file.
     noise: Option<Noise>,
+    /// Bytes of the file, where there is one.
+    file_bytes: u64,
     /// Bytes of each direction.
     size: u64,
 }
@@ -114,14 +117,20 @@ impl Lanes {
             }
         }
         let sends = senders.contains(&order.role);
+        // A message is read from one place, so the file holds at least one.
+        let file_bytes = match options.duration {
+            None => size.0,
+            Some(_) => size.0.max(message.0),
+        };
         let noise = match pattern {
-            Pattern::File if sends => Some(Noise::of(size.0)?),
+            Pattern::File if sends => Some(Noise::of(file_bytes)?),
             _ => None,
         };
         Ok(Some(Self {
             lanes,
             options,
             noise,
+            file_bytes,
             size: size.0,
         }))
     }
@@ -178,9 +187,19 @@ struct Tally {
     /// What the other end's acknowledgements say.
     acknowledged: Acknowledgement,
     last_end: Option<MonotonicTime>,
-    set_up: Option<std::time::Duration>,
+    /// Of each connection, from its own connect call.
+    set_up: Vec<Duration>,
     /// The first that went wrong.
     error: Option<TransportError>,
+}
+
+impl Tally {
+    fn mean_set_up(&self) -> Option<Duration> {
+        let count = u32::try_from(self.set_up.len())
+            .ok()
+            .filter(|count| *count > 0)?;
+        Some(self.set_up.iter().sum::<Duration>() / count)
+    }
 }
 
 impl<'a> Shared<'a> {

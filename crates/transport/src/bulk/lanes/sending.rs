@@ -54,8 +54,8 @@ pub(super) async fn send<S: ByteStream>(
             None => plan.content.slice(header..length),
             // A transfer with a duration begins the file again.
             Some(noise) => {
-                let position = (lane.offset + sent) % shared.lanes.size.max(1);
-                let position = position.min(shared.lanes.size.saturating_sub(length as u64));
+                let position = (lane.offset + sent) % shared.lanes.file_bytes.max(1);
+                let position = position.min(shared.lanes.file_bytes.saturating_sub(length as u64));
                 noise
                     .read(&mut memory, position, length)?
                     .slice(header..length)

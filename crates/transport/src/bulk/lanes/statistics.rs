@@ -7,26 +7,40 @@ use std::{
 
 use crate::context::{ProtocolSample, StatisticsSource};
 
+/// One connection's, and what it said last: one that is closed says nothing any more.
+struct Source {
+    source: Arc<dyn StatisticsSource>,
+    last: Option<ProtocolSample>,
+}
+
 /// The connections so far.
 #[derive(Default)]
-pub(super) struct AllLanes(Mutex<Vec<Arc<dyn StatisticsSource>>>);
+pub(super) struct AllLanes(Mutex<Vec<Source>>);
 
 impl AllLanes {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn StatisticsSource>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Source>> {
         // Nothing that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, source: Arc<dyn StatisticsSource>) {
-        self.lock().push(source);
+        self.lock().push(Source { source, last: None });
+    }
+
+    /// Keeps what every connection says now; to be called before one is closed.
+    pub(super) fn remember(&self) {
+        let _ = self.sample();
     }
 }
 
 impl StatisticsSource for AllLanes {
     fn sample(&self) -> Option<ProtocolSample> {
         self.lock()
-            .iter()
-            .filter_map(|source| source.sample())
+            .iter_mut()
+            .filter_map(|source| {
+                source.last = source.source.sample().or(source.last);
+                source.last
+            })
             .reduce(ProtocolSample::combined)
     }
 
@@ -34,7 +48,7 @@ impl StatisticsSource for AllLanes {
         // They are alike but for what the stack chose for each; the first one stands for all.
         self.lock()
             .first()
-            .map(|source| source.facts())
+            .map(|source| source.source.facts())
             .unwrap_or_default()
     }
 }

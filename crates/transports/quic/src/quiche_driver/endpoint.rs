@@ -36,6 +36,9 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
+/// How long an attempt that has come may take for its handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
 /// How long an end stays to tell the other one that a connection has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -248,8 +251,13 @@ impl QuicheEndpoint {
             state.acceptor = Some(context.waker().clone());
             Poll::Pending
         });
+        // The moment bounds the wait for an attempt; one that came has time for its handshake.
+        match until(moment, stopped.or(attempt)).await {
+            Timed::Done(attempt) => attempt?,
+            Timed::Late => return Err(timed_out("QUIC connection", since)),
+        }
+        let since = MonotonicTime::now();
         let accepted = async {
-            stopped.or(attempt).await?;
             arrived();
             let Some((from, begun)) = shared.lock().accept() else {
                 return Err(TransportError::Closed {
@@ -269,9 +277,9 @@ impl QuicheEndpoint {
                 Err(end) => Ok(Accepted::Failed(failed()(end))),
             }
         };
-        match until(moment, accepted).await {
+        match until(since + HANDSHAKE_TIME, accepted).await {
             Timed::Done(accepted) => accepted,
-            Timed::Late => Err(timed_out("QUIC connection", since)),
+            Timed::Late => Ok(Accepted::Failed(timed_out("QUIC handshake", since))),
         }
     }
 
