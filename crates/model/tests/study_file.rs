@@ -255,8 +255,12 @@ fn every_kind_of_workload_is_read_with_its_defaults_and_its_words() {
     for (keys, words) in [
         ("", "10 MB in messages of 10 kB"),
         (
-            "direction = \"both\"\nflows = 4\nduration = \"10s\"\nwarm_up = \"1s\"\nfinish = \"abandon\"",
-            "10 s of messages of 10 kB, each way, over 4 flows, without the first 1 s, closed without waiting for delivery",
+            "direction = \"both\"\nflows = 4\nduration = \"10s\"\nwarm_up = \"1s\"",
+            "10 s of messages of 10 kB, each way, over 4 flows, without the first 1 s",
+        ),
+        (
+            "finish = \"abandon\"",
+            "10 MB in messages of 10 kB, closed without waiting for delivery",
         ),
         (
             "kind = \"stop-and-wait\"\nmessage = \"1kB\"",
@@ -294,6 +298,7 @@ fn a_workload_that_cannot_be_is_refused() {
     for keys in [
         "kind = \"bulb\"",
         "flows = 0",
+        "finish = \"abandon\"\ndirection = \"reverse\"",
         "warm_up = \"2s\"\nduration = \"1s\"",
         "kind = \"request-response\"\noutstanding = 2\nrequests_per_second = 5",
         "kind = \"short-connections\"\nhandshake = \"1-rtt\"",

@@ -119,6 +119,7 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
     let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
     assert!(metric(&sender, "transfer_time_ns") >= 300e6, "{what}");
     assert!(metric(&sender, "bytes_sent") >= 20_000.0, "{what}");
+    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
     for unit in ["bytes", "messages"] {
         assert_eq!(
             metric(&sender, &format!("{unit}_sent")),

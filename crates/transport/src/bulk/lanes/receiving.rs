@@ -84,6 +84,7 @@ async fn take<S: ByteStream>(
     if digests {
         digest.update(&rest[..came]);
     }
+    let mut closed = false;
     loop {
         if came > 0 {
             let now = MonotonicTime::now();
@@ -103,6 +104,9 @@ async fn take<S: ByteStream>(
         if check.is_complete() {
             return Ok(true);
         }
+        if closed {
+            return Ok(shared.lanes.options.duration.is_some() && check.is_between_messages());
+        }
         came = 0;
         let received = stream
             .receive(scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
@@ -113,9 +117,8 @@ async fn take<S: ByteStream>(
                 came += taken;
             })
             .await?;
-        if received == Received::Closed {
-            return Ok(shared.lanes.options.duration.is_some() && check.is_between_messages());
-        }
+        // The last bytes may come with the end.
+        closed = received == Received::Closed;
     }
 }
 
