@@ -345,7 +345,14 @@ impl Link {
         until: MonotonicTime,
         consume: &mut impl FnMut(&[u8]),
     ) -> Result<Received, TransportError> {
-        let unread = std::mem::take(&mut self.lock().unread);
+        // In one step, or the caretaker could put a message there in between, and the next one would
+        // overtake it.
+        let unread = {
+            let mut inner = self.lock();
+            let unread = std::mem::take(&mut inner.unread);
+            inner.attended = unread.bytes == 0;
+            unread
+        };
         if unread.bytes > 0 {
             for message in &unread.messages {
                 consume(message);
