@@ -76,8 +76,7 @@ fn the_deadline_is_kept_and_measured_on_what_was_delivered() {
     let pair = race(ENDLESS, 10_000, |order| {
         order.deadline = Duration::from_millis(400);
     });
-    // Two programs start meanwhile, on a machine that may have much else to do.
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(begun.elapsed() < Duration::from_secs(10));
     let sender = pair.sender.expect("a report");
     let receiver = pair.receiver.expect("a report");
     let delivered = receiver.metrics["bytes_delivered"];
