@@ -97,6 +97,7 @@ fn condition(rate: Option<BitRate>, loss: f64) -> Condition {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn check() -> ExitCode {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     };
     let quantities = match bed.check_path(&condition) {
         Ok(check) => check.quantities,

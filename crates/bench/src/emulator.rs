@@ -41,6 +41,7 @@ fn condition(rate: Option<u64>, loss: f64) -> Condition {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     }
 }
 

@@ -29,6 +29,7 @@ fn condition(rate: Option<BitRate>) -> Condition {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ fn line(link: Link, direction: Direction, seed: u64) -> Result<Line<Vec<u8>>, Li
         forward: link.clone(),
         reverse: link,
         mtu_bytes: 1500,
+        schedule: Vec::new(),
     };
     Line::new(&condition, direction, seed)
 }

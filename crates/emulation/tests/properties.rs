@@ -34,6 +34,7 @@ fn condition(link: &Link) -> Condition {
         forward: link.clone(),
         reverse: link.clone(),
         mtu_bytes: 1500,
+        schedule: Vec::new(),
     }
 }
 
@@ -118,6 +119,7 @@ fn links() -> impl Strategy<Value = Link> {
             loss: Ratio(loss),
             rate: rate.map(BitRate),
             queue: queue.map(Bytes),
+            ..Link::default()
         })
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
                 forward: link.clone(),
                 reverse: link.clone(),
                 mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+                schedule: Vec::new(),
             })
             .collect(),
         workloads: vec![Workload {

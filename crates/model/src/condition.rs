@@ -6,10 +6,91 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{BitRate, Bytes, Ratio, nanos};
 
+/// How the random part of a delay is distributed around the delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DelayDistribution {
+    /// Evenly between `delay` − `jitter` and `delay` + `jitter`, as netem without a distribution.
+    #[default]
+    Uniform,
+    /// Gaussian with standard deviation `jitter`; draws below zero delay are zero.
+    Normal,
+    /// Pareto with shape 3, shifted to mean `delay` and scaled to standard deviation `jitter`; the
+    /// long tail of wide-area paths.
+    Pareto,
+}
+
+/// Loss in bursts: the two-state Markov chain of Gilbert and Elliott. The state may change before
+/// each packet; every state has its own probability of losing the packet.
+///
+/// Source: Elliott, *Estimates of error rates for codes on burst-noise channels*, Bell System
+/// Technical Journal 42 (1963); parameters as netem's `loss gemodel P R 1-H 1-K`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GilbertElliott {
+    /// Probability with which a good state turns bad, for each packet: P.
+    pub to_bad_ratio: Ratio,
+    /// Probability with which a bad state turns good, for each packet: R.
+    pub to_good_ratio: Ratio,
+    /// Probability of loss in the bad state: 1 − H.
+    pub bad_loss_ratio: Ratio,
+    /// Probability of loss in the good state: 1 − K.
+    pub good_loss_ratio: Ratio,
+}
+
+impl GilbertElliott {
+    /// Mean probability of loss in the long run.
+    #[must_use]
+    pub fn mean_loss(&self) -> Ratio {
+        let changes = self.to_bad_ratio.0 + self.to_good_ratio.0;
+        // A chain that never changes stays in its first state, which is the good one.
+        let bad = if changes > 0.0 {
+            self.to_bad_ratio.0 / changes
+        } else {
+            0.0
+        };
+        Ratio(bad * self.bad_loss_ratio.0 + (1.0 - bad) * self.good_loss_ratio.0)
+    }
+}
+
+/// Which packets a bottleneck's queue drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum QueueDiscipline {
+    /// A packet that finds the queue full.
+    #[default]
+    DropTail,
+    /// Beside those, packets from the head when all have waited longer than `target` for longer
+    /// than `interval`: Controlled Delay, RFC 8289.
+    Codel {
+        /// Acceptable standing queueing delay.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+        /// Time within which the delay must fall below the target.
+        #[serde(rename = "interval_ns", with = "nanos")]
+        interval: Duration,
+    },
+}
+
+/// Opportunities to deliver a packet, as Mahimahi's traces list them: at each of these times the
+/// link carries up to 1504 bytes. The list is repeated from its beginning when it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryTrace {
+    /// Name of the file it was read from, for readers.
+    pub name: String,
+    /// Milliseconds since the beginning, not falling; the last one is the period.
+    pub opportunities_ms: Vec<u32>,
+}
+
+impl DeliveryTrace {
+    /// Bytes that one opportunity carries at most.
+    pub const OPPORTUNITY_BYTES: u64 = 1504;
+}
+
 /// One direction of the path: what happens to each IP packet that enters it.
 ///
-/// A packet meets the parts in this order: the queue of the bottleneck (drop when full), the
-/// bottleneck's rate, random loss on the wire, propagation delay with its jitter.
+/// A packet meets the parts in this order: the queue of the bottleneck (drop when full, or by its
+/// discipline), the bottleneck's rate, loss on the wire (independent, in bursts, by list),
+/// corruption, duplication, propagation delay with its jitter and reordering.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Propagation delay, one way.
@@ -33,6 +114,39 @@ pub struct Link {
     /// path: see [`Condition::queue_limit`].
     #[serde(rename = "queue_bytes")]
     pub queue: Option<Bytes>,
+    /// How the jitter is distributed.
+    #[serde(default)]
+    pub jitter_distribution: DelayDistribution,
+    /// Loss in bursts, beside the independent one.
+    #[serde(default)]
+    pub loss_bursts: Option<GilbertElliott>,
+    /// Packets that are lost whatever else happens, by their position in the direction's sequence
+    /// of packets since the condition was set, from 1, rising.
+    #[serde(default)]
+    pub loss_list: Vec<u64>,
+    /// Probability with which a packet skips the propagation delay and so overtakes those under
+    /// way, as netem's `reorder`.
+    #[serde(default)]
+    pub reorder_ratio: Ratio,
+    /// Probability with which a packet arrives twice.
+    #[serde(default)]
+    pub duplicate_ratio: Ratio,
+    /// Probability with which one random bit of a packet is flipped.
+    #[serde(default)]
+    pub corrupt_ratio: Ratio,
+    /// Bytes that may pass the bottleneck at once after it was idle: depth of its token bucket.
+    /// Absent, packets leave one after another at the rate.
+    #[serde(default)]
+    pub burst_bytes: Option<Bytes>,
+    /// Limit of the bottleneck's queue in packets, instead of bytes.
+    #[serde(default)]
+    pub queue_packets: Option<u64>,
+    /// Which packets the queue drops.
+    #[serde(default)]
+    pub discipline: QueueDiscipline,
+    /// When the bottleneck can carry packets, instead of a rate.
+    #[serde(default)]
+    pub trace: Option<DeliveryTrace>,
 }
 
 impl Default for Link {
@@ -44,6 +158,16 @@ impl Default for Link {
             loss: Ratio(0.0),
             rate: None,
             queue: None,
+            jitter_distribution: DelayDistribution::default(),
+            loss_bursts: None,
+            loss_list: Vec::new(),
+            reorder_ratio: Ratio(0.0),
+            duplicate_ratio: Ratio(0.0),
+            corrupt_ratio: Ratio(0.0),
+            burst_bytes: None,
+            queue_packets: None,
+            discipline: QueueDiscipline::default(),
+            trace: None,
         }
     }
 }
@@ -59,6 +183,22 @@ pub struct Condition {
     pub reverse: Link,
     /// Largest IP packet that the path carries, in bytes.
     pub mtu_bytes: u32,
+    /// What changes while a trial goes on, in the order of time; empty for a path that stays as it
+    /// is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<Step>,
+}
+
+/// A change of the path in mid-trial. Packets under way keep the fate that they were given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// When, since the trial's first connect call.
+    #[serde(rename = "at_ns", with = "nanos")]
+    pub at: Duration,
+    /// The link from the connecting host to the listening one, from then on.
+    pub forward: Link,
+    /// The link from the listening host to the connecting one, from then on.
+    pub reverse: Link,
 }
 
 impl Condition {
@@ -124,6 +264,7 @@ mod tests {
             forward: link.clone(),
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+            schedule: Vec::new(),
         }
     }
 

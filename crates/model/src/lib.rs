@@ -12,7 +12,9 @@ pub mod study;
 pub mod units;
 pub mod workload;
 
-pub use condition::{Condition, Link};
+pub use condition::{
+    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, Step,
+};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
 pub use record::{

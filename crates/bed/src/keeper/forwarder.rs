@@ -119,6 +119,7 @@ impl Forwarder {
             forward: regatta_model::Link::default(),
             reverse: regatta_model::Link::default(),
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+            schedule: Vec::new(),
         };
         let [[a_in, a_out], [b_in, b_out]] = devices;
         let lanes = [

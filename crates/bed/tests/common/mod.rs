@@ -54,6 +54,7 @@ pub fn condition(round_trip_ms: u64, rate_mbps: u64, loss: f64) -> Condition {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     }
 }
 

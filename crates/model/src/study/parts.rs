@@ -235,6 +235,7 @@ pub(super) fn read_condition(
             forward,
             reverse,
             mtu_bytes: mtu as u32,
+            schedule: Vec::new(),
         },
         place,
     ))

@@ -68,6 +68,7 @@ fn condition(name: &str, loss: f64) -> Condition {
         forward: link.clone(),
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
     }
 }
 

@@ -36,6 +36,7 @@ pub fn header() -> RunHeader {
                 forward: link.clone(),
                 reverse: link,
                 mtu_bytes: 1500,
+                schedule: Vec::new(),
             }],
             workloads: vec![Workload {
                 name: "bulk".into(),

@@ -168,6 +168,7 @@ mod tests {
             forward: link.clone(),
             reverse: link,
             mtu_bytes: 1500,
+            schedule: Vec::new(),
         }
     }
 
