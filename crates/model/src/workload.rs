@@ -278,6 +278,13 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
+    /// Whether the sender closes without waiting for delivery ([`Finish::Abandon`]), so that what is
+    /// under way then is lost whatever the transport does.
+    #[must_use]
+    pub fn abandons(&self) -> bool {
+        matches!(self, Self::Bulk { options, .. } if options.finish == Finish::Abandon)
+    }
+
     /// As in a study file.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use regatta_model::Outcome;
+use regatta_model::{Finish, Outcome, WorkloadKind};
 use regatta_report::{RunData, analysis::Conclusion, html, summarise, terminal};
 
 fn fixtures() -> Vec<(&'static str, RunData)> {
@@ -365,5 +365,54 @@ fn equal_to_the_first_is_not_equal_to_one_another() {
         text,
         "Under `baseline`, `tcp` delivered the most with 107.0 Mbit/s; no difference from it was \
          detected for `tcp-bbr` (100.0 Mbit/s) and `tcp-tls` (99.0 Mbit/s)."
+    );
+}
+
+#[test]
+fn who_closed_too_early_is_not_called_unreliable_elsewhere() {
+    let mut data = common::full();
+    let mut abandoned = data.header.study.workloads[0].clone();
+    let whole = abandoned.name.clone();
+    abandoned.name = "abandoned".into();
+    let WorkloadKind::Bulk { options, .. } = &mut abandoned.kind else {
+        panic!("the fixture's workload is a bulk transfer")
+    };
+    options.finish = Finish::Abandon;
+    data.header.study.workloads.push(abandoned);
+    let first = data.trials.len() as u32;
+    let cut: Vec<_> = (data.trials.iter().cloned().zip(first..))
+        .map(|(mut trial, index)| {
+            trial.index = index;
+            trial.workload = "abandoned".into();
+            if trial.transport == "tcp" && trial.outcome == Outcome::Measured {
+                trial.metrics.insert("message_loss_ratio".into(), 0.4);
+            }
+            trial
+        })
+        .collect();
+    data.trials.extend(cut);
+    let summary = summarise(&data);
+    let told = |workload: &str| -> String {
+        let verdicts = summary.verdict.conditions.iter();
+        verdicts
+            .filter(|verdict| verdict.workload == workload)
+            .map(|verdict| verdict.text.as_str())
+            .collect()
+    };
+    let unreliable = "`tcp`, which does not retransmit";
+    let early = "`tcp`, closed without waiting for delivery";
+    let (whole, cut) = (told(&whole), told("abandoned"));
+    assert!(
+        !whole.contains(unreliable) && !whole.contains(early),
+        "{whole}"
+    );
+    assert!(cut.contains(early) && cut.contains("lost 40.0 %"), "{cut}");
+    assert!(!cut.contains(unreliable), "{cut}");
+    // Who neither retransmits nor closes early is known as before.
+    assert!(cut.contains("`udp`, which does not retransmit"), "{cut}");
+    assert!(
+        summary.verdict.overall.contains(early),
+        "{}",
+        summary.verdict.overall
     );
 }

@@ -25,11 +25,17 @@ pub fn all(data: &RunData) -> Vec<Cell> {
 }
 
 /// Results know nothing of drivers, so loss itself is the witness, and the one driver that never
-/// sends again is known by name.
+/// sends again is known by name. What was lost because a workload closed its connection too early
+/// says nothing of the transport.
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
+    let abandons = |name: &str| {
+        let workload = data.header.study.workloads.iter().find(|w| w.name == name);
+        workload.is_some_and(|workload| workload.kind.abandons())
+    };
     let lost = |trial: &TrialRecord| {
         trial.transport == transport.label
             && trial.outcome == Outcome::Measured
+            && !abandons(&trial.workload)
             && trial
                 .metrics
                 .get("message_loss_ratio")

@@ -116,7 +116,7 @@ pub struct Cell {
     /// Name of the workload.
     pub workload: String,
     /// Whether the transport sends again what was lost. Not so if its driver is `udp`, or if it
-    /// lost messages anywhere in this run.
+    /// lost messages anywhere in this run but where a workload closes without waiting for delivery.
     pub retransmits: bool,
     /// Measured trials: those behind the metrics.
     pub n: u64,

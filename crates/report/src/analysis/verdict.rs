@@ -1,8 +1,8 @@
 //! The answer in sentences: which is faster, by how much, how sure.
 
-use regatta_model::{
-    Better, Finish, MetricDefinition, Outcome, Unit, Workload, WorkloadKind, metric,
-};
+mod overall;
+
+use regatta_model::{Better, MetricDefinition, Unit, Workload, metric};
 
 use super::summary::{Cell, Comparison, Conclusion, ConditionVerdict, Summary, Verdict};
 use crate::{
@@ -21,7 +21,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     }
     let several = study.workloads.len() > 1;
     Verdict {
-        overall: overall(summary, &fields, several),
+        overall: overall::text(summary, &fields),
         conditions: fields
             .iter()
             .map(|field| ConditionVerdict {
@@ -40,11 +40,11 @@ struct Field<'a> {
     workload: &'a str,
     /// What this work is ranked by.
     metric: &'static MetricDefinition,
-    /// Why messages are lost, of a transport that loses some.
-    lossy_because: &'static str,
+    /// Whether the sender closed without waiting for delivery.
+    abandoned: bool,
     cells: Vec<&'a Cell>,
     comparisons: Vec<&'a Comparison>,
-    /// Measured, fastest first: those that send again what was lost.
+    /// Measured, fastest first: those that send again what was lost, and did not close on it.
     whole: Vec<&'a Cell>,
     /// Those of them that delivered nothing.
     idle: Vec<&'a Cell>,
@@ -62,12 +62,7 @@ impl<'a> Field<'a> {
     /// `None` for a workload whose metric is not in the table, which a test rules out.
     fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
         let metric = metric::find(workload.kind.primary_metric())?;
-        let lossy_because = match workload.kind {
-            WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => {
-                "closed without waiting for delivery"
-            }
-            _ => "which does not retransmit",
-        };
+        let abandoned = workload.kind.abandons();
         let workload = workload.name.as_str();
         let cells: Vec<&Cell> = summary
             .cells
@@ -84,8 +79,8 @@ impl<'a> Field<'a> {
             Better::Lower => value(a).total_cmp(&value(b)),
             _ => value(b).total_cmp(&value(a)),
         });
-        let (lossy, whole): (Vec<_>, Vec<_>) =
-            ranked.into_iter().partition(|cell| !cell.retransmits);
+        let (lossy, whole): (Vec<_>, Vec<_>) = (ranked.into_iter())
+            .partition(|cell| !cell.retransmits || (abandoned && cell.loss() > 0.0));
         // Who delivered nothing in any trial is not the fastest, be it alone.
         let (whole, idle) = whole
             .into_iter()
@@ -94,7 +89,7 @@ impl<'a> Field<'a> {
             condition,
             workload,
             metric,
-            lossy_because,
+            abandoned,
             cells,
             comparisons: summary
                 .comparisons
@@ -140,12 +135,21 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Why messages of a transport are lost.
+    fn lossy_because(&self, cell: &Cell) -> &'static str {
+        if self.abandoned && cell.retransmits {
+            "closed without waiting for delivery"
+        } else {
+            "which does not retransmit"
+        }
+    }
+
     /// `` `udp`, which does not retransmit, delivered 91.2 Mbit/s ``.
     fn unreliably(&self, cell: &Cell) -> String {
         format!(
             "`{}`, {}, {} {}",
             cell.transport,
-            self.lossy_because,
+            self.lossy_because(cell),
             self.had(),
             self.rate_named(cell)
         )
@@ -496,105 +500,4 @@ fn interval_numbers(low: f64, high: f64) -> (String, String) {
 
 fn times(ratio: f64) -> String {
     format!("{} times as fast", ratio_number(ratio))
-}
-
-/// Which transports led where, and what the lossy ones cost.
-fn overall(summary: &Summary, fields: &[Field<'_>], several: bool) -> String {
-    let mut parts = Vec::new();
-    let where_ = |field: &Field<'_>| {
-        if several {
-            format!("under `{}` with `{}`", field.condition, field.workload)
-        } else {
-            format!("under `{}`", field.condition)
-        }
-    };
-    for field in fields {
-        let Some(first) = field.whole.first() else {
-            continue;
-        };
-        let leaders = field.leaders();
-        let undecided = leaders
-            .iter()
-            .skip(1)
-            .any(|cell| field.compare(first, cell).conclusion == Conclusion::NotEnoughRounds);
-        let names: Vec<String> = leaders
-            .iter()
-            .map(|cell| format!("`{}`", cell.transport))
-            .collect();
-        let at = where_(field);
-        parts.push(if undecided {
-            format!("too few rounds to name one {at}")
-        } else if field.whole.len() == 1 {
-            format!("only `{}` {at} ({})", first.transport, field.rate(first))
-        } else if leaders.len() == 1 {
-            format!("`{}` {at} ({})", first.transport, field.rate(first))
-        } else if !field.all_equal(&leaders) {
-            format!(
-                "`{}` {at} ({}; no difference from it detected for {})",
-                first.transport,
-                field.rate(first),
-                list(&names[1..])
-            )
-        } else if leaders.len() == field.whole.len() {
-            format!("no difference detected {at}")
-        } else {
-            format!(
-                "{} {at} (from {} down; no difference detected between them)",
-                list(&names),
-                field.rate(first)
-            )
-        });
-    }
-    let partial = match summary.state.name.as_str() {
-        "complete" => "",
-        "running" => "So far (the run is still going on): ",
-        _ => "Partial (the run was interrupted): ",
-    };
-    let measured: u64 = summary
-        .cells
-        .iter()
-        .map(|cell| cell.outcome(Outcome::Measured))
-        .sum();
-    if measured == 0 {
-        return format!(
-            "{partial}Nothing was measured: of {} planned trials, {} were saved and none of these was measured.",
-            summary.state.trials_planned, summary.state.trials_saved
-        );
-    }
-    // Each unreliable transport once, with what it delivered and lost in each place.
-    let mut lossy: Vec<((&str, &str), Vec<String>)> = Vec::new();
-    for field in fields {
-        for cell in &field.lossy {
-            let said = format!(
-                "{} {} (lost {})",
-                field.rate(cell),
-                where_(field),
-                quantity(Unit::Ratio, cell.loss())
-            );
-            let which = (cell.transport.as_str(), field.lossy_because);
-            match lossy.iter_mut().find(|(known, _)| *known == which) {
-                Some((_, places)) => places.push(said),
-                None => lossy.push((which, vec![said])),
-            }
-        }
-    }
-    let mut text = String::from(partial);
-    if parts.is_empty() {
-        text.push_str("No reliable transport was measured");
-    } else {
-        text.push_str(if lossy.is_empty() {
-            "Fastest: "
-        } else {
-            "Fastest of the reliable transports: "
-        });
-        text.push_str(&parts.join("; "));
-    }
-    for ((name, because), places) in lossy {
-        text.push_str(&format!(
-            ". `{name}`, {because}, delivered {}",
-            list(&places)
-        ));
-    }
-    text.push('.');
-    text
 }
