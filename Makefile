@@ -5,6 +5,7 @@
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
 # make doctor   what this machine can do
+# make lab-kernel the guest kernel for virtual time
 # make external the drivers that are programs of their own, in Python and in Go
 
 SHELL := /bin/bash
@@ -21,7 +22,7 @@ TOOLS := $(HOME)/.cache/regatta/tools
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-.PHONY: help run test bench doctor external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench
+.PHONY: help run test bench doctor lab-kernel external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,10 @@ bench: build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 
 external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
+
+lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
+	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
+	@lab/build-kernel
 
 # After a change of external/*/requirements.in.
 external-lock:
@@ -63,7 +68,7 @@ readme: build
 	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
 
 # Last, so that the output ends with the sum of the tests' own summary lines.
-tests: tools-build tools-test external
+tests: tools-build tools-test external lab-kernel
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; ended=0; \
 	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || ended=1; \
 	awk '/^test result:/ { passed += $$4; failed += $$6 } \
@@ -74,7 +79,10 @@ tools-build:
 	@scripts/need cargo cc c++ cmake libclang
 
 tools-test:
-	@scripts/need chromium python3
+	@scripts/need chromium python3 linux.uml
+
+tools-kernel:
+	@scripts/need make cc flex bison bc xz libelf linux-source-6.12
 
 tools-bench:
 	@scripts/need iperf3 libusrsctp

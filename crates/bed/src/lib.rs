@@ -8,6 +8,7 @@
 
 mod bed;
 mod error;
+pub mod guest;
 pub mod keeper;
 mod messages;
 mod process;

@@ -17,9 +17,10 @@ use std::{
     process::ExitCode,
 };
 
-use error::KeeperError;
+pub(crate) use error::KeeperError;
 use forwarder::Forwarder;
 use namespaces::Namespace;
+pub(crate) use namespaces::become_able;
 use regatta_model::{Condition, PathCheck};
 use tun::Tun;
 
@@ -143,7 +144,7 @@ struct Keeper {
 
 impl Keeper {
     fn up(run_id: &str) -> Result<Self, KeeperError> {
-        let user_namespace = namespaces::become_able()?;
+        let user_namespace = become_able()?;
         die_with_parent();
         let hosts = [
             HostSide::create(ADDRESSES[0])?,
@@ -206,7 +207,7 @@ impl Keeper {
 
 /// Has the kernel end this process when the thread that started it ends. Entering a user namespace
 /// undoes what was asked before.
-fn die_with_parent() {
+pub(crate) fn die_with_parent() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }

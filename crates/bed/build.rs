@@ -1,0 +1,24 @@
+//! Builds what is preloaded into a guest's kernel; see `src/guest/xstate.c`.
+
+use std::{env, path::PathBuf};
+
+fn main() {
+    const SOURCE: &str = "src/guest/xstate.c";
+    println!("cargo:rerun-if-changed={SOURCE}");
+    let library = PathBuf::from(env::var_os("OUT_DIR").expect("a directory")).join("xstate.so");
+    let is_x86_64 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
+    if !is_x86_64 {
+        // Nothing to add there; the program includes the file in any case.
+        std::fs::write(library, []).expect("an empty file");
+        return;
+    }
+    let status = cc::Build::new()
+        .opt_level(2)
+        .get_compiler()
+        .to_command()
+        .args(["-shared", "-fPIC", "-Wall", "-Wextra", SOURCE, "-o"])
+        .arg(library)
+        .status()
+        .expect("a C compiler");
+    assert!(status.success(), "`{SOURCE}` does not compile");
+}

@@ -1,0 +1,155 @@
+//! A guest as the controller sees it.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use super::{
+    KEEPER_COMMAND,
+    order::{Instructions, Order, PROTOCOL_VERSION, Said},
+};
+use crate::{
+    error::BedError,
+    process::{self, Executable},
+};
+
+/// How long an ended keeper is waited for before it is killed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// What can go wrong with a guest before it says anything.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// Its keeper could not be started.
+    #[error(transparent)]
+    Keeper(#[from] BedError),
+    /// Its keeper could not be told what to do.
+    #[error("cannot tell the guest's keeper what to do")]
+    Order(#[source] io::Error),
+    /// No thread could be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A guest. It ends when it is dropped, and also with the *thread* that started it.
+#[derive(Debug)]
+pub struct Guest {
+    child: Child,
+    /// Its end ends the keeper.
+    orders: Option<ChildStdin>,
+    said: Receiver<Said>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Guest {
+    /// Starts `executable guest-keeper` and gives it its order.
+    ///
+    /// # Errors
+    /// [`GuestError`]; what goes wrong in the keeper is heard as [`Said::Failed`].
+    pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
+        let executable = Executable::open(executable)?;
+        let mut child = process::spawn(&executable, KEEPER_COMMAND, Stdio::inherit(), &[])?;
+        let (sender, said) = mpsc::channel();
+        let orders = child.stdin.take();
+        let output = child.stdout.take();
+        // From here on dropping it ends the process.
+        let mut guest = Self {
+            child,
+            orders,
+            said,
+            reader: None,
+        };
+        let instructions = Instructions {
+            protocol: PROTOCOL_VERSION,
+            order: order.clone(),
+        };
+        let mut line =
+            serde_json::to_vec(&instructions).map_err(|e| GuestError::Order(e.into()))?;
+        line.push(b'\n');
+        if let Some(orders) = &mut guest.orders {
+            orders.write_all(&line).map_err(GuestError::Order)?;
+            orders.flush().map_err(GuestError::Order)?;
+        }
+        if let Some(output) = output {
+            let reader = std::thread::Builder::new()
+                .name("words of the guest".into())
+                .spawn(move || read(output, &sender))
+                .map_err(GuestError::Thread)?;
+            guest.reader = Some(reader);
+        }
+        Ok(guest)
+    }
+
+    /// Process identifier of the keeper.
+    #[must_use]
+    pub fn keeper_pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next that is heard of the guest, if it comes in time.
+    ///
+    /// After [`Said::Ended`] or [`Said::Failed`] nothing more comes. A keeper that was killed is
+    /// heard as [`Said::Failed`] too.
+    pub fn hear(&mut self, within: Duration) -> Option<Said> {
+        match self.said.recv_timeout(within) {
+            Ok(said) => Some(said),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = match self.wait(FAREWELL) {
+                    Some(status) => format!(" ({status})"),
+                    None => String::new(),
+                };
+                Some(Said::Failed {
+                    reasons: vec![format!("the guest's keeper ended{status}")],
+                    hint: String::new(),
+                })
+            }
+        }
+    }
+
+    fn wait(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // End of input ends it.
+        self.orders = None;
+        if self.wait(FAREWELL).is_none() {
+            // Fails only if it has ended meanwhile. The first process of the guest's namespace goes
+            // with it.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if let Some(reader) = self.reader.take() {
+            // All who could write are gone.
+            let _ = reader.join();
+        }
+    }
+}
+
+fn read(output: ChildStdout, sender: &Sender<Said>) {
+    for line in BufReader::new(output).split(b'\n') {
+        let Ok(line) = line else { return };
+        let said = serde_json::from_slice(&line).unwrap_or_else(|_| Said::Console {
+            line: String::from_utf8_lossy(&line).into_owned(),
+        });
+        if sender.send(said).is_err() {
+            return;
+        }
+    }
+}

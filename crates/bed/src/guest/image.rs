@@ -1,0 +1,253 @@
+//! Which kernel a guest runs.
+
+use std::{
+    env,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::order::Clock;
+
+/// Names a kernel for every guest of this user.
+const VARIABLE: &str = "REGATTA_UML_KERNEL";
+
+/// Name of the kernel that Debian's package `user-mode-linux` has.
+const PACKAGED: &str = "linux.uml";
+
+/// What to type where there is no kernel for a real clock.
+const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
+
+/// What to type where there is no kernel for a virtual clock.
+pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 10 minutes), or name one with `--kernel PATH`";
+
+/// Longest that a kernel may take to say what it is; it starts nothing for that.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A kernel that was found to be fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its release, such as `6.12.117`.
+    pub release: String,
+    /// Whether it can have a virtual clock.
+    pub travels_in_time: bool,
+}
+
+/// Why there is no kernel to run.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// Nothing was named, and nothing was found where kernels are looked for.
+    #[error("there is no User Mode Linux kernel {purpose}: looked for {looked_for}")]
+    Missing {
+        /// `for a real clock` or `for a virtual clock`.
+        purpose: &'static str,
+        /// Where, in words.
+        looked_for: String,
+        /// Which clock it was for.
+        clock: Clock,
+    },
+    /// The file that was named cannot be run.
+    #[error("cannot run the kernel `{}`", path.display())]
+    NotRun {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file that was named is another program.
+    #[error("`{}` is not a User Mode Linux kernel", path.display())]
+    OtherProgram {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The kernel has no time travel.
+    #[error(
+        "the kernel `{}` ({release}) has no virtual clock: it was built without CONFIG_UML_TIME_TRAVEL_SUPPORT",
+        path.display()
+    )]
+    NoTimeTravel {
+        /// The file.
+        path: PathBuf,
+        /// Its release.
+        release: String,
+    },
+}
+
+impl ImageError {
+    /// What to type next.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing {
+                clock: Clock::Real, ..
+            } => REAL_KERNEL_HINT,
+            Self::Missing {
+                clock: Clock::Virtual,
+                ..
+            }
+            | Self::NoTimeTravel { .. } => VIRTUAL_KERNEL_HINT,
+            Self::NotRun { .. } | Self::OtherProgram { .. } => {
+                "name a kernel that was built with ARCH=um, such as Debian's `/usr/bin/linux.uml`"
+            }
+        }
+    }
+
+    /// Whether the user named something that is wrong, rather than this machine lacking something.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(self, Self::Missing { .. })
+    }
+}
+
+/// Finds the kernel for a guest: the named one, else the one that `REGATTA_UML_KERNEL` names, else
+/// the lab's own from the cache for a virtual clock and the system's for a real one.
+///
+/// # Errors
+/// [`ImageError`] where there is none or the named one is not fit.
+pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
+    let named = named.map(Path::to_owned).or_else(|| {
+        env::var_os(VARIABLE)
+            .filter(|it| !it.is_empty())
+            .map(PathBuf::from)
+    });
+    if let Some(path) = named {
+        let image = inspect(&path)?;
+        return fit(image, clock);
+    }
+    let found = match clock {
+        Clock::Real => packaged().or_else(built),
+        Clock::Virtual => built(),
+    };
+    match found {
+        Some(path) => fit(inspect(&path)?, clock),
+        None => Err(ImageError::Missing {
+            purpose: match clock {
+                Clock::Real => "for a real clock",
+                Clock::Virtual => "for a virtual clock",
+            },
+            looked_for: match clock {
+                Clock::Real => format!("`{PACKAGED}` in PATH, and in `{}`", shown(cache())),
+                Clock::Virtual => format!("one that was built in `{}`", shown(cache())),
+            },
+            clock,
+        }),
+    }
+}
+
+fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
+    if clock == Clock::Virtual && !image.travels_in_time {
+        return Err(ImageError::NoTimeTravel {
+            path: image.path,
+            release: image.release,
+        });
+    }
+    Ok(image)
+}
+
+fn shown(path: Option<PathBuf>) -> String {
+    path.map_or_else(|| "~/.cache".to_owned(), |path| path.display().to_string())
+}
+
+/// Where `lab/build-kernel` keeps what it builds.
+fn cache() -> Option<PathBuf> {
+    if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
+        return Some(own.into());
+    }
+    let caches = match env::var_os("XDG_CACHE_HOME") {
+        Some(own) => PathBuf::from(own),
+        None => Path::new(&env::var_os("HOME")?).join(".cache"),
+    };
+    Some(caches.join("regatta/lab-kernel"))
+}
+
+/// The newest kernel of the cache.
+fn built() -> Option<PathBuf> {
+    let entries = std::fs::read_dir(cache()?).ok()?;
+    entries
+        .filter_map(|entry| {
+            let kernel = entry.ok()?.path().join("linux");
+            let made = kernel.metadata().ok()?.modified().ok()?;
+            // One that is being built is not a kernel yet.
+            let finished = kernel.parent()?.join("config").exists();
+            finished.then_some((made, kernel))
+        })
+        .max()
+        .map(|(_, kernel)| kernel)
+}
+
+fn packaged() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|directory| directory.join(PACKAGED))
+        .find(|file| file.is_file())
+}
+
+/// Asks a kernel what it is.
+fn inspect(path: &Path) -> Result<Image, ImageError> {
+    let config = ask(path, "--showconfig")?;
+    if !config.contains("CONFIG_UML=y") {
+        return Err(ImageError::OtherProgram {
+            path: path.to_owned(),
+        });
+    }
+    let release = ask(path, "--version")?.trim().to_owned();
+    Ok(Image {
+        path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        release,
+        travels_in_time: config.contains("CONFIG_UML_TIME_TRAVEL_SUPPORT=y"),
+    })
+}
+
+/// What a program prints when it is asked; another program than a kernel may do anything, so it is
+/// given nothing to read and little time.
+fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
+    let failed = |source| ImageError::NotRun {
+        path: path.to_owned(),
+        source,
+    };
+    let mut child = Command::new(path)
+        .arg(question)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    let Some(mut output) = child.stdout.take() else {
+        return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
+    };
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // What is longer is no answer.
+        let read = (&mut output).take(4 << 20).read_to_end(&mut text);
+        read.map(|_| String::from_utf8_lossy(&text).into_owned())
+    });
+    let until = Instant::now() + ANSWER_WITHIN;
+    while !reader.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // Ends whatever it does by now; it fails only for a process that has ended.
+    let _ = child.kill();
+    let _ = child.wait();
+    match reader.join() {
+        Ok(text) => text.map_err(failed),
+        Err(_) => Err(failed(std::io::ErrorKind::Other.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_program_is_no_kernel_and_a_missing_one_is_told() {
+        let error = find(Some(Path::new("/bin/true")), Clock::Real).expect_err("no kernel");
+        assert!(matches!(error, ImageError::OtherProgram { .. }), "{error}");
+        assert!(error.is_bad_input());
+        let error = find(Some(Path::new("/no/such")), Clock::Real).expect_err("no kernel");
+        assert!(matches!(error, ImageError::NotRun { .. }), "{error}");
+    }
+}

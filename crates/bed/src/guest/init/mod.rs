@@ -1,0 +1,222 @@
+//! The first process in a guest: makes it ready, runs the program, switches it off.
+
+mod modules;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::{
+        reboot::{RebootMode, reboot},
+        resource::{Resource, setrlimit},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use super::{
+    mounts,
+    order::{Clock, Order},
+    within::exchange,
+};
+
+/// Open files that a program may have; the kernel's default is 1024.
+const OPEN_FILES: u64 = 65_536;
+
+/// What keeps a guest from being made ready.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InitError {
+    #[error("cannot mount `{place}`: {source}")]
+    Mount {
+        place: &'static str,
+        source: io::Error,
+    },
+    #[error("cannot read the order: {0}")]
+    Order(io::Error),
+    #[error("cannot seed the random numbers: {0}")]
+    Seed(io::Error),
+    #[error("cannot load the module `{}`: {source}", path.display())]
+    Module { path: PathBuf, source: io::Error },
+    #[error("cannot switch the loopback interface on: {0}")]
+    Loopback(io::Error),
+    #[error("cannot start the program: {0}")]
+    Program(io::Error),
+    #[error("cannot tell how the program ended: {0}")]
+    Status(io::Error),
+}
+
+/// Makes the guest ready, runs the program of the order and ends the guest. The body of `regatta
+/// guest-init`, the first process of a guest's kernel. Outside of a guest it does nothing.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Switching off what this is started on by mistake would be rude.
+    if nix::unistd::getpid() != Pid::from_raw(1) || !exchange("order").exists() {
+        eprintln!("error: this is not a guest's first process");
+        return ExitCode::FAILURE;
+    }
+    if let Err(error) = serve() {
+        // On the console and in the exchange, since either may be what is broken.
+        println!("regatta: {error}");
+        let _ = fs::write(exchange("failed"), error.to_string());
+    }
+    // It does not return.
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+    ExitCode::FAILURE
+}
+
+fn serve() -> Result<(), InitError> {
+    mount_all()?;
+    let order = fs::read(exchange("order")).map_err(InitError::Order)?;
+    let order: Order = serde_json::from_slice(&order).map_err(|e| InitError::Order(e.into()))?;
+    if order.clock == Clock::Virtual {
+        seed(order.seed).map_err(InitError::Seed)?;
+    }
+    modules::load_all()?;
+    switches();
+    loopback().map_err(InitError::Loopback)?;
+    // Below what is asked for a program may still have enough.
+    let _ = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES);
+    let release = nix::sys::utsname::uname()
+        .map(|name| name.release().to_string_lossy().into_owned())
+        .unwrap_or_default();
+    fs::write(exchange("up"), format!("{release}\n")).map_err(InitError::Status)?;
+
+    let code = run(&order).map_err(InitError::Program)?;
+    fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
+}
+
+/// What programs expect beside the host's files.
+fn mount_all() -> Result<(), InitError> {
+    let place = |kind: &'static str, place: &'static str| {
+        let nothing: Option<&str> = None;
+        mount(Some(kind), place, Some(kind), MsFlags::empty(), nothing).map_err(|e| {
+            InitError::Mount {
+                place,
+                source: e.into(),
+            }
+        })
+    };
+    // The guest's own view of the host's files is read-only as well; this one is not.
+    let nothing: Option<&str> = None;
+    mount(
+        nothing,
+        "/run",
+        Some("hostfs"),
+        MsFlags::empty(),
+        Some("/run"),
+    )
+    .map_err(|e| InitError::Mount {
+        place: "/run",
+        source: e.into(),
+    })?;
+    place("proc", "/proc")?;
+    place("sysfs", "/sys")?;
+    // The kernel may have mounted it already; without it there are the host's nodes, which mean
+    // this kernel's devices.
+    let _ = place("devtmpfs", "/dev");
+    for directory in ["/dev/pts", "/dev/shm"] {
+        let _ = fs::create_dir(directory);
+    }
+    let _ = place("devpts", "/dev/pts");
+    place("tmpfs", "/dev/shm")?;
+    place("tmpfs", "/run/netns")?;
+    place("tmpfs", "/run/lock")?;
+    place("tmpfs", "/run/tmp")
+}
+
+/// Gives the kernel's random numbers a seed, and credit for it, so that nobody waits for entropy
+/// that never comes and every run draws the same.
+fn seed(seed: u64) -> io::Result<()> {
+    #[repr(C)]
+    struct PoolInfo {
+        entropy_bits: i32,
+        bytes: i32,
+        pool: [u64; 4],
+    }
+    // `RNDADDENTROPY` and `RNDRESEEDCRNG` of linux/random.h.
+    const ADD_ENTROPY: libc::Ioctl = 0x4008_5203;
+    const RESEED: libc::Ioctl = 0x5207;
+    let info = PoolInfo {
+        entropy_bits: 256,
+        bytes: 32,
+        pool: [seed, !seed, seed.rotate_left(32), 0x7265_6761_7474_6121],
+    };
+    let device = OpenOptions::new().write(true).open("/dev/urandom")?;
+    // SAFETY: the structure is the one that the request takes, and the device is open.
+    let added = unsafe { libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &raw const info) };
+    // SAFETY: the request takes no argument.
+    if added != 0 || unsafe { libc::ioctl(device.as_raw_fd(), RESEED) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Room for sockets, which only the first network namespace of a kernel can give: SCTP at 30 ms and
+/// 100 Mbit/s reaches 14 Mbit/s with the defaults, and 90 with these.
+fn switches() {
+    const ROOM_BYTES: &str = "134217728";
+    for name in ["rmem_max", "wmem_max"] {
+        // A kernel that lacks one leaves its default; the trial then says what limited it.
+        let _ = fs::write(Path::new("/proc/sys/net/core").join(name), ROOM_BYTES);
+    }
+    for name in ["sctp_rmem", "sctp_wmem"] {
+        let triple = format!("4096 4194304 {ROOM_BYTES}");
+        let _ = fs::write(Path::new("/proc/sys/net/sctp").join(name), triple);
+    }
+}
+
+fn loopback() -> io::Result<()> {
+    use std::net::UdpSocket;
+
+    // SAFETY: all zeros are a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(b"lo\0") {
+        *place = *byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: the request is whole and outlives the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Runs the program and takes care of whatever loses its parent. Returns its exit code.
+fn run(order: &Order) -> io::Result<i32> {
+    let output = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(exchange("output"))?;
+    let mut command = Command::new(mounts::PROGRAM);
+    command
+        .args(&order.arguments)
+        .env("TMPDIR", "/run/tmp")
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::from(File::open("/dev/null")?))
+        .stdout(Stdio::from(output.try_clone()?))
+        .stderr(Stdio::from(output));
+    if let Some((_, directory)) = order.environment.iter().find(|(name, _)| name == "PWD")
+        && Path::new(directory).is_dir()
+    {
+        command.current_dir(directory);
+    }
+    let child = command.spawn()?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(ended, code)) if ended == pid => return Ok(code),
+            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
+                return Ok(128 + signal as i32);
+            }
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

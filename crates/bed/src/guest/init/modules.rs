@@ -1,0 +1,129 @@
+//! Kernel modules, loaded without `modprobe`: a kernel that Debian packages has nearly everything
+//! as a module; the lab's own has all of it built in.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
+
+use super::InitError;
+
+/// Where Debian's package keeps the modules, by release of the kernel.
+const MODULES: &str = "/usr/lib/uml/modules";
+
+/// What a bed is made of, by name of the module.
+const WANTED: &[&str] = &[
+    "tun",
+    "veth",
+    "ifb",
+    "sctp",
+    "sctp_diag",
+    "tcp_diag",
+    "udp_diag",
+    "sch_netem",
+    "sch_tbf",
+    "sch_htb",
+    "sch_fq",
+    "sch_codel",
+    "sch_fq_codel",
+    "sch_ingress",
+    "cls_u32",
+    "cls_matchall",
+    "act_mirred",
+    "iptable_filter",
+    "xt_statistic",
+];
+
+/// Every congestion control that the kernel has begins so.
+const CONGESTION_CONTROLS: &str = "kernel/net/ipv4/tcp_";
+
+/// Loads what a bed is made of, as far as this kernel has modules and has it as one.
+pub(super) fn load_all() -> Result<(), InitError> {
+    let Ok(name) = nix::sys::utsname::uname() else {
+        return Ok(());
+    };
+    let directory = Path::new(MODULES).join(name.release());
+    let Ok(text) = fs::read_to_string(directory.join("modules.dep")) else {
+        return Ok(());
+    };
+    let index = Index::read(&text);
+    let mut loaded = BTreeSet::new();
+    for module in index.wanted() {
+        for path in index.in_order(module) {
+            if loaded.insert(path) {
+                let path = directory.join(path);
+                load(&path).map_err(|source| InitError::Module { path, source })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn load(path: &PathBuf) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: the file is open, and the parameters are an empty C string.
+    let done = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    match io::Error::last_os_error() {
+        _ if done == 0 => Ok(()),
+        error if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// `modules.dep`: each module's file and those that it needs, nearest first.
+struct Index<'a>(BTreeMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Index<'a> {
+    fn read(text: &'a str) -> Self {
+        let entry = |line: &'a str| {
+            let (module, needs) = line.split_once(':')?;
+            Some((module, needs.split_whitespace().collect()))
+        };
+        Self(text.lines().filter_map(entry).collect())
+    }
+
+    fn wanted(&self) -> Vec<&'a str> {
+        let is_wanted = |path: &&str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let name = name.split('.').next().unwrap_or(name);
+            WANTED.contains(&name) || path.starts_with(CONGESTION_CONTROLS)
+        };
+        self.0.keys().copied().filter(is_wanted).collect()
+    }
+
+    /// A module's file after those that it needs.
+    fn in_order(&self, module: &'a str) -> Vec<&'a str> {
+        let mut files = self.0.get(module).cloned().unwrap_or_default();
+        files.reverse();
+        files.push(module);
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_module_needs_is_loaded_before_it() {
+        let index = Index::read(
+            "kernel/net/sctp/sctp.ko: kernel/net/ipv6/ipv6.ko kernel/lib/crc.ko\n\
+             kernel/net/ipv4/tcp_hybla.ko:\nkernel/fs/xfs.ko:\nkernel/net/ipv6/ipv6.ko: kernel/lib/crc.ko\n",
+        );
+        assert_eq!(
+            index.wanted(),
+            ["kernel/net/ipv4/tcp_hybla.ko", "kernel/net/sctp/sctp.ko"]
+        );
+        assert_eq!(
+            index.in_order("kernel/net/sctp/sctp.ko"),
+            [
+                "kernel/lib/crc.ko",
+                "kernel/net/ipv6/ipv6.ko",
+                "kernel/net/sctp/sctp.ko"
+            ]
+        );
+    }
+}

@@ -1,0 +1,492 @@
+//! The process that keeps a guest: namespaces, mounts, the kernel, and what is heard of it.
+//!
+//! It is two processes. The first makes the namespaces and waits; the second is the first process of
+//! the new process namespace, so that the system ends everything in it together with it. It starts
+//! the kernel and passes on what the guest says.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{Arc, Mutex, mpsc},
+    thread,
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{
+        inotify::{AddWatchFlags, InitFlags, Inotify},
+        signal::{Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{ForkResult, Pid, fork},
+};
+
+use super::{
+    INIT_COMMAND, mounts,
+    order::{Clock, Instructions, Order, PROTOCOL_VERSION, Said},
+    within::{EXCHANGE, MESSAGES, exchange},
+};
+use crate::keeper::{KeeperError, become_able, die_with_parent};
+
+/// Lines of the console that explain an end.
+const LAST_WORDS: usize = 8;
+
+/// Longest order that is read.
+const LONGEST_ORDER: u64 = 64 << 20;
+
+#[derive(Debug, thiserror::Error)]
+enum GuestKeeperError {
+    #[error("cannot make a guest")]
+    Namespaces(#[source] KeeperError),
+    #[error("cannot make the guest's {what} namespace")]
+    Namespace {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Mounts(#[from] mounts::MountError),
+    #[error("cannot understand the order for a guest")]
+    Order(#[source] io::Error),
+    #[error("the order is of version {theirs}, this is version {PROTOCOL_VERSION}")]
+    Version { theirs: u32 },
+    #[error("cannot start the guest's kernel `{kernel}`")]
+    Kernel {
+        kernel: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot listen to the guest")]
+    Listen(#[source] io::Error),
+}
+
+impl GuestKeeperError {
+    fn hint(&self) -> String {
+        match self {
+            Self::Namespaces(error) => error.hint(),
+            Self::Mounts(error) if error.source.raw_os_error() == Some(libc::ENOSYS) => {
+                "use Linux 5.12 or newer".into()
+            }
+            Self::Namespace { .. } | Self::Mounts(_) => {
+                "run as root, or in a container start it with `--cap-add SYS_ADMIN`".into()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Keeps one guest until it ends or standard input does. The body of `regatta guest-keeper`; the
+/// process must have no other thread yet.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Fails for no name that is given here.
+    let _ = nix::sys::prctl::set_name(c"regatta");
+    match keep() {
+        Ok(code) => code,
+        Err(error) => {
+            fail(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fail(error: &GuestKeeperError) {
+    let mut reasons = vec![error.to_string()];
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        reasons.push(next.to_string());
+        cause = next.source();
+    }
+    pass_on(&Said::Failed {
+        reasons,
+        hint: error.hint(),
+    });
+}
+
+/// Tells the controller; when it is gone this process is about to end anyway.
+fn pass_on(said: &Said) {
+    let Ok(mut line) = serde_json::to_vec(said) else {
+        return;
+    };
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(&line).and_then(|()| out.flush());
+}
+
+fn keep() -> Result<ExitCode, GuestKeeperError> {
+    let order = read_order()?;
+    become_able().map_err(GuestKeeperError::Namespaces)?;
+    die_with_parent();
+    for (what, flag) in [
+        ("network", CloneFlags::CLONE_NEWNET),
+        ("mount", CloneFlags::CLONE_NEWNS),
+        ("message", CloneFlags::CLONE_NEWIPC),
+        ("process", CloneFlags::CLONE_NEWPID),
+    ] {
+        unshare(flag).map_err(|e| GuestKeeperError::Namespace {
+            what,
+            source: e.into(),
+        })?;
+    }
+    // SAFETY: this process has one thread, so the child may do whatever this one might.
+    match unsafe { fork() } {
+        Ok(ForkResult::Parent { child }) => {
+            loop {
+                match waitpid(child, None) {
+                    Ok(WaitStatus::Exited(_, 0)) => return Ok(ExitCode::SUCCESS),
+                    Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
+                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                    Err(_) => break,
+                }
+            }
+            Ok(ExitCode::FAILURE)
+        }
+        Ok(ForkResult::Child) => {
+            // Whoever missed the parent's end meanwhile sees the end of standard input.
+            die_with_parent();
+            // Not by returning: the threads need no farewell.
+            std::process::exit(match run(&order) {
+                Ok(()) => 0,
+                Err(error) => {
+                    fail(&error);
+                    1
+                }
+            })
+        }
+        Err(error) => Err(GuestKeeperError::Namespace {
+            what: "process",
+            source: error.into(),
+        }),
+    }
+}
+
+fn read_order() -> Result<Order, GuestKeeperError> {
+    let mut line = Vec::new();
+    // Byte by byte up to the line's end: the rest of the input is for the second process.
+    let mut input = File::open("/proc/self/fd/0").map_err(GuestKeeperError::Order)?;
+    let mut byte = [0];
+    while (line.len() as u64) < LONGEST_ORDER {
+        match input.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(GuestKeeperError::Order(error)),
+        }
+    }
+    let instructions: Instructions =
+        serde_json::from_slice(&line).map_err(|e| GuestKeeperError::Order(e.into()))?;
+    if instructions.protocol != PROTOCOL_VERSION {
+        return Err(GuestKeeperError::Version {
+            theirs: instructions.protocol,
+        });
+    }
+    Ok(instructions.order)
+}
+
+/// The first process of the process namespace.
+fn run(order: &Order) -> Result<(), GuestKeeperError> {
+    mounts::make(order)?;
+    let watch =
+        Inotify::init(InitFlags::IN_CLOEXEC).map_err(|e| GuestKeeperError::Listen(e.into()))?;
+    let directory = Path::new(EXCHANGE);
+    for (path, flags) in [
+        (directory.join(MESSAGES), AddWatchFlags::IN_MOVED_TO),
+        (
+            directory.to_owned(),
+            AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE,
+        ),
+    ] {
+        watch
+            .add_watch(&path, flags)
+            .map_err(|e| GuestKeeperError::Listen(e.into()))?;
+    }
+    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .map_err(GuestKeeperError::Listen)
+    };
+    thread(
+        "controller",
+        Box::new(|| {
+            // Nothing more is said to a guest: only the end of input counts.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            std::process::exit(0);
+        }),
+    )?;
+    let exchange = Arc::new(Mutex::new(Exchange::default()));
+    let listening = Arc::clone(&exchange);
+    thread(
+        "exchange",
+        Box::new(move || {
+            while watch.read_events().is_ok() {
+                locked(&listening).pass_on();
+            }
+        }),
+    )?;
+    let mut kernel = start(order)?;
+    let console = kernel.stdout.take();
+    let (words, last_words) = mpsc::channel();
+    let console = thread(
+        "console",
+        Box::new(move || {
+            if let Some(console) = console {
+                read_console(BufReader::new(console), &words);
+            }
+        }),
+    )?;
+
+    let status = wait_for(&kernel);
+    // Stubs of the kernel's may be left, and hold its console open.
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    // It has ended, and its console with it.
+    let _ = console.join();
+    locked(&exchange).pass_on();
+    pass_on(&verdict(status, &last_words.try_iter().collect::<Vec<_>>()));
+    Ok(())
+}
+
+fn locked(exchange: &Mutex<Exchange>) -> std::sync::MutexGuard<'_, Exchange> {
+    exchange.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// How the guest's end is told.
+fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said {
+    let code = fs::read_to_string(exchange("status")).ok();
+    if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
+        return Said::Ended { code };
+    }
+    let mut reasons = vec![match fs::read_to_string(exchange("failed")) {
+        Ok(reason) => format!("the guest could not be made ready: {}", reason.trim()),
+        Err(_) => "the guest ended before its program did".to_owned(),
+    }];
+    if let Some(status) = status {
+        reasons.push(format!("its kernel ended with {status}"));
+    }
+    let from = console.len().saturating_sub(LAST_WORDS);
+    if !console.is_empty() {
+        reasons.push(format!("its last words: {}", console[from..].join(" / ")));
+    }
+    Said::Failed {
+        reasons,
+        hint: String::new(),
+    }
+}
+
+/// Waits for the kernel, and for whatever else ends in this namespace meanwhile.
+fn wait_for(kernel: &Child) -> Option<std::process::ExitStatus> {
+    let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap_or(i32::MAX));
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(ended, code)) if ended == pid => {
+                return Some(std::process::ExitStatus::from_raw(code << 8));
+            }
+            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
+                return Some(std::process::ExitStatus::from_raw(signal as i32));
+            }
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
+    for line in console.split(b'\n') {
+        let Ok(line) = line else { return };
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !line.is_empty() {
+            let _ = words.send(line.clone());
+            pass_on(&Said::Console { line });
+        }
+    }
+}
+
+/// Starts the kernel, its console piped.
+fn start(order: &Order) -> Result<Child, GuestKeeperError> {
+    let mut command = Command::new(&order.kernel);
+    command
+        .args([
+            format!("mem={}M", order.memory_mib),
+            "root=/dev/root".into(),
+            "rootfstype=hostfs".into(),
+            "rootflags=/".into(),
+            "ro".into(),
+            "quiet".into(),
+            "con=null".into(),
+            "con0=null,fd:1".into(),
+            "ssl=null".into(),
+            "noreboot".into(),
+            "panic=-1".into(),
+            "umid=regatta".into(),
+            format!("uml_dir={}/", mounts::KERNEL_DIRECTORY),
+        ])
+        .current_dir("/")
+        .env("TMPDIR", mounts::KERNEL_DIRECTORY)
+        .env("HOME", mounts::KERNEL_DIRECTORY)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    if order.clock == Clock::Virtual {
+        command.args([
+            "time-travel=inf-cpu".to_owned(),
+            format!("time-travel-start={VIRTUAL_START_S}"),
+        ]);
+        // SAFETY: between fork and exec this makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(without_random_numbers) };
+    }
+    if state_is_larger_than_known() {
+        let library = Path::new(mounts::KERNEL_DIRECTORY).join("xstate.so");
+        fs::write(&library, XSTATE).map_err(GuestKeeperError::Listen)?;
+        command.env("LD_PRELOAD", library);
+    }
+    command
+        .arg(format!("init={}", mounts::PROGRAM))
+        .args(["--", INIT_COMMAND])
+        .spawn()
+        .map_err(|source| GuestKeeperError::Kernel {
+            kernel: order.kernel.display().to_string(),
+            source,
+        })
+}
+
+/// Adds to a kernel what it does not know of this processor's registers; see its source.
+static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
+
+/// Whether the extended register state, as this system has switched it on, is larger than User Mode
+/// Linux takes.
+#[cfg(target_arch = "x86_64")]
+fn state_is_larger_than_known() -> bool {
+    /// Of Linux up to 6.12, `HOST_FP_SIZE`.
+    const KNOWN_BYTES: u32 = 2696;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    /// Leaf 0xd tells of the state, and its EBX how large it is.
+    const LEAF: u32 = 0xd;
+    // SAFETY: every processor of this architecture has the instruction.
+    #[allow(unused_unsafe, reason = "safe in newer compilers")]
+    unsafe {
+        __cpuid(0).eax >= LEAF && __cpuid_count(LEAF, 0).ebx > KNOWN_BYTES
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn state_is_larger_than_known() -> bool {
+    false
+}
+
+/// Wall clock at which a virtual clock starts, in seconds since the Unix epoch: 1 January 2026. Some
+/// transports look at the date of a certificate; that two runs have the same one is what counts.
+pub(crate) const VIRTUAL_START_S: u64 = 1_767_225_600;
+
+/// Has the system refuse random numbers to the program that this process becomes. The guest's kernel
+/// mixes the host's into its own wherever it gets them, and then no two runs are alike; without
+/// them it has those alone that its first process seeds it with.
+fn without_random_numbers() -> io::Result<()> {
+    // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
+    // others pass. The number is this architecture's, and the kernel is a program of the same.
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_getrandom as u32,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the first takes numbers only; the program of the second outlives the call.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ) == 0
+    };
+    if set {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// What has been read of the exchange so far.
+#[derive(Default)]
+struct Exchange {
+    up: bool,
+    /// Bytes of the program's output that were passed on.
+    output: u64,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+}
+
+impl Exchange {
+    /// Passes on what is new.
+    fn pass_on(&mut self) {
+        if !self.up
+            && let Ok(release) = fs::read_to_string(exchange("up"))
+            && release.ends_with('\n')
+        {
+            self.up = true;
+            pass_on(&Said::Up {
+                release: release.trim_end().to_owned(),
+            });
+        }
+        self.messages();
+        self.output();
+    }
+
+    fn messages(&mut self) {
+        let Ok(entries) = fs::read_dir(exchange(MESSAGES)) else {
+            return;
+        };
+        let finished: BTreeSet<_> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_none())
+            .collect();
+        for path in finished {
+            if let Ok(text) = fs::read_to_string(&path) {
+                pass_on(&Said::Message { text });
+            }
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn output(&mut self) {
+        let Ok(mut file) = File::open(exchange("output")) else {
+            return;
+        };
+        let mut new = Vec::new();
+        if file.seek(SeekFrom::Start(self.output)).is_err() || file.read_to_end(&mut new).is_err() {
+            return;
+        }
+        self.output += new.len() as u64;
+        self.rest.extend(new);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            pass_on(&Said::Output {
+                line: String::from_utf8_lossy(&line[..end]).into_owned(),
+            });
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! A guest: a User Mode Linux kernel that runs one program over this host's files.
+//!
+//! It needs neither root nor hardware virtualisation, and its kernel has SCTP, netem and every
+//! congestion control whatever the host's kernel lacks. [`Guest::start`] starts this very program
+//! again as the guest's keeper ([`keeper_main`]), which makes namespaces of its own in which the
+//! host's files cannot be written, and starts the kernel in them; the kernel starts this very
+//! program a third time as its first process ([`init_main`]), which makes the guest ready and runs
+//! the program of the [`Order`] in it.
+//!
+//! Everything hangs on the controller: the keeper's first process in its process namespace ends
+//! with it, and with that process the kernel ends all others and takes down the mounts, so that no
+//! process and no file is left, also after `kill -9`.
+//!
+//! With [`Clock::Virtual`] the guest's time stands still while it works and jumps to the next timer
+//! while it waits: nothing that runs on the host changes what is measured inside. The host can
+//! therefore not take part in a measurement: its answer would always come too late. What measures
+//! runs inside as a whole and only tells of it ([`say`]).
+
+mod handle;
+mod image;
+mod init;
+mod keeper;
+mod mounts;
+mod order;
+pub mod testing;
+mod within;
+
+pub use handle::{Guest, GuestError};
+pub use image::{Image, ImageError, VIRTUAL_KERNEL_HINT, find};
+pub use init::main as init_main;
+pub use keeper::main as keeper_main;
+pub use order::{Clock, Order, Said};
+pub use within::{FILES, is_guest, payload, say};
+
+/// First argument of the process that keeps a guest.
+pub const KEEPER_COMMAND: &str = "guest-keeper";
+
+/// First argument of a guest's first process.
+pub const INIT_COMMAND: &str = "guest-init";

@@ -1,0 +1,166 @@
+//! The files that a guest sees: the host's, none of which it can write, and one room in memory.
+//!
+//! All of this happens in a mount namespace of the keeper's own, which goes with its last process.
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt, unix::fs::MetadataExt},
+    path::Path,
+};
+
+use nix::mount::{MsFlags, mount};
+
+use super::{
+    order::Order,
+    within::{EXCHANGE, FILES, MESSAGES},
+};
+
+/// The guest's room. What a host keeps there is of no use to a guest, and every host has it.
+const ROOM: &str = "/run";
+
+/// The running program, under a name that stays the same whatever happens to its file.
+pub(super) const PROGRAM: &str = "/run/regatta/program";
+
+/// Where the kernel keeps the guest's memory and its own sockets.
+pub(super) const KERNEL_DIRECTORY: &str = "/run/regatta/kernel";
+
+/// Room for everything but the guest's memory, in MiB.
+const EXTRA_MIB: u32 = 256;
+
+/// A step that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make the guest's files: {step}")]
+pub(super) struct MountError {
+    pub step: &'static str,
+    #[source]
+    pub source: io::Error,
+}
+
+trait Step<T> {
+    fn step(self, step: &'static str) -> Result<T, MountError>;
+}
+
+impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
+    fn step(self, step: &'static str) -> Result<T, MountError> {
+        self.map_err(|source| MountError {
+            step,
+            source: source.into(),
+        })
+    }
+}
+
+/// Makes the tree as a guest is to see it. The calling process must have a mount namespace of its
+/// own.
+pub(super) fn make(order: &Order) -> Result<(), MountError> {
+    let nothing: Option<&str> = None;
+    mount(
+        nothing,
+        "/",
+        nothing,
+        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+        nothing,
+    )
+    .step("parting the mounts from the host's")?;
+    read_only(Path::new("/"), true, true).step("making the host's files read-only")?;
+
+    // Looked up now, before the room hides whatever has the same place.
+    let program = fs::read_link("/proc/self/exe").step("finding this program's file")?;
+    let opened = File::open(&program).step("opening this program's file")?;
+    same_file(&opened).step("finding this program's file as it was started")?;
+    let files = order
+        .files
+        .as_deref()
+        .map(File::open)
+        .transpose()
+        .step("opening the directory for files")?;
+
+    let size = format!(
+        "size={}m,mode=0755",
+        order.memory_mib.saturating_add(EXTRA_MIB)
+    );
+    mount(
+        Some("regatta"),
+        ROOM,
+        Some("tmpfs"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some(size.as_str()),
+    )
+    .step("mounting memory on /run")?;
+    let messages = Path::new(EXCHANGE).join(MESSAGES);
+    for directory in [
+        messages.as_path(),
+        Path::new(KERNEL_DIRECTORY),
+        Path::new("/run/netns"),
+        Path::new("/run/lock"),
+        Path::new("/run/tmp"),
+    ] {
+        fs::create_dir_all(directory).step("making directories in /run")?;
+    }
+    File::create(PROGRAM).step("making a place for the program")?;
+    bind(&opened, PROGRAM).step("binding the program")?;
+    if let Some(files) = files {
+        fs::create_dir_all(FILES).step("making a place for files")?;
+        bind(&files, FILES).step("binding the directory for files")?;
+        read_only(Path::new(FILES), false, false).step("opening the directory for files")?;
+    }
+    fs::write(Path::new(EXCHANGE).join("payload"), &order.payload)
+        .step("writing the guest's payload")?;
+    let line = serde_json::to_vec(order).step("writing the guest's order")?;
+    fs::write(Path::new(EXCHANGE).join("order"), line).step("writing the guest's order")
+}
+
+/// The name of a running program's file can have come to mean another one.
+fn same_file(opened: &File) -> io::Result<()> {
+    let found = opened.metadata()?;
+    let running = fs::metadata("/proc/self/exe")?;
+    if (found.dev(), found.ino()) == (running.dev(), running.ino()) {
+        Ok(())
+    } else {
+        Err(io::Error::other("it was replaced since"))
+    }
+}
+
+/// Shows an open file or directory at another place too.
+fn bind(file: &File, place: &str) -> io::Result<()> {
+    let nothing: Option<&str> = None;
+    let source = format!("/proc/self/fd/{}", file.as_raw_fd());
+    mount(
+        Some(source.as_str()),
+        place,
+        nothing,
+        MsFlags::MS_BIND,
+        nothing,
+    )?;
+    Ok(())
+}
+
+/// Sets or clears "read-only" on a mount, on request on all mounts below it too.
+fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
+    let flag = libc::MOUNT_ATTR_RDONLY;
+    let attributes = libc::mount_attr {
+        attr_set: if on { flag } else { 0 },
+        attr_clr: if on { 0 } else { flag },
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let place = CString::new(place.as_os_str().as_bytes())?;
+    let recursive = if below { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is a C string and the attributes a valid structure of the size stated.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            place.as_ptr(),
+            recursive,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

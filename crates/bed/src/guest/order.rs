@@ -1,0 +1,90 @@
+//! What the controller, the keeper and the guest say to one another.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of these messages; all ends are the same program, so a difference is a mistake.
+pub(super) const PROTOCOL_VERSION: u32 = 1;
+
+/// Which clock a guest has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The host's.
+    Real,
+    /// A simulated one, which jumps over every wait. Needs a kernel with time travel.
+    Virtual,
+}
+
+/// What a guest is to be and to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// The guest's clock.
+    pub clock: Clock,
+    /// Seed of the guest's random numbers where its clock is virtual; with a real clock they are
+    /// the host's.
+    pub seed: u64,
+    /// Memory of the guest, in MiB. The host gives only what is used of it.
+    pub memory_mib: u32,
+    /// Arguments of the program, which is the one that starts the guest.
+    pub arguments: Vec<String>,
+    /// Additions to the environment that the program inherits.
+    pub environment: Vec<(String, String)>,
+    /// Directory that the guest may write to; it sees it as [`super::FILES`].
+    pub files: Option<PathBuf>,
+    /// What the program reads with [`super::payload`].
+    pub payload: String,
+}
+
+impl Order {
+    /// Memory of a guest unless another is asked for, in MiB.
+    pub const DEFAULT_MEMORY_MIB: u32 = 1024;
+}
+
+/// What the keeper is told, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Instructions {
+    pub protocol: u32,
+    pub order: Order,
+}
+
+/// What is heard of a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Said {
+    /// The guest is ready and starts the program.
+    Up {
+        /// Release of its kernel.
+        release: String,
+    },
+    /// A line of the kernel's console.
+    Console {
+        /// Without its end.
+        line: String,
+    },
+    /// A line of the program's standard output or error.
+    Output {
+        /// Without its end.
+        line: String,
+    },
+    /// What the program said with [`super::say`].
+    Message {
+        /// As it was said.
+        text: String,
+    },
+    /// The program has ended, and with it the guest. The last that is heard.
+    Ended {
+        /// Exit code of the program; 128 and the signal's number if it was killed.
+        code: i32,
+    },
+    /// The guest could not be made, or ended before the program did. The last that is heard.
+    Failed {
+        /// The causes, outermost first.
+        reasons: Vec<String>,
+        /// What to type next; may be empty.
+        hint: String,
+    },
+}

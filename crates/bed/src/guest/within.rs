@@ -1,0 +1,58 @@
+//! What a program in a guest uses to speak with the controller.
+//!
+//! Files are the way: the guest writes them through to the host at once, without waiting for an
+//! answer, so that its clock takes no notice. A serial line would have the guest wait for the
+//! host, which a virtual clock does not survive.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// The one directory that both sides write to, in the keeper's own memory.
+pub(super) const EXCHANGE: &str = "/run/regatta/exchange";
+
+/// Where a guest sees the directory of [`super::Order::files`].
+pub const FILES: &str = "/run/regatta/files";
+
+/// Messages, each a file of its own that the keeper removes once it is read, so that a long run
+/// does not fill the memory.
+pub(super) const MESSAGES: &str = "messages";
+
+/// Whether this kernel is a User Mode Linux.
+#[must_use]
+pub fn is_guest() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
+/// What the controller gave the program of this guest.
+///
+/// # Errors
+/// If this is no guest, or its exchange cannot be read.
+pub fn payload() -> io::Result<String> {
+    fs::read_to_string(Path::new(EXCHANGE).join("payload"))
+}
+
+/// Tells the controller something. Messages arrive in the order in which they were told.
+///
+/// # Errors
+/// If this is no guest, or its exchange cannot be written.
+pub fn say(text: &str) -> io::Result<()> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    leave(COUNT.fetch_add(1, Ordering::SeqCst), text)
+}
+
+/// Leaves a message under a number; messages are read in the order of their numbers.
+fn leave(number: u32, text: &str) -> io::Result<()> {
+    let messages = Path::new(EXCHANGE).join(MESSAGES);
+    // Written beside and then renamed, so that the keeper never sees half of it.
+    let unfinished = messages.join(format!("{number:010}.part"));
+    fs::write(&unfinished, text)?;
+    fs::rename(unfinished, messages.join(format!("{number:010}")))
+}
+
+/// A file of the exchange.
+pub(super) fn exchange(name: &str) -> PathBuf {
+    Path::new(EXCHANGE).join(name)
+}
