@@ -213,6 +213,20 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
                 "write a time such as `--deadline 30s`",
             ));
         }
+        for workload in &study.workloads {
+            if let Some((key, part)) = workload.kind.part_not_within(deadline) {
+                return Err(Failure::input(
+                    format!(
+                        "`{key}` of the workload `{}` is {}, and the deadline ends every transfer \
+                         after {}",
+                        workload.name,
+                        format_duration(part),
+                        format_duration(deadline)
+                    ),
+                    "write a longer `--deadline`, or change the study file",
+                ));
+            }
+        }
         study.deadline = deadline;
         changes.push(format!("--deadline \"{}\"", format_duration(deadline)));
     }

@@ -297,6 +297,20 @@ impl WorkloadKind {
         }
     }
 
+    /// What of it takes at least as long as the deadline, which would always cut it short: its key
+    /// in a study file, and the time.
+    #[must_use]
+    pub fn part_not_within(&self, deadline: Duration) -> Option<(&'static str, Duration)> {
+        let Self::Bulk { options, .. } = self else {
+            return None;
+        };
+        let whole = options.duration.map(|duration| ("duration", duration));
+        [whole, Some(("warm_up", options.warm_up))]
+            .into_iter()
+            .flatten()
+            .find(|(_, part)| *part >= deadline)
+    }
+
     /// What a trial does, in words: `10 MB in messages of 10 kB`.
     #[must_use]
     pub fn in_words(&self) -> String {

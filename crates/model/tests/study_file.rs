@@ -308,3 +308,46 @@ fn a_workload_that_cannot_be_is_refused() {
         assert!(workload(keys).is_err(), "{keys}");
     }
 }
+
+#[test]
+fn what_the_deadline_would_always_cut_short_is_refused() {
+    let read = |deadline: &str, keys: &str| {
+        let text = format!(
+            "name = \"s\"\n{deadline}\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\n\
+             name = \"c\"\n[[workload]]\n{keys}\n"
+        );
+        Study::parse(&text, "my-study.toml").map_err(|error| error.to_string())
+    };
+    for (deadline, keys, key, column) in [
+        ("deadline = \"10s\"", "duration = \"10s\"", "duration", 12),
+        ("deadline = \"10s\"", "duration = \"1m\"", "duration", 12),
+        ("deadline = \"10s\"", "warm_up = \"10s\"", "warm_up", 11),
+        // The default.
+        ("", "duration = \"60s\"", "duration", 12),
+    ] {
+        let shown = read(deadline, keys).expect_err(keys);
+        assert!(
+            shown.contains(&format!(
+                "`{key}` is not shorter than the study's `deadline`"
+            )),
+            "{shown}"
+        );
+        assert!(
+            shown.contains(&format!("my-study.toml:8:{column}")),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("^^^^") && shown.contains("hint: write"),
+            "{shown}"
+        );
+    }
+    for (deadline, keys) in [
+        (
+            "deadline = \"10s\"",
+            "duration = \"9999ms\"\nwarm_up = \"1s\"",
+        ),
+        ("", "duration = \"59s\""),
+    ] {
+        read(deadline, keys).expect(keys);
+    }
+}

@@ -124,7 +124,7 @@ impl StudyFile {
         let mut workloads: Vec<Workload> = Vec::new();
         for section in root.sections("workload")? {
             let span = section.span();
-            let (workload, place) = read_workload(&source, section)?;
+            let (workload, place) = read_workload(&source, section, deadline)?;
             unique(
                 &source,
                 "name",

@@ -8,7 +8,7 @@ use super::{
     section::{File, Section},
 };
 use crate::{
-    units::Bytes,
+    units::{Bytes, format_duration},
     workload::{
         Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify,
         Workload, WorkloadKind,
@@ -55,12 +55,13 @@ const PATTERNS: &[(&str, Pattern)] = &[
 pub(super) fn read_workload(
     file: &File<'_>,
     mut section: Section<'_>,
+    deadline: Duration,
 ) -> Result<(Workload, Option<Range<usize>>), StudyError> {
     let name = section.text("name")?;
     let place = name.as_ref().map(|(_, span)| span.clone());
     let kind = section.choice("kind", KINDS)?.unwrap_or(Kind::Bulk);
     let kind = match kind {
-        Kind::Bulk => read_bulk(file, &mut section)?,
+        Kind::Bulk => read_bulk(file, &mut section, deadline)?,
         Kind::StopAndWait => read_stop_and_wait(file, &mut section)?,
         Kind::RequestResponse => read_request_response(file, &mut section)?,
         Kind::ShortConnections => read_short_connections(file, &mut section)?,
@@ -78,7 +79,11 @@ pub(super) fn read_workload(
     Ok((Workload { name, kind, probe }, place))
 }
 
-fn read_bulk(file: &File<'_>, section: &mut Section<'_>) -> Result<WorkloadKind, StudyError> {
+fn read_bulk(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    deadline: Duration,
+) -> Result<WorkloadKind, StudyError> {
     let (size, message, pattern) = read_content(file, section)?;
     let mut options = BulkOptions::default();
     if let Some(direction) = section.choice("direction", Direction::CHOICES)? {
@@ -88,7 +93,10 @@ fn read_bulk(file: &File<'_>, section: &mut Section<'_>) -> Result<WorkloadKind,
         options.flows = flows as u32;
     }
     if let Some(taken) = section.duration("duration", "10s")? {
-        options.duration = Some(time(file, Some(taken), Duration::ZERO)?);
+        let place = taken.1.clone();
+        let whole = time(file, Some(taken), Duration::ZERO)?;
+        before_deadline(file, "duration", whole, place, deadline)?;
+        options.duration = Some(whole);
     }
     if let Some(taken) = section.duration("warm_up", "1s")? {
         let place = taken.1.clone();
@@ -103,6 +111,7 @@ fn read_bulk(file: &File<'_>, section: &mut Section<'_>) -> Result<WorkloadKind,
                 "write a shorter `warm_up`, or a longer `duration`",
             ));
         }
+        before_deadline(file, "warm_up", options.warm_up, place, deadline)?;
     }
     if let Some(finish) = section.choice("finish", Finish::CHOICES)? {
         options.finish = finish;
@@ -123,6 +132,27 @@ fn read_bulk(file: &File<'_>, section: &mut Section<'_>) -> Result<WorkloadKind,
         pattern,
         options,
     })
+}
+
+/// Refuses a part of a transfer that the deadline would always cut short.
+fn before_deadline(
+    file: &File<'_>,
+    key: &str,
+    part: Duration,
+    place: Range<usize>,
+    deadline: Duration,
+) -> Result<(), StudyError> {
+    if part < deadline {
+        return Ok(());
+    }
+    Err(file.error(
+        place,
+        format!(
+            "`{key}` is not shorter than the study's `deadline` of {}, which ends every transfer",
+            format_duration(deadline)
+        ),
+        format!("write a shorter `{key}`, or a longer `deadline` at the top of the study"),
+    ))
 }
 
 fn read_stop_and_wait(
