@@ -33,6 +33,7 @@ pub mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trial;
+pub mod wait;
 
 pub use clock::MonotonicTime;
 pub use context::{

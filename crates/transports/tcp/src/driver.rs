@@ -54,7 +54,7 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     encrypted: true,
     multiplexes: false,
     congestion_control_choosable: true,
-    capabilities: &["resumption"],
+    capabilities: &["resumption", "0-rtt"],
     stack: "Linux kernel, rustls on aws-lc-rs",
     stack_version: RUSTLS_VERSION,
     options: OPTIONS,

@@ -3,12 +3,16 @@
 //! The drivers share one blocking endpoint; what differs is the layer between the socket and the
 //! workload: none, or TLS.
 
+mod buffer;
+mod connection;
 mod driver;
 mod endpoint;
 mod info;
+mod layer;
 mod mptcp;
 mod plain;
 mod socket;
+mod sockets;
 mod tls;
 
 use regatta_transport::Driver;

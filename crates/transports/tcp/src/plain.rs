@@ -1,12 +1,15 @@
 //! TCP with nothing on top.
 
-use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
+use std::{
+    io::IoSlice,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
 
 use crate::{
-    endpoint::{Layer, Layered},
+    layer::{Layer, Layered, Opened},
     socket::{Connected, Read},
 };
 
@@ -24,8 +27,10 @@ impl Layer for Plain {
     ) -> Result<Layered<PlainStream>, TransportError> {
         Ok(Layered {
             stream: PlainStream { socket, holds_back },
-            facts: BTreeMap::new(),
-            handshake: Some(HandshakeMade::Full),
+            opened: Arc::new(OnceLock::from(Opened {
+                handshake: Some(HandshakeMade::Full),
+                ..Opened::default()
+            })),
         })
     }
 
@@ -75,9 +80,6 @@ impl ByteStream for PlainStream {
     }
 
     async fn finish(&mut self) -> Result<(), TransportError> {
-        self.socket
-            .0
-            .shutdown(Shutdown::Write)
-            .map_err(TransportError::io("cannot finish sending"))
+        self.socket.finish()
     }
 }

@@ -3,11 +3,11 @@
 use std::{
     io::{self, IoSlice},
     net::Shutdown,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::AsRawFd,
     time::Duration,
 };
 
-use regatta_transport::{Abort, MonotonicTime, TransportError};
+use regatta_transport::{Abort, MonotonicTime, TransportError, wait};
 use socket2::Socket;
 
 /// What one receive call brought.
@@ -34,34 +34,6 @@ impl Abort for Connected {
     }
 }
 
-/// Waits until the socket is ready for `events`, or the moment has come; false for the latter.
-pub(crate) fn wait(socket: RawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
-    let mut poll = libc::pollfd {
-        fd: socket,
-        events,
-        revents: 0,
-    };
-    loop {
-        let left = until.remaining();
-        let timeout = libc::timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
-        match ready {
-            0 => return Ok(false),
-            1.. => return Ok(true),
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
-
 impl Connected {
     /// Sends all of the parts, in order.
     pub(crate) fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
@@ -69,13 +41,29 @@ impl Connected {
         // Empty parts at the front would look like a socket that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            match self.0.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL) {
-                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(TransportError::io("cannot send")(error)),
-            }
+            let sent = self
+                .send(parts)
+                .map_err(TransportError::io("cannot send"))?;
+            IoSlice::advance_slices(&mut parts, sent);
         }
         Ok(())
+    }
+
+    /// Sends some of the parts, in order; returns how much.
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            match self.0.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Ends this end's direction, behind everything that was sent.
+    pub(crate) fn finish(&self) -> Result<(), TransportError> {
+        self.0
+            .shutdown(Shutdown::Write)
+            .map_err(TransportError::io("cannot finish sending"))
     }
 
     /// Receives what there is, waiting at most until the moment.
@@ -86,7 +74,9 @@ impl Connected {
     ) -> Result<Read, TransportError> {
         let fd = self.0.as_raw_fd();
         let failed = || TransportError::io("cannot receive");
-        if until != MonotonicTime::NEVER && !wait(fd, libc::POLLIN, until).map_err(failed())? {
+        if until != MonotonicTime::NEVER
+            && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
+        {
             return Ok(Read::TimedOut);
         }
         loop {

@@ -1,64 +1,52 @@
 //! Listening for flows and making them, each on a connected socket of its own, so that the kernel
 //! keeps the probe's messages out of the transfer's buffer.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    io,
-    mem::MaybeUninit,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr};
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
 use regatta_transport::{
     MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError,
     stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
+    wait,
 };
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     Settings,
     batch::LONGEST_PAYLOAD,
     flow::{Connected, Flow, Tuning},
     framing::{self, Frame, Framing, Kind},
-    socket::{address, fragmentation, headers, set_buffers, set_integer, wait_readable},
+    sockets::{Listener, Opened, Sockets},
 };
-
-/// How often a listening end looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// How long a send call may block on a full buffer.
-const SEND_TIME: Duration = Duration::from_millis(100);
 
 /// One end of a trial over UDP.
 pub(crate) struct Endpoint {
     role: Role,
     settings: Settings,
-    local: IpAddr,
-    peer: IpAddr,
-    mtu: usize,
-    listener: Option<(Socket, SocketAddr)>,
+    sockets: Sockets,
+    listener: Option<Listener>,
 }
 
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
     pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Result<Self, TransportError> {
-        let mut endpoint = Self {
+        let sockets = Sockets::new(
+            order,
+            settings.receive_buffer,
+            settings.send_buffer,
+            settings.gso,
+        );
+        let listener = if order.connects() {
+            None
+        } else {
+            Some(sockets.listen()?)
+        };
+        Ok(Self {
             role: order.role,
             settings,
-            local: order.local,
-            peer: order.peer,
-            mtu: order.path.mtu_bytes as usize,
-            listener: None,
-        };
-        if !order.connects() {
-            let (socket, _) = endpoint.socket(SocketAddr::new(order.local, 0))?;
-            let address = address(&socket)?;
-            endpoint.listener = Some((socket, address));
-        }
-        Ok(endpoint)
+            sockets,
+            listener,
+        })
     }
 
     /// Bytes before each message in its datagram.
@@ -70,81 +58,53 @@ impl Endpoint {
         }
     }
 
-    /// Largest datagram that fits one packet of the path, in bytes.
-    fn packet_payload(&self) -> usize {
-        self.mtu.saturating_sub(headers(self.local))
-    }
-
-    /// A bound socket with its buffers and offloads, and what was read back.
-    fn socket(&self, local: SocketAddr) -> Result<(Socket, Tuning), TransportError> {
-        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
-            .map_err(TransportError::io("cannot open a UDP socket"))?;
-        // The sockets of the flows share the port that is listened on.
-        socket
-            .set_reuse_address(true)
-            .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
-        let (receive, send) = set_buffers(
-            &socket,
-            self.settings.receive_buffer,
-            self.settings.send_buffer,
-        )
-        .map_err(TransportError::io("cannot set the socket's buffers"))?;
-        // A blocked sender looks now and then whether it is stopped.
-        socket
-            .set_write_timeout(Some(SEND_TIME))
-            .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
-        let mut tuning = Tuning {
-            role: self.role,
-            segment_limit: None,
-            facts: BTreeMap::new(),
-        };
-        let mut fact = |name: &str, value: String| {
-            tuning.facts.insert(name.to_owned(), value);
-        };
-        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-        // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
-        // without it refuses the option.
-        let gso =
-            self.settings.gso && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
-        let gro =
-            self.settings.gso && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        tuning.segment_limit = gso.then(|| self.packet_payload());
-        match self.role {
-            Role::Sender => {
-                fact("gso.sender", on(gso));
-                fact("send_buffer_bytes.sender", send.to_string());
-            }
-            Role::Receiver => {
-                fact("gro.receiver", on(gro));
-                fact("receive_buffer_bytes.receiver", receive.to_string());
-            }
-        }
-        socket
-            .bind(&local.into())
-            .map_err(TransportError::io(format!(
-                "cannot bind to `{}`",
-                local.ip()
-            )))?;
-        Ok((socket, tuning))
-    }
-
     fn flow(
         &self,
-        local: SocketAddr,
+        from: Option<&Listener>,
         peer: SocketAddr,
         framing: Option<Framing>,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        let (socket, tuning) = self.socket(local)?;
-        socket
-            .connect(&peer.into())
-            .map_err(TransportError::io(format!(
-                "cannot connect to `{}`",
-                peer.ip()
-            )))?;
+        let Opened {
+            socket,
+            segment_limit,
+            facts,
+        } = self.sockets.connect(from, peer)?;
         let connected = Connected::new(socket);
         stop.on_stop(&connected);
+        let tuning = Tuning {
+            role: self.role,
+            segment_limit,
+            facts,
+        };
         Ok(Flow::new(connected, tuning, framing))
+    }
+
+    /// A flow for whoever sent a datagram, if it is admitted.
+    fn admit(
+        &self,
+        listener: &Listener,
+        (from, datagram): (SocketAddr, &[u8]),
+        stop: &Stop,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Flow>, TransportError> {
+        let (message, framing) = if self.settings.framed {
+            match Frame::decode(datagram) {
+                Some(conn) if conn.kind == Kind::Conn => {
+                    let framing = Framing::accepting(self.role, conn);
+                    (conn.message, Some(framing))
+                }
+                // Late, of a flow that has ended.
+                Some(_) => return Ok(None),
+                // Whoever it is counts it as refused.
+                None => ([].as_slice(), None),
+            }
+        } else {
+            (datagram, None)
+        };
+        admit(message)
+            .then(|| self.flow(Some(listener), from, framing, stop))
+            .transpose()
     }
 }
 
@@ -152,7 +112,7 @@ impl MessageEndpoint for Endpoint {
     type Flow = Flow;
 
     fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(|(_, address)| *address)
+        self.listener.as_ref().map(Listener::address)
     }
 
     fn longest_message(&self) -> usize {
@@ -175,7 +135,7 @@ impl MessageEndpoint for Endpoint {
     ) -> Result<Flow, TransportError> {
         let framed = self.settings.framed;
         let framing = framed.then(|| Framing::connecting(self.role, purpose));
-        self.flow(SocketAddr::new(self.local, 0), peer, framing, stop)
+        self.flow(None, peer, framing, stop)
     }
 
     async fn accept(
@@ -184,65 +144,14 @@ impl MessageEndpoint for Endpoint {
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Flow, TransportError> {
-        let Some((listener, address)) = &self.listener else {
+        let Some(listener) = &self.listener else {
             return Err(TransportError::Protocol {
                 what: "this end connects, and does not listen".to_owned(),
             });
         };
-        let failed = || TransportError::io("cannot receive an opening");
-        let begun = MonotonicTime::now();
-        let mut place = [MaybeUninit::uninit(); 2048];
-        loop {
-            if stop.is_stopped() {
-                return Err(TransportError::Cancelled);
-            }
-            let look = until.min(MonotonicTime::now() + LOOK);
-            if !wait_readable(listener, look).map_err(failed())? {
-                if until.has_passed() {
-                    return Err(TransportError::TimedOut {
-                        what: "opening of a flow".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
-                }
-                continue;
-            }
-            let received = listener.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT);
-            let (length, from) = match received {
-                Ok((length, from)) => (length, from.as_socket()),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                    ) =>
-                {
-                    continue;
-                }
-                Err(error) => return Err(failed()(error)),
-            };
-            let Some(from) = from.filter(|from| from.ip() == self.peer) else {
-                continue;
-            };
-            // SAFETY: the kernel has written the first `length` bytes.
-            let message: &[u8] =
-                unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
-            let (message, framing) = if self.settings.framed {
-                match Frame::decode(message) {
-                    Some(conn) if conn.kind == Kind::Conn => {
-                        let framing = Framing::accepting(self.role, conn);
-                        (conn.message, Some(framing))
-                    }
-                    // Late, of a flow that has ended.
-                    Some(_) => continue,
-                    // Whoever it is counts it as refused.
-                    None => ([].as_slice(), None),
-                }
-            } else {
-                (message, None)
-            };
-            if admit(message) {
-                return self.flow(*address, from, framing, stop);
-            }
-        }
+        wait::for_next(listener, "opening of a flow", until, stop, &mut || {
+            listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))
+        })
     }
 
     async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
@@ -268,7 +177,8 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        fragmentation(message_bytes, self.frame_header(), self.mtu, self.local)
+        self.sockets
+            .fragmentation(message_bytes, self.frame_header())
             .into_iter()
             .collect()
     }
@@ -276,8 +186,11 @@ impl MessageEndpoint for Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
+
     use regatta_transport::testing;
+
+    use super::*;
 
     fn endpoint(mtu: u32) -> Endpoint {
         let mut order = testing::order_for(Role::Sender, "udp", 1, 1);

@@ -12,13 +12,12 @@ use std::{
 };
 
 use regatta_control::Role;
-use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError};
+use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError, wait};
 use socket2::Socket;
 
 use crate::{
     batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
     framing::{self, Framing},
-    socket::wait_readable,
 };
 
 /// How much one batch holds at most: enough to make a system call cheap beside its work.
@@ -174,7 +173,7 @@ impl MessageFlow for Flow {
                 Ok(received) if received > 0 => return Ok(received),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !wait_readable(socket, until).map_err(failed())? {
+                    if !wait::ready(socket, libc::POLLIN, until).map_err(failed())? {
                         return Ok(0);
                     }
                 }

@@ -6,7 +6,7 @@ mod endpoint;
 mod flow;
 mod framing;
 mod reliable;
-mod socket;
+mod sockets;
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use regatta_transport::{
     Abort, MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection,
-    TransportError,
+    TransportError, wait,
 };
 use socket2::Socket;
 
@@ -24,10 +24,7 @@ use super::{
     sender::Rules,
     stream::Stream,
 };
-use crate::{
-    batch::{self, MOST_SEGMENTS, ReceiveBatch},
-    socket::wait_readable,
-};
+use crate::batch::{self, MOST_SEGMENTS, ReceiveBatch};
 
 /// How much may wait for an application that does not receive. More comes again later.
 const UNREAD_LIMIT: usize = 64 << 20;
@@ -277,7 +274,8 @@ impl Link {
                 inner.core.next_time()
             };
             let wake = next.map_or(until, |next| next.min(until));
-            wait_readable(&self.socket, wake).map_err(TransportError::io("cannot receive"))?;
+            wait::ready(&self.socket, libc::POLLIN, wake)
+                .map_err(TransportError::io("cannot receive"))?;
         }
     }
 

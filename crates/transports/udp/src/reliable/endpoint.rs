@@ -4,11 +4,8 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::Future,
     hash::{BuildHasher, Hasher, RandomState},
-    io,
-    mem::MaybeUninit,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use regatta_control::{Role, TrialOrder};
@@ -19,8 +16,8 @@ use regatta_transport::{
     stream::{
         Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
     },
+    wait,
 };
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
     Settings,
@@ -31,13 +28,7 @@ use super::{
     sender::LONGEST_PART,
     stream::Stream,
 };
-use crate::socket::{address, fragmentation, headers, set_buffers, set_integer, wait_readable};
-
-/// How often a listening end looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// How long a send call may block on a full buffer.
-const SEND_TIME: Duration = Duration::from_millis(100);
+use crate::sockets::{Listener, Opened, Sockets};
 
 /// How many sessions are remembered, so that a CONN that comes again does not open another one.
 const SESSIONS_REMEMBERED: usize = 4096;
@@ -46,13 +37,11 @@ const SESSIONS_REMEMBERED: usize = 4096;
 pub(crate) struct Endpoint {
     role: Role,
     settings: Settings,
-    local: IpAddr,
-    peer: IpAddr,
     token: Token,
-    mtu: usize,
     /// Size of the workload's messages, where each is to be one datagram.
     message: Option<usize>,
-    listener: Option<(Socket, SocketAddr)>,
+    sockets: Sockets,
+    listener: Option<Listener>,
     /// Sessions that have begun here.
     sessions: Mutex<VecDeque<u32>>,
     caretaker: Caretaker,
@@ -66,90 +55,35 @@ impl Endpoint {
         settings: Settings,
         message: Option<usize>,
     ) -> Result<Self, TransportError> {
-        let mut endpoint = Self {
+        // One message at a time gives nothing to put together.
+        let offload = settings.gso && settings.rules.window > 1;
+        let sockets = Sockets::new(
+            order,
+            settings.receive_buffer,
+            settings.send_buffer,
+            offload,
+        );
+        let listener = if order.connects() {
+            None
+        } else {
+            Some(sockets.listen()?)
+        };
+        Ok(Self {
             role: order.role,
             settings,
-            local: order.local,
-            peer: order.peer,
             token: Token::parse(&order.token)?,
-            mtu: order.path.mtu_bytes as usize,
             message,
-            listener: None,
+            sockets,
+            listener,
             sessions: Mutex::default(),
             caretaker: Caretaker::new()?,
-        };
-        if !order.connects() {
-            let opened = endpoint.socket(SocketAddr::new(order.local, 0))?;
-            let address = address(&opened.socket)?;
-            endpoint.listener = Some((opened.socket, address));
-        }
-        Ok(endpoint)
-    }
-
-    /// Largest datagram that fits one packet of the path, in bytes.
-    fn packet_payload(&self) -> usize {
-        self.mtu.saturating_sub(headers(self.local))
-    }
-
-    /// A bound socket with its buffers and offloads, and what was read back.
-    fn socket(&self, local: SocketAddr) -> Result<Opened, TransportError> {
-        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
-            .map_err(TransportError::io("cannot open a UDP socket"))?;
-        // The sockets of the connections share the port that is listened on.
-        socket
-            .set_reuse_address(true)
-            .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
-        let Settings {
-            receive_buffer,
-            send_buffer,
-            ..
-        } = self.settings;
-        let (receive, send) = set_buffers(&socket, receive_buffer, send_buffer)
-            .map_err(TransportError::io("cannot set the socket's buffers"))?;
-        socket
-            .set_write_timeout(Some(SEND_TIME))
-            .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
-        // One message at a time gives nothing to put together.
-        let offload = self.settings.gso && self.settings.rules.window > 1;
-        let gso = offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
-        let gro = offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let facts = match self.role {
-            Role::Sender => [
-                ("gso.sender", on(gso)),
-                ("send_buffer_bytes.sender", send.to_string()),
-                (
-                    "window_messages.sender",
-                    self.settings.rules.window.to_string(),
-                ),
-            ]
-            .to_vec(),
-            Role::Receiver => [
-                ("gro.receiver", on(gro)),
-                ("receive_buffer_bytes.receiver", receive.to_string()),
-            ]
-            .to_vec(),
-        };
-        socket
-            .bind(&local.into())
-            .map_err(TransportError::io(format!(
-                "cannot bind to `{}`",
-                local.ip()
-            )))?;
-        Ok(Opened {
-            socket,
-            segment_limit: gso.then(|| self.packet_payload()),
-            facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
         })
     }
 
     /// A socket of its own for one connection.
     fn link(
         &self,
-        local: SocketAddr,
+        from: Option<&Listener>,
         peer: SocketAddr,
         core: Core,
         first: &[u8],
@@ -159,19 +93,17 @@ impl Endpoint {
             socket,
             segment_limit,
             mut facts,
-        } = self.socket(local)?;
-        socket
-            .connect(&peer.into())
-            .map_err(TransportError::io(format!(
-                "cannot connect to `{}`",
-                peer.ip()
-            )))?;
+        } = self.sockets.connect(from, peer)?;
         let link = Link::new(socket, self.settings.rules, core, segment_limit, first);
         stop.on_stop(&link);
         facts.insert(
             format!("congestion_control.{}", self.role.name()),
             link.congestion_control().to_owned(),
         );
+        if self.role == Role::Sender {
+            let window = self.settings.rules.window.to_string();
+            facts.insert("window_messages.sender".to_owned(), window);
+        }
         self.caretaker.take(&link);
         Ok((link, facts))
     }
@@ -192,7 +124,7 @@ impl Endpoint {
     /// Judges a datagram that came to the listening socket.
     fn knock(
         &self,
-        (listener, address): (&Socket, SocketAddr),
+        listener: &Listener,
         (from, datagram): (SocketAddr, &[u8]),
         stop: &Stop,
         arrived: &mut impl FnMut(),
@@ -200,8 +132,7 @@ impl Endpoint {
         let mut answer = Vec::new();
         let mut say = |session, frame: Frame<'_>| {
             frame.encode(session, &mut answer);
-            // As good as lost on the way.
-            let _ = listener.send_to(&answer, &SockAddr::from(from));
+            listener.answer(from, &answer);
         };
         let (session, opening) = match Frame::decode(datagram) {
             Some((session, Frame::Conn { opening })) => (session, opening),
@@ -239,7 +170,7 @@ impl Endpoint {
         }
         arrived();
         let core = Core::accepting(session, self.settings.rules);
-        let (link, facts) = self.link(address, from, core, opening, stop)?;
+        let (link, facts) = self.link(Some(listener), from, core, opening, stop)?;
         link.transmit()?;
         let stream = Stream::new(Arc::clone(&link), None);
         Ok(Some(Accepted::Connection(Connection::new(
@@ -248,20 +179,13 @@ impl Endpoint {
     }
 }
 
-/// A socket, as it was made.
-struct Opened {
-    socket: Socket,
-    segment_limit: Option<usize>,
-    facts: BTreeMap<String, String>,
-}
-
 impl StreamEndpoint for Endpoint {
     type Connection = Connection;
 
     const MULTIPLEXES: bool = false;
 
     fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(|(_, address)| *address)
+        self.listener.as_ref().map(Listener::address)
     }
 
     fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -279,8 +203,7 @@ impl StreamEndpoint for Endpoint {
         // Keyed anew in every process, and different at each call.
         let session = RandomState::new().build_hasher().finish() as u32;
         let core = Core::connecting(session, self.settings.rules, &opening);
-        let local = SocketAddr::new(self.local, 0);
-        let (link, facts) = self.link(local, peer, core, &[], stop)?;
+        let (link, facts) = self.link(None, peer, core, &[], stop)?;
         link.opened(until)?;
         let stream = Stream::new(Arc::clone(&link), Some(opening));
         Ok(Connection::new(link, stream, facts))
@@ -292,55 +215,14 @@ impl StreamEndpoint for Endpoint {
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Connection>, TransportError> {
-        let Some((listener, address)) = &self.listener else {
+        let Some(listener) = &self.listener else {
             return Err(TransportError::Protocol {
                 what: "this end connects, and does not listen".to_owned(),
             });
         };
-        let failed = || TransportError::io("cannot receive a CONN");
-        let begun = MonotonicTime::now();
-        let mut place = [MaybeUninit::uninit(); 2048];
-        loop {
-            if stop.is_stopped() {
-                return Err(TransportError::Cancelled);
-            }
-            let look = until.min(MonotonicTime::now() + LOOK);
-            if !wait_readable(listener, look).map_err(failed())? {
-                if until.has_passed() {
-                    return Err(TransportError::TimedOut {
-                        what: "connection".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
-                }
-                continue;
-            }
-            let received = listener.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT);
-            let (length, from) = match received {
-                Ok((length, from)) => (length, from.as_socket()),
-                // An answer to somebody who is gone.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock
-                            | io::ErrorKind::Interrupted
-                            | io::ErrorKind::ConnectionRefused
-                    ) =>
-                {
-                    continue;
-                }
-                Err(error) => return Err(failed()(error)),
-            };
-            let Some(from) = from.filter(|from| from.ip() == self.peer) else {
-                continue;
-            };
-            // SAFETY: the kernel has written the first `length` bytes.
-            let datagram: &[u8] =
-                unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
-            let accepted = self.knock((listener, *address), (from, datagram), stop, arrived)?;
-            if let Some(accepted) = accepted {
-                return Ok(accepted);
-            }
-        }
+        wait::for_next(listener, "connection", until, stop, &mut || {
+            listener.take(|from, datagram| self.knock(listener, (from, datagram), stop, arrived))
+        })
     }
 
     async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
@@ -382,7 +264,7 @@ impl StreamEndpoint for Endpoint {
             });
         }
         let part = message.min(LONGEST_PART);
-        warnings.extend(fragmentation(part, DATA_HEADER_BYTES, self.mtu, self.local));
+        warnings.extend(self.sockets.fragmentation(part, DATA_HEADER_BYTES));
         warnings
     }
 }

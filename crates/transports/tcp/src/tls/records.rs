@@ -3,31 +3,20 @@
 //! It lets this end read and write many records with one system call and decrypt and encrypt them
 //! between memory of its own; the buffered interface reads 4 kB at a time.
 
-use std::{collections::BTreeMap, io::IoSlice, net::Shutdown, sync::Arc};
+use std::{io::IoSlice, sync::Arc};
 
 use bytes::Bytes;
-use regatta_control::TrialOrder;
-use regatta_model::Handshake;
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
-use regatta_transport_tls::{self as tls, Resumption};
+use regatta_transport::{MonotonicTime, Received, TransportError};
 use rustls::{
-    ClientConfig, HandshakeKind, ServerConfig,
+    ClientConfig, CommonState, ServerConfig,
     client::UnbufferedClientConnection,
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, UnbufferedStatus},
 };
 use rustls_pki_types::ServerName;
 
-use crate::{
-    endpoint::{Layer, Layered},
-    socket::{Connected, Read},
-};
-
-/// Largest part of a message that goes into one record (RFC 8446, 5.1).
-const RECORD_BYTES: usize = 16_384;
-
-/// What a record adds at most: header, content type, tag.
-const RECORD_OVERHEAD: usize = 5 + 1 + 16;
+use super::{Incoming, RECORD_BYTES, RECORD_OVERHEAD, failed, unfinished};
+use crate::socket::{Connected, Read};
 
 /// How much is encrypted before it is sent: as many whole records as fit.
 const OUTGOING_RECORDS: usize = 16;
@@ -35,160 +24,10 @@ const OUTGOING_RECORDS: usize = 16;
 /// Memory for records that come in.
 const INCOMING_BYTES: usize = 256 << 10;
 
-/// TLS with the certificate that was made for the run.
-pub(crate) enum Tls {
-    Client {
-        config: Arc<ClientConfig>,
-        server_name: ServerName<'static>,
-    },
-    Server {
-        config: Arc<ServerConfig>,
-    },
-}
-
-impl Tls {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let resumption = match order.workload.kind.handshake() {
-            Handshake::Resumed => Resumption::Tickets,
-            Handshake::Full | Handshake::EarlyData | Handshake::Retry => Resumption::Off,
-        };
-        if order.connects() {
-            let config = tls::client(&order.tls, None, resumption)?;
-            let server_name = ServerName::try_from(order.tls.server_name.clone())
-                .map_err(TransportError::stack("cannot use the server's name"))?;
-            Ok(Self::Client {
-                config: Arc::new(config),
-                server_name,
-            })
-        } else {
-            let config = tls::server(&order.tls, None, resumption)?;
-            Ok(Self::Server {
-                config: Arc::new(config),
-            })
-        }
-    }
-
-    fn open(
-        machine: Machine,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let mut stream = TlsStream {
-            machine,
-            socket,
-            holds_back,
-            incoming: Incoming::new(),
-            outgoing: Vec::new(),
-            first_record: Vec::with_capacity(RECORD_BYTES),
-            with_handshake: Vec::new(),
-        };
-        stream.shake_hands(until)?;
-        let common: &rustls::CommonState = match &stream.machine {
-            Machine::Client(client) => client,
-            Machine::Server(server) => server,
-        };
-        let mut facts = BTreeMap::new();
-        if let Some(suite) = common.negotiated_cipher_suite() {
-            facts.insert("tls.cipher_suite".to_owned(), name(&suite.suite()));
-        }
-        if let Some(version) = common.protocol_version() {
-            // As QUIC's facts have it, which knows one version only.
-            let version = name(&version).replace("TLSv", "").replace('_', ".");
-            facts.insert("tls.version".to_owned(), version);
-        }
-        if let Some(group) = common.negotiated_key_exchange_group() {
-            facts.insert("tls.key_exchange".to_owned(), name(&group.name()));
-        }
-        let handshake = common.handshake_kind().map(|kind| match kind {
-            HandshakeKind::Resumed => HandshakeMade::Resumed,
-            HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => HandshakeMade::Full,
-        });
-        Ok(Layered {
-            stream,
-            facts,
-            handshake,
-        })
-    }
-}
-
-/// The name of one of the protocol's constants, as its library spells it.
-fn name(constant: &impl std::fmt::Debug) -> String {
-    format!("{constant:?}")
-}
-
-impl Layer for Tls {
-    type Stream = TlsStream;
-
-    fn client(
-        &self,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let Self::Client {
-            config,
-            server_name,
-        } = self
-        else {
-            return Err(wrong_end());
-        };
-        let client = UnbufferedClientConnection::new(Arc::clone(config), server_name.clone())
-            .map_err(TransportError::stack("cannot begin TLS"))?;
-        Self::open(Machine::Client(client), socket, holds_back, until)
-    }
-
-    fn server(
-        &self,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let Self::Server { config } = self else {
-            return Err(wrong_end());
-        };
-        let server = UnbufferedServerConnection::new(Arc::clone(config))
-            .map_err(TransportError::stack("cannot begin TLS"))?;
-        Self::open(Machine::Server(server), socket, false, until)
-    }
-}
-
-fn wrong_end() -> TransportError {
-    TransportError::Protocol {
-        what: "a sender's TLS cannot listen, nor a receiver's connect".to_owned(),
-    }
-}
-
 /// The protocol at either end.
 enum Machine {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
-}
-
-/// Records that have come in and are not read yet.
-struct Incoming {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Incoming {
-    fn new() -> Self {
-        Self {
-            bytes: vec![0; INCOMING_BYTES],
-            start: 0,
-            end: 0,
-        }
-    }
-
-    /// The place for more, after what is there was moved to the front.
-    fn place(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
-    }
 }
 
 /// What the protocol wants after a step.
@@ -212,12 +51,11 @@ fn step<D>(
     outgoing: &mut Vec<u8>,
     consume: &mut impl FnMut(&[u8]),
 ) -> Result<(usize, Next), TransportError> {
-    let failed = || TransportError::stack::<rustls::Error>("TLS failed");
     let UnbufferedStatus { mut discard, state } = status;
-    let next = match state.map_err(failed())? {
+    let next = match state.map_err(failed)? {
         ConnectionState::ReadTraffic(mut traffic) => {
             while let Some(record) = traffic.next_record() {
-                let record = record.map_err(failed())?;
+                let record = record.map_err(failed)?;
                 discard += record.discard;
                 consume(record.payload);
             }
@@ -252,8 +90,8 @@ fn step<D>(
     Ok((discard, next))
 }
 
-/// A TLS connection as a stream of bytes.
-pub(crate) struct TlsStream {
+/// A TLS connection whose handshake is done.
+pub(crate) struct RecordStream {
     machine: Machine,
     socket: Arc<Connected>,
     holds_back: bool,
@@ -265,11 +103,62 @@ pub(crate) struct TlsStream {
     with_handshake: Vec<u8>,
 }
 
-impl TlsStream {
+impl RecordStream {
+    /// Shakes hands at the connecting end.
+    pub(super) fn connect(
+        config: Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        until: MonotonicTime,
+    ) -> Result<Self, TransportError> {
+        let client = UnbufferedClientConnection::new(config, server_name)
+            .map_err(TransportError::stack("cannot begin TLS"))?;
+        Self::open(Machine::Client(client), socket, holds_back, until)
+    }
+
+    /// Shakes hands at the listening end.
+    pub(super) fn accept(
+        config: Arc<ServerConfig>,
+        socket: Arc<Connected>,
+        until: MonotonicTime,
+    ) -> Result<Self, TransportError> {
+        let server = UnbufferedServerConnection::new(config)
+            .map_err(TransportError::stack("cannot begin TLS"))?;
+        Self::open(Machine::Server(server), socket, false, until)
+    }
+
+    fn open(
+        machine: Machine,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        until: MonotonicTime,
+    ) -> Result<Self, TransportError> {
+        let mut stream = Self {
+            machine,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            outgoing: Vec::new(),
+            first_record: Vec::with_capacity(RECORD_BYTES),
+            with_handshake: Vec::new(),
+        };
+        stream.shake_hands(until)?;
+        Ok(stream)
+    }
+
+    /// What rustls knows of the connection.
+    pub(super) fn state(&self) -> &CommonState {
+        match &self.machine {
+            Machine::Client(client) => client,
+            Machine::Server(server) => server,
+        }
+    }
+
     /// Goes on until the protocol wants bytes from the other end, or has ended.
     fn advance(&mut self, consume: &mut impl FnMut(&[u8])) -> Result<Next, TransportError> {
         loop {
-            let incoming = &mut self.incoming.bytes[self.incoming.start..self.incoming.end];
+            let incoming = self.incoming.rest();
             let (discard, next) = match &mut self.machine {
                 Machine::Client(client) => step(
                     client.process_tls_records(incoming),
@@ -306,18 +195,13 @@ impl TlsStream {
                     self.with_handshake = early;
                     return Ok(());
                 }
-                Next::Closed => return Err(TransportError::Closed { flow: "handshake" }),
+                Next::Closed => return Err(unfinished(true, begun)),
                 _ => {}
             }
             match self.socket.receive(self.incoming.place(), until)? {
                 Read::Bytes(received) => self.incoming.end += received,
-                Read::TimedOut => {
-                    return Err(TransportError::TimedOut {
-                        what: "end of the TLS handshake".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
-                }
-                Read::Closed => return Err(TransportError::Closed { flow: "handshake" }),
+                Read::TimedOut => return Err(unfinished(false, begun)),
+                Read::Closed => return Err(unfinished(true, begun)),
             }
         }
     }
@@ -329,24 +213,15 @@ impl TlsStream {
         self.outgoing
             .resize(start + plain.len() + records * RECORD_OVERHEAD, 0);
         let place = &mut self.outgoing[start..];
-        let failed = || TransportError::stack::<rustls::Error>("TLS failed");
         let written = match &mut self.machine {
             Machine::Client(client) => {
-                match client
-                    .process_tls_records(&mut [])
-                    .state
-                    .map_err(failed())?
-                {
+                match client.process_tls_records(&mut []).state.map_err(failed)? {
                     ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
                     _ => return Err(cannot_send()),
                 }
             }
             Machine::Server(server) => {
-                match server
-                    .process_tls_records(&mut [])
-                    .state
-                    .map_err(failed())?
-                {
+                match server.process_tls_records(&mut []).state.map_err(failed)? {
                     ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
                     _ => return Err(cannot_send()),
                 }
@@ -356,16 +231,12 @@ impl TlsStream {
         self.outgoing.truncate(start + written);
         Ok(())
     }
-}
 
-fn cannot_send() -> TransportError {
-    TransportError::Protocol {
-        what: "TLS does not let this end send".to_owned(),
-    }
-}
-
-impl ByteStream for TlsStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    pub(super) fn send_message(
+        &mut self,
+        header: &[u8],
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
         let mut rest = &payload[..];
         if !header.is_empty() {
             // A record of its own for a header would cost as much as a full one.
@@ -396,18 +267,17 @@ impl ByteStream for TlsStream {
         }
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
+    pub(super) fn flush(&mut self) -> Result<(), TransportError> {
         if self.holds_back {
             self.socket.push()?;
         }
         Ok(())
     }
 
-    async fn receive(
+    pub(super) fn receive(
         &mut self,
-        _scratch: &mut [u8],
         until: MonotonicTime,
-        consume: &mut (impl FnMut(&[u8]) + Send),
+        consume: &mut impl FnMut(&[u8]),
     ) -> Result<Received, TransportError> {
         if !self.with_handshake.is_empty() {
             let early = std::mem::take(&mut self.with_handshake);
@@ -435,10 +305,13 @@ impl ByteStream for TlsStream {
         }
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
-        self.socket
-            .0
-            .shutdown(Shutdown::Write)
-            .map_err(TransportError::io("cannot finish sending"))
+    pub(super) fn finish(&mut self) -> Result<(), TransportError> {
+        self.socket.finish()
+    }
+}
+
+fn cannot_send() -> TransportError {
+    TransportError::Protocol {
+        what: "TLS does not let this end send".to_owned(),
     }
 }

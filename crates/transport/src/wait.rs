@@ -1,0 +1,75 @@
+//! Waiting for sockets, for drivers that block.
+
+use std::{io, os::fd::AsRawFd, time::Duration};
+
+use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
+
+/// How often a listening end looks whether it is stopped. The listening socket itself cannot be
+/// woken by a stop, which belongs to one flow.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until the descriptor is ready for `events` of poll(2) (`POLLIN`, `POLLOUT`), has failed, or
+/// the moment has come; false for the latter.
+///
+/// # Errors
+/// What the system says, other than that a signal came.
+pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
+    let mut poll = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    loop {
+        let left = until.remaining();
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
+        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        match ready {
+            0 => return Ok(false),
+            1.. => return Ok(true),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Waits at a listening socket for whoever comes next, as [`StreamEndpoint::accept`] promises it:
+/// `take` is called whenever somebody may have come, and says that nobody has with `None`. It must
+/// not block for that. `what` is waited for, in words.
+///
+/// # Errors
+/// Those of `take`; [`TransportError::Cancelled`] within some tens of milliseconds after the stop
+/// is raised; [`TransportError::TimedOut`] at `until`.
+///
+/// [`StreamEndpoint::accept`]: crate::StreamEndpoint::accept
+pub fn for_next<T>(
+    listener: &impl AsRawFd,
+    what: &str,
+    until: MonotonicTime,
+    stop: &Stop,
+    take: &mut impl FnMut() -> Result<Option<T>, TransportError>,
+) -> Result<T, TransportError> {
+    let begun = MonotonicTime::now();
+    while !stop.is_stopped() {
+        let look = until.min(MonotonicTime::now() + LOOK);
+        let came = ready(listener, libc::POLLIN, look)
+            .map_err(TransportError::io(format!("cannot wait for a {what}")))?;
+        if came && let Some(taken) = take()? {
+            return Ok(taken);
+        }
+        if until.has_passed() {
+            return Err(TransportError::TimedOut {
+                what: what.to_owned(),
+                seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+            });
+        }
+    }
+    Err(TransportError::Cancelled)
+}

@@ -1,0 +1,96 @@
+//! The buffer of a socket, where the kernel's own tuning would stop short of what the path holds.
+
+use std::{io, os::fd::AsRawFd};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// A size to be set at one end, in bytes as the kernel counts them: about half of it is for the
+/// kernel's own bookkeeping.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buffer {
+    role: Role,
+    size: usize,
+}
+
+impl Buffer {
+    /// Leaves autotuning alone unless its limit is below what it takes to keep two bandwidth-delay
+    /// products under way; then a fixed buffer is asked for, and it is said if that is too small as
+    /// well.
+    pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
+        let Some(rate) = order.path.link_rate_bps else {
+            return (None, None);
+        };
+        let bdp = rate as f64 / 8.0 * order.path.round_trip_delay.as_secs_f64();
+        let needed = (4.0 * bdp) as usize & !1;
+        let sysctl = match order.role {
+            Role::Sender => "tcp_wmem",
+            Role::Receiver => "tcp_rmem",
+        };
+        let limit = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{sysctl}"))
+            .ok()
+            .and_then(|text| text.split_whitespace().nth(2)?.parse::<usize>().ok());
+        let Some(limit) = limit.filter(|limit| *limit < needed) else {
+            return (None, None);
+        };
+        let buffer = Self {
+            role: order.role,
+            size: needed,
+        };
+        let got = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+            .and_then(|socket| buffer.set(&socket))
+            .unwrap_or(limit);
+        if got >= needed {
+            return (Some(buffer), None);
+        }
+        let warning = Warning {
+            code: "window_limited".to_owned(),
+            message: format!(
+                "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
+                order.role.name(),
+                Bytes(got.max(limit) as u64),
+                format_duration(order.path.round_trip_delay),
+                BitRate(rate),
+                Bytes(bdp as u64)
+            ),
+            hint: format!("run `sysctl -w net.ipv4.{sysctl}=\"4096 131072 {needed}\"` as root"),
+        };
+        // A fixed buffer that is smaller than autotuning's limit would make it worse.
+        ((got > limit).then_some(buffer), Some(warning))
+    }
+
+    /// Sets it, by force where that is permitted; returns its size as read back.
+    pub(crate) fn set(self, socket: &Socket) -> io::Result<usize> {
+        let force = match self.role {
+            Role::Sender => libc::SO_SNDBUFFORCE,
+            Role::Receiver => libc::SO_RCVBUFFORCE,
+        };
+        let half = self.size / 2;
+        let value = libc::c_int::try_from(half).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the value is one C integer, as this option takes.
+        let forced = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                force,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        match self.role {
+            Role::Sender => {
+                if forced != 0 {
+                    socket.set_send_buffer_size(half)?;
+                }
+                socket.send_buffer_size()
+            }
+            Role::Receiver => {
+                if forced != 0 {
+                    socket.set_recv_buffer_size(half)?;
+                }
+                socket.recv_buffer_size()
+            }
+        }
+    }
+}

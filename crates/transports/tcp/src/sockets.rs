@@ -1,0 +1,197 @@
+//! The sockets of one end, with the congestion control set and read back.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
+    sync::Arc,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_transport::{MonotonicTime, Stop, TransportError, wait};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{buffer::Buffer, socket::Connected};
+
+/// Connections that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+const BACKLOG: i32 = 1024;
+
+/// What the sockets of one end have in common.
+pub(crate) struct Sockets {
+    role: Role,
+    local: IpAddr,
+    congestion_control: String,
+    buffer: Option<Buffer>,
+    multipath: bool,
+}
+
+impl Sockets {
+    /// Those of TCP, or of MPTCP.
+    pub(crate) fn new(
+        order: &TrialOrder,
+        congestion_control: &str,
+        buffer: Option<Buffer>,
+        multipath: bool,
+    ) -> Self {
+        Self {
+            role: order.role,
+            local: order.local,
+            congestion_control: congestion_control.to_owned(),
+            buffer,
+            multipath,
+        }
+    }
+
+    /// Opens and binds one.
+    fn open(&self) -> Result<Socket, TransportError> {
+        let (protocol, name) = if self.multipath {
+            (Protocol::MPTCP, "an MPTCP")
+        } else {
+            (Protocol::TCP, "a TCP")
+        };
+        let address = SocketAddr::new(self.local, 0);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))
+            .map_err(TransportError::io(format!("cannot open {name} socket")))?;
+        let cc = &self.congestion_control;
+        socket
+            .set_tcp_congestion(cc.as_bytes())
+            .map_err(TransportError::io(format!(
+                "cannot set congestion control `{cc}`"
+            )))?;
+        if let Some(buffer) = self.buffer {
+            buffer
+                .set(&socket)
+                .map_err(TransportError::io("cannot set the socket's buffer"))?;
+        }
+        // Of many connections one after another each would keep its port from all others for a
+        // minute after its end, were the port chosen here and not when it connects.
+        choose_port_late(&socket).map_err(TransportError::io("cannot set up a socket"))?;
+        socket
+            .bind(&address.into())
+            .map_err(TransportError::io(format!(
+                "cannot bind to `{}`",
+                self.local
+            )))?;
+        Ok(socket)
+    }
+
+    /// One that listens, and where.
+    pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr), TransportError> {
+        let socket = self.open()?;
+        socket
+            .listen(BACKLOG)
+            .map_err(TransportError::io("cannot listen"))?;
+        socket
+            .set_nonblocking(true)
+            .map_err(TransportError::io("cannot listen without blocking"))?;
+        let address = socket
+            .local_addr()
+            .map_err(TransportError::io("cannot read the listening address"))?
+            .as_socket()
+            .ok_or_else(|| TransportError::Protocol {
+                what: "the listening socket has no internet address".to_owned(),
+            })?;
+        Ok((socket, address))
+    }
+
+    /// One that is connected, after waiting at most until the moment.
+    pub(crate) fn connect(
+        &self,
+        peer: SocketAddr,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Arc<Connected>, TransportError> {
+        let failed = || TransportError::io(format!("cannot connect to `{}`", peer.ip()));
+        let socket = self.open()?;
+        socket.set_nonblocking(true).map_err(failed())?;
+        let begun = MonotonicTime::now();
+        let connecting = socket.connect(&peer.into());
+        let socket = Arc::new(Connected(socket));
+        stop.on_stop(&socket);
+        match connecting {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                if !wait::ready(&socket.0, libc::POLLOUT, until).map_err(failed())? {
+                    return Err(TransportError::TimedOut {
+                        what: format!("answer from `{}` to a connect call", peer.ip()),
+                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                    });
+                }
+                if let Some(error) = socket.0.take_error().map_err(failed())? {
+                    return Err(failed()(error));
+                }
+            }
+            Err(error) => return Err(failed()(error)),
+        }
+        if stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        socket.0.set_nonblocking(false).map_err(failed())?;
+        Ok(socket)
+    }
+
+    /// What is known of a connected one, whose congestion control must be the one that was asked
+    /// for.
+    pub(crate) fn facts(
+        &self,
+        socket: &Socket,
+    ) -> Result<BTreeMap<String, String>, TransportError> {
+        let end = self.role.name();
+        let (which, size) = match self.role {
+            Role::Sender => ("send_buffer", socket.send_buffer_size()),
+            Role::Receiver => ("receive_buffer", socket.recv_buffer_size()),
+        };
+        let tuning = if self.buffer.is_some() {
+            "fixed"
+        } else {
+            "by the kernel"
+        };
+        let mut facts = BTreeMap::from([
+            (format!("congestion_control.{end}"), self.read_back(socket)?),
+            (format!("{which}_tuning.{end}"), tuning.to_owned()),
+        ]);
+        if let Ok(size) = size {
+            // Of a buffer that the kernel tunes this is where it begins.
+            facts.insert(format!("{which}_bytes.{end}"), size.to_string());
+        }
+        Ok(facts)
+    }
+
+    fn read_back(&self, socket: &Socket) -> Result<String, TransportError> {
+        let name = socket.tcp_congestion().map_err(TransportError::io(
+            "cannot read the congestion control back",
+        ))?;
+        let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if name != self.congestion_control {
+            return Err(TransportError::Protocol {
+                what: format!(
+                    "the kernel uses congestion control `{name}` where `{}` was set",
+                    self.congestion_control
+                ),
+            });
+        }
+        Ok(name)
+    }
+}
+
+/// Has the kernel choose the port when the socket connects or listens, not when it is bound.
+fn choose_port_late(socket: &Socket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the value is one C integer, as this option takes.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

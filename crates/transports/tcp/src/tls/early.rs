@@ -1,0 +1,352 @@
+//! TLS with data in the first flight (RFC 8446 §2.3), over rustls's buffered interface.
+//!
+//! The ClientHello leaves with the first data, in one packet where both fit. What was sent before
+//! the other end has said that it takes it is kept, and sent again should it refuse.
+
+use std::{
+    io::{self, IoSlice, Read as _, Write},
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use regatta_transport::{HandshakeMade, MonotonicTime, Received, TransportError};
+use rustls::{
+    ClientConfig, ClientConnection, CommonState, Connection, ServerConfig, ServerConnection,
+};
+use rustls_pki_types::ServerName;
+
+use super::{Incoming, RECORD_OVERHEAD, facts, failed, unfinished};
+use crate::{
+    layer::Opened,
+    socket::{Connected, Read},
+};
+
+/// Early data that a connecting end sends, in bytes with what the records add: with a ClientHello
+/// before it they fill TCP's initial window of ten packets (RFC 6928), so that more would not be
+/// there any sooner. rustls holds what it refuses in a buffer of one record of the largest size.
+const SENT_BYTES: usize = 13 << 10;
+
+/// Early data that a listening end takes, in bytes.
+///
+/// As much is skipped when it is refused, and there rustls counts each record again whenever
+/// anything comes, until the handshake goes on: a thousand times what is sent is out of reach.
+const TAKEN_BYTES: u32 = 1000 * SENT_BYTES as u32;
+
+/// Memory for records that come in.
+const INCOMING_BYTES: usize = 32 << 10;
+
+/// Has a listening end take early data and answer it before the handshake is done.
+///
+/// Who asked is not proved by then, and what it asks may be a copy of an earlier connection's. That
+/// the stack takes each ticket once, and that the trial's token stands before each request, is
+/// enough here.
+pub(super) fn answer_at_once(config: &mut ServerConfig) {
+    config.max_early_data_size = TAKEN_BYTES;
+    config.send_half_rtt_data = true;
+}
+
+/// Data in a connecting end's first flight.
+struct Early {
+    /// What was sent, should it be refused.
+    sent: Vec<u8>,
+    /// How much more may be, with what the records add.
+    room: usize,
+}
+
+impl Early {
+    /// Hands over as much of a message as may be early data; returns how much.
+    fn take(
+        &mut self,
+        client: &mut ClientConnection,
+        header: &[u8],
+        payload: &[u8],
+    ) -> Result<usize, TransportError> {
+        let Some(mut writer) = client.early_data() else {
+            return Ok(0);
+        };
+        let room = self.room.min(writer.bytes_left());
+        let room = room.saturating_sub(RECORD_OVERHEAD);
+        let header = &header[..header.len().min(room)];
+        let payload = &payload[..payload.len().min(room - header.len())];
+        // One piece, so that it is one record.
+        let start = self.sent.len();
+        self.sent.extend_from_slice(header);
+        self.sent.extend_from_slice(payload);
+        let taken = writer
+            .write(&self.sent[start..])
+            .map_err(TransportError::io("cannot encrypt early data"))?;
+        self.sent.truncate(start + taken);
+        self.room = self.room.saturating_sub(taken + RECORD_OVERHEAD);
+        Ok(taken)
+    }
+}
+
+/// Where rustls writes records to.
+struct Outgoing<'a>(&'a Connected);
+
+impl Write for Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.send(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A TLS connection that may begin with early data.
+pub(crate) struct EarlyStream {
+    tls: Connection,
+    socket: Arc<Connected>,
+    holds_back: bool,
+    incoming: Incoming,
+    /// At a connecting end with a ticket, until its handshake is done.
+    early: Option<Early>,
+    /// Whether this end sends nothing more.
+    finished: bool,
+    /// Told when the handshake is done.
+    opened: Arc<OnceLock<Opened>>,
+}
+
+impl EarlyStream {
+    fn new(
+        tls: Connection,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: Arc<OnceLock<Opened>>,
+    ) -> Self {
+        Self {
+            tls,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            early: None,
+            finished: false,
+            opened,
+        }
+    }
+
+    /// Begins at the connecting end. Where there is a ticket that allows early data this sends
+    /// nothing and does not wait; otherwise it returns when the handshake is done.
+    pub(super) fn connect(
+        (config, server_name): (Arc<ClientConfig>, ServerName<'static>),
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self, TransportError> {
+        let mut client = ClientConnection::new(config, server_name)
+            .map_err(TransportError::stack("cannot begin TLS"))?;
+        let early = client.early_data().map(|_| Early {
+            sent: Vec::new(),
+            room: SENT_BYTES,
+        });
+        let mut stream = Self::new(client.into(), socket, holds_back, opened);
+        stream.early = early;
+        if stream.early.is_none() {
+            stream.shake_hands(until)?;
+            stream.send_records()?;
+        }
+        Ok(stream)
+    }
+
+    /// Begins at the listening end; returns when early data can be read, or the handshake is done.
+    pub(super) fn accept(
+        config: Arc<ServerConfig>,
+        socket: Arc<Connected>,
+        opened: Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self, TransportError> {
+        let server =
+            ServerConnection::new(config).map_err(TransportError::stack("cannot begin TLS"))?;
+        let mut stream = Self::new(server.into(), socket, false, opened);
+        stream.shake_hands(until)?;
+        stream.send_records()?;
+        Ok(stream)
+    }
+
+    /// Whether this end has taken early data.
+    fn takes_early_data(&mut self) -> bool {
+        match &mut self.tls {
+            Connection::Server(server) => server.early_data().is_some(),
+            Connection::Client(_) => false,
+        }
+    }
+
+    /// Goes on until this end may send whatever it likes. What it has to say last in the handshake
+    /// is not sent yet, so that it can share a packet with data.
+    fn shake_hands(&mut self, until: MonotonicTime) -> Result<(), TransportError> {
+        let begun = MonotonicTime::now();
+        while self.tls.is_handshaking() && !self.takes_early_data() {
+            match self.advance(until)? {
+                Read::Bytes(_) => {}
+                Read::TimedOut => return Err(unfinished(false, begun)),
+                Read::Closed => return Err(unfinished(true, begun)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has TLS take some of what came; sends what is to be sent before it waits for more.
+    fn advance(&mut self, until: MonotonicTime) -> Result<Read, TransportError> {
+        if self.incoming.rest().is_empty() {
+            self.send_records()?;
+            match self.socket.receive(self.incoming.place(), until)? {
+                Read::Bytes(received) => self.incoming.end += received,
+                other => return Ok(other),
+            }
+        }
+        let mut rest: &[u8] = self.incoming.rest();
+        let taken = self
+            .tls
+            .read_tls(&mut rest)
+            .map_err(TransportError::io("cannot take in TLS records"))?;
+        if taken == 0 {
+            // The other end has said that nothing more comes.
+            return Ok(Read::Closed);
+        }
+        self.incoming.start += taken;
+        if let Err(error) = self.tls.process_new_packets() {
+            // The alert tells the other end why, if it is still there.
+            let _ = self.send_records();
+            return Err(failed(error));
+        }
+        if !self.tls.is_handshaking() && self.opened.get().is_none() {
+            self.open()?;
+        }
+        Ok(Read::Bytes(taken))
+    }
+
+    /// The handshake is done: says which it was, and sends again what was refused.
+    fn open(&mut self) -> Result<(), TransportError> {
+        let early = self.early.take().filter(|early| !early.sent.is_empty());
+        let taken = match &self.tls {
+            Connection::Client(client) => client.is_early_data_accepted(),
+            Connection::Server(_) => false,
+        };
+        let taken_here = self.takes_early_data();
+        let state: &CommonState = &self.tls;
+        let mut opened = facts(state);
+        if taken_here || (early.is_some() && taken) {
+            opened.handshake = Some(HandshakeMade::EarlyDataTaken);
+        } else if early.is_some() {
+            opened.handshake = Some(HandshakeMade::EarlyDataRefused);
+        }
+        let _ = self.opened.set(opened);
+        let Some(early) = early.filter(|_| !taken) else {
+            return Ok(());
+        };
+        self.write(&mut [IoSlice::new(&early.sent)])?;
+        self.flush()
+    }
+
+    /// Encrypts and sends all of the parts, at an end that may.
+    fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+        let mut parts = parts;
+        // Empty parts at the front would look like a connection that takes nothing.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            let taken = self
+                .tls
+                .writer()
+                .write_vectored(parts)
+                .map_err(TransportError::io("cannot encrypt"))?;
+            IoSlice::advance_slices(&mut parts, taken);
+            self.send_records()?;
+        }
+        Ok(())
+    }
+
+    /// Sends what rustls has to send.
+    fn send_records(&mut self) -> Result<(), TransportError> {
+        // Behind its own end nothing can be sent any more: tickets that would follow are not.
+        while !self.finished && self.tls.wants_write() {
+            self.tls
+                .write_tls(&mut Outgoing(&self.socket))
+                .map_err(TransportError::io("cannot send"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send_message(
+        &mut self,
+        header: &[u8],
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
+        let mut taken = 0;
+        if let (Some(early), Connection::Client(client)) = (&mut self.early, &mut self.tls) {
+            taken = early.take(client, header, payload)?;
+            if taken == header.len() + payload.len() {
+                return self.send_records();
+            }
+            // The rest waits for the end of the handshake.
+            self.shake_hands(MonotonicTime::NEVER)?;
+        }
+        let of_header = taken.min(header.len());
+        self.write(&mut [
+            IoSlice::new(&header[of_header..]),
+            IoSlice::new(&payload[taken - of_header..]),
+        ])
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), TransportError> {
+        if self.holds_back {
+            self.socket.push()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut impl FnMut(&[u8]),
+    ) -> Result<Received, TransportError> {
+        loop {
+            let received = self.decrypted(scratch)?;
+            if received > 0 {
+                consume(&scratch[..received]);
+                // What ends the handshake does not wait for the next call.
+                self.send_records()?;
+                return Ok(Received::Bytes(received));
+            }
+            match self.advance(until)? {
+                Read::Bytes(_) => {}
+                Read::TimedOut => return Ok(Received::TimedOut),
+                Read::Closed => return Ok(Received::Closed),
+            }
+        }
+    }
+
+    /// Data that TLS has taken in, in the order in which it was sent.
+    fn decrypted(&mut self, place: &mut [u8]) -> Result<usize, TransportError> {
+        let failed = || TransportError::io("cannot read what was decrypted");
+        if let Connection::Server(server) = &mut self.tls
+            && let Some(mut early) = server.early_data()
+        {
+            let received = early.read(place).map_err(failed())?;
+            if received > 0 {
+                return Ok(received);
+            }
+        }
+        match self.tls.reader().read(place) {
+            Ok(received) => Ok(received),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(failed()(error)),
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<(), TransportError> {
+        if self.early.is_some() {
+            // Without its last word in the handshake the other end would not believe what it got.
+            self.shake_hands(MonotonicTime::NEVER)?;
+        }
+        self.send_records()?;
+        self.finished = true;
+        self.socket.finish()
+    }
+}

@@ -1,0 +1,263 @@
+//! The UDP sockets of one end: one that listens, and one for each flow or connection.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    mem::MaybeUninit,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::Warning;
+use regatta_transport::TransportError;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// How long a send call may block on a full buffer: a blocked sender looks now and then whether it
+/// is stopped.
+const SEND_TIME: Duration = Duration::from_millis(100);
+
+/// Memory for the first datagram of a flow.
+const FIRST_BYTES: usize = 2048;
+
+/// What the sockets of one end have in common.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    role: Role,
+    local: IpAddr,
+    peer: IpAddr,
+    mtu: usize,
+    receive_buffer: usize,
+    send_buffer: usize,
+    offload: bool,
+}
+
+/// A bound socket with its buffers and offloads, and what was read back.
+pub(crate) struct Opened {
+    pub socket: Socket,
+    /// Largest datagram that fits a packet, if several may be handed over as one.
+    pub segment_limit: Option<usize>,
+    /// By the whole name of the fact.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Sockets {
+    /// `receive_buffer` and `send_buffer` are asked for, in bytes; `offload` says whether several
+    /// datagrams may be handed over as one, in either direction.
+    pub(crate) fn new(
+        order: &TrialOrder,
+        receive_buffer: usize,
+        send_buffer: usize,
+        offload: bool,
+    ) -> Self {
+        Self {
+            role: order.role,
+            local: order.local,
+            peer: order.peer,
+            mtu: order.path.mtu_bytes as usize,
+            receive_buffer,
+            send_buffer,
+            offload,
+        }
+    }
+
+    fn open(&self, local: SocketAddr) -> Result<Opened, TransportError> {
+        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
+            .map_err(TransportError::io("cannot open a UDP socket"))?;
+        // The sockets of the flows share the port that is listened on.
+        socket
+            .set_reuse_address(true)
+            .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
+        let (receive, send) = set_buffers(&socket, self.receive_buffer, self.send_buffer)
+            .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        socket
+            .set_write_timeout(Some(SEND_TIME))
+            .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
+        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
+        // without it refuses the option.
+        let gso = self.offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let gro = self.offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let facts = match self.role {
+            Role::Sender => [
+                ("gso.sender", on(gso)),
+                ("send_buffer_bytes.sender", send.to_string()),
+            ],
+            Role::Receiver => [
+                ("gro.receiver", on(gro)),
+                ("receive_buffer_bytes.receiver", receive.to_string()),
+            ],
+        };
+        socket
+            .bind(&local.into())
+            .map_err(TransportError::io(format!(
+                "cannot bind to `{}`",
+                local.ip()
+            )))?;
+        Ok(Opened {
+            socket,
+            segment_limit: gso.then(|| self.mtu.saturating_sub(headers(self.local))),
+            facts: facts
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        })
+    }
+
+    /// The one that listens.
+    pub(crate) fn listen(&self) -> Result<Listener, TransportError> {
+        let Opened { socket, .. } = self.open(SocketAddr::new(self.local, 0))?;
+        let address = socket
+            .local_addr()
+            .map_err(TransportError::io("cannot read the listening address"))?
+            .as_socket()
+            .ok_or_else(|| TransportError::Protocol {
+                what: "the listening socket has no internet address".to_owned(),
+            })?;
+        Ok(Listener {
+            socket,
+            address,
+            peer: self.peer,
+        })
+    }
+
+    /// One that is connected to the other end: from the address that is listened on, or from a port
+    /// of its own.
+    pub(crate) fn connect(
+        &self,
+        from: Option<&Listener>,
+        peer: SocketAddr,
+    ) -> Result<Opened, TransportError> {
+        let own = SocketAddr::new(self.local, 0);
+        let opened = self.open(from.map_or(own, |listener| listener.address))?;
+        opened
+            .socket
+            .connect(&peer.into())
+            .map_err(TransportError::io(format!(
+                "cannot connect to `{}`",
+                peer.ip()
+            )))?;
+        Ok(opened)
+    }
+
+    /// Says of messages that do not fit a packet, with this many bytes of header, what IP makes of
+    /// them.
+    pub(crate) fn fragmentation(&self, message: usize, header: usize) -> Option<Warning> {
+        fragmentation(message, header, self.mtu, self.local)
+    }
+}
+
+/// A socket to which everybody's first datagram comes.
+pub(crate) struct Listener {
+    socket: Socket,
+    address: SocketAddr,
+    peer: IpAddr,
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl Listener {
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes a datagram that came from the announced peer, if there is one; passes it on with where
+    /// it came from.
+    pub(crate) fn take<T>(
+        &self,
+        judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>, TransportError>,
+    ) -> Result<Option<T>, TransportError> {
+        let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
+        let received = self
+            .socket
+            .recv_from_with_flags(&mut place, libc::MSG_DONTWAIT);
+        let (length, from) = match received {
+            Ok((length, from)) => (length, from.as_socket()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::Interrupted
+                        // An answer to somebody who is gone.
+                        | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(TransportError::io("cannot receive an opening")(error)),
+        };
+        let Some(from) = from.filter(|from| from.ip() == self.peer) else {
+            return Ok(None);
+        };
+        // SAFETY: the kernel has written the first `length` bytes.
+        let datagram: &[u8] = unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
+        judge(from, datagram)
+    }
+
+    /// Answers one who is no flow; as good as lost on the way if that fails.
+    pub(crate) fn answer(&self, to: SocketAddr, datagram: &[u8]) {
+        let _ = self.socket.send_to(datagram, &SockAddr::from(to));
+    }
+}
+
+/// Bytes of IP and UDP headers before a datagram's payload.
+const fn headers(address: IpAddr) -> usize {
+    if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
+}
+
+/// Sets an option that takes one C integer.
+fn set_integer(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the value is one C integer, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Asks for a buffer, by force where that is permitted; returns what the kernel gives.
+fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usize, usize)> {
+    // The kernel doubles what is asked for, for its own bookkeeping.
+    let asked = |size: usize| i32::try_from(size / 2).unwrap_or(i32::MAX / 2);
+    let (receive, send) = (asked(receive), asked(send));
+    if set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive).is_err() {
+        set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive)?;
+    }
+    if set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send).is_err() {
+        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send)?;
+    }
+    Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
+}
+
+fn fragmentation(message: usize, header: usize, mtu: usize, local: IpAddr) -> Option<Warning> {
+    let fits = mtu.saturating_sub(headers(local) + header);
+    if message <= fits {
+        return None;
+    }
+    // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
+    let fragment = (mtu.saturating_sub(headers(local) - 8) & !7).max(8);
+    let fragments = (message + header + 8).div_ceil(fragment);
+    Some(Warning {
+        code: "ip_fragmentation".to_owned(),
+        message: format!(
+            "each message of {message} B travels as {fragments} IP fragments, and is lost if any \
+             of them is"
+        ),
+        hint: format!("use messages of at most {fits} B"),
+    })
+}
