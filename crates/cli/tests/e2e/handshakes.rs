@@ -35,6 +35,7 @@ const ROUND_TRIPS: &[(&str, &str, f64, f64)] = &[
     ("tcp", "full", 1.0, 2.0),
     ("tcp-tls", "full", 2.0, 3.0),
     ("tcp-tls", "resumed", 2.0, 3.0),
+    ("tcp-tls", "0-rtt", 1.0, 2.0),
     ("quic-quinn", "full", 1.0, 2.0),
     ("quic-quinn", "resumed", 1.0, 2.0),
     ("quic-quinn", "0-rtt", 0.0, 1.0),
