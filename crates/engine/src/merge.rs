@@ -361,4 +361,91 @@ mod tests {
         assert_eq!(metrics["cpu_sender_ratio"], 0.5);
         assert!((metrics["cpu_receiver_ratio"] - 0.3).abs() < 1e-12);
     }
+
+    /// An end's report: its window in seconds, and its metrics.
+    fn end(window: f64, metrics: &[(&str, f64)]) -> SideReport {
+        SideReport {
+            started_monotonic_ns: 1_000_000_000,
+            ended_monotonic_ns: 1_000_000_000 + (window * 1e9) as i64,
+            metrics: (metrics.iter())
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+            ..SideReport::default()
+        }
+    }
+
+    fn merged(
+        options: regatta_model::BulkOptions,
+        sender: SideReport,
+        receiver: SideReport,
+        path: Option<&PathCounters>,
+    ) -> BTreeMap<String, f64> {
+        let mut study = crate::testing::study(1, 1, 1);
+        if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
+            *asked = options;
+        }
+        let plan = Plan::new(&study).expect("one trial");
+        let path = path.map(|path| (path, Duration::from_secs(1)));
+        let trial = plan.trials()[0];
+        merge(&plan, &trial, sender, receiver, path, true).metrics
+    }
+
+    fn near(metrics: &BTreeMap<String, f64>, name: &str, value: f64) {
+        let found = metrics.get(name).copied().unwrap_or(f64::NAN);
+        assert!((found / value - 1.0).abs() < 1e-9, "{name}: {found}");
+    }
+
+    /// In reverse the listening end sends: its CPU is put over the connecting end's transfer time,
+    /// and the link of the data is the path's reverse one.
+    #[test]
+    fn in_reverse_the_listening_sender_is_charged_over_the_transfer() {
+        let options = regatta_model::BulkOptions {
+            direction: Direction::Reverse,
+            ..Default::default()
+        };
+        let sender = end(0.75, &[("bytes_sent", 10e6), ("cpu_sender_ratio", 0.4)]);
+        let receiver = [
+            ("bytes_delivered", 10e6),
+            ("transfer_time_ns", 1e9),
+            ("cpu_receiver_ratio", 0.2),
+        ];
+        let mut path = PathCounters::default();
+        path.forward.offered = 3;
+        path.reverse.offered = 7_000;
+        let metrics = merged(options, sender, end(1.0, &receiver), Some(&path));
+        near(&metrics, "cpu_sender_ratio", 0.3);
+        near(&metrics, "cpu_receiver_ratio", 0.2);
+        near(&metrics, "goodput_bps", 80e6);
+        near(&metrics, "goodput_per_core_percent_bps", 80e6 / 50.0);
+        near(&metrics, "path_packets", 7_000.0);
+        near(&metrics, "path_reverse_packets", 3.0);
+    }
+
+    /// What was delivered after the warm-up is put over the receiver's time after it, CPU over the
+    /// sender's.
+    #[test]
+    fn a_warm_up_is_in_no_figure() {
+        let options = regatta_model::BulkOptions {
+            warm_up: Duration::from_millis(200),
+            ..Default::default()
+        };
+        let sender = [
+            ("bytes_sent", 10e6),
+            ("transfer_time_ns", 1e9),
+            ("cpu_sender_ratio", 0.5),
+            ("warm_up_ns", 0.2e9),
+        ];
+        let receiver = [
+            ("bytes_delivered", 10e6),
+            ("warm_up_bytes", 3e6),
+            ("warm_up_ns", 0.2e9),
+            ("cpu_receiver_ratio", 0.4),
+        ];
+        let metrics = merged(options, end(1.0, &sender), end(0.9, &receiver), None);
+        near(&metrics, "goodput_bps", 7e6 * 8.0 / 0.7);
+        near(&metrics, "cpu_sender_ratio", 0.5);
+        // 0.4 of 0.7 s, over 0.8 s.
+        near(&metrics, "cpu_receiver_ratio", 0.35);
+        near(&metrics, "cpu_per_byte_ns", 0.85 * 0.8e9 / 7e6);
+    }
 }
