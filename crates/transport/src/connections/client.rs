@@ -17,10 +17,11 @@ use crate::{
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
     trial::{
         Trial,
+        connecting::Begun,
         distribution::Distribution,
         findings::Findings,
-        stream_opening::probe_idle,
-        watch::{Delivered, SenderEnd, SenderWatch},
+        stream_opening::begin_report,
+        watch::{Delivered, SenderEnd},
     },
 };
 
@@ -262,12 +263,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
-    live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
-    if trial.probe.idle_messages > 0 {
-        let probed = probe_idle(trial, endpoint, peer).await?;
-        findings.idle_probe(trial, &probed);
-    }
+    let mut findings = begin_report(trial, endpoint, peer).await?;
     let client = Client {
         trial,
         work,
@@ -283,15 +279,11 @@ pub(super) async fn run<E: StreamEndpoint>(
         .await
         .map_err(|error| trial.explain_opening(error))?;
 
-    let transfer = trial.stop.child();
-    let watch = SenderWatch::new(
-        &trial.context,
-        &transfer,
-        trial.order.deadline,
-        trial.order.sample_interval,
-    )?;
-    live.set_phase(Phase::Transfer);
-    let started = watch.arm();
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
     let deadline = started + trial.order.deadline;
     let until = deadline + BEHIND_DEADLINE;
     let mut tally = Tally::new();

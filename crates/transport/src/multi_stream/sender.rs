@@ -21,9 +21,9 @@ use crate::{
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
     trial::{
         Trial,
+        connecting::Begun,
         distribution::Distribution,
-        findings::Findings,
-        stream_opening::probe_idle,
+        stream_opening::begin_report,
         watch::{SenderEnd, SenderWatch},
     },
 };
@@ -227,21 +227,12 @@ pub(super) async fn run<E: StreamEndpoint>(
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
-    live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
-    if trial.probe.idle_messages > 0 {
-        let probed = probe_idle(trial, endpoint, peer).await?;
-        findings.idle_probe(trial, &probed);
-    }
-    let transfer = trial.stop.child();
-    let watch = SenderWatch::new(
-        &trial.context,
-        &transfer,
-        trial.order.deadline,
-        trial.order.sample_interval,
-    )?;
-    live.set_phase(Phase::Transfer);
-    let started = watch.arm();
+    let mut findings = begin_report(trial, endpoint, peer).await?;
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
     let until = started + trial.order.deadline + CLOSING;
     let sender = Sender {
         trial,
@@ -265,19 +256,11 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
-    // When the deadline has stopped it, the stack's complaint about that is no news.
-    let facts: BTreeMap<_, _> = match (end, result) {
-        (None, Err(error)) => return Err(trial.explain(error)),
-        (_, result) => result.unwrap_or_default(),
+    let (facts, result) = match result {
+        Ok(facts) => (facts, Ok(())),
+        Err(error) => (BTreeMap::new(), Err(error)),
     };
-    let (end, delivered) = match end {
-        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
-        Some(SenderEnd::Deadline { .. }) if set_up.len() == 0 => {
-            return Err(trial.no_connection(trial.order.deadline));
-        }
-        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
-        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
-    };
+    let (end, delivered) = trial.outcome(end, result, set_up.len() > 0)?;
 
     let ended = end.at();
     findings.span(started, ended);

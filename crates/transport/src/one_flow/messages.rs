@@ -15,6 +15,7 @@ use crate::{
     stop::Stop,
     trial::{
         MARGIN, Trial,
+        connecting::Begun,
         findings::Findings,
         message_control::{self, Control},
         message_probe,
@@ -85,33 +86,17 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         None
     };
 
-    let transfer = trial.stop.child();
-    let watch = SenderWatch::new(
-        &trial.context,
-        &transfer,
-        trial.order.deadline,
-        trial.order.sample_interval,
-    )?;
-    live.set_phase(Phase::Transfer);
-    let started = watch.arm();
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
     let mut sent = Sent::<W::Sent>::default();
     let flows = (&transfer, &watch, load);
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
-    // When the deadline has stopped it, the stack's complaint about that is no news.
-    if let (None, Err(error)) = (end, result) {
-        return Err(trial.explain(error));
-    }
-
-    let (end, delivered) = match end {
-        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
-        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
-            return Err(trial.no_connection(trial.order.deadline));
-        }
-        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
-        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
-    };
+    let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     let handed_over = match end {
         SenderEnd::Deadline { sent, .. } => sent,
         SenderEnd::Acknowledged { .. } => Delivered {

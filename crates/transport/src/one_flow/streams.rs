@@ -15,8 +15,8 @@ use crate::{
     stream::{ByteStream, StreamConnection, StreamEndpoint},
     trial::{
         Trial,
-        findings::Findings,
-        stream_opening::{open, open_stream, probe_idle},
+        connecting::Begun,
+        stream_opening::{begin_report, open_load_probe, open_stream},
         stream_probe,
         watch::{SenderEnd, SenderWatch},
     },
@@ -50,57 +50,24 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
-    live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
-    if trial.probe.idle_messages > 0 {
-        let probed = probe_idle(trial, endpoint, peer).await?;
-        findings.idle_probe(trial, &probed);
-    }
+    let mut findings = begin_report(trial, endpoint, peer).await?;
     let load = if trial.probe.under_load && !E::MULTIPLEXES {
-        let until = trial.opening_until();
-        Some(
-            open(
-                trial,
-                endpoint,
-                peer,
-                Purpose::LoadProbe,
-                until,
-                &trial.stop,
-            )
-            .await
-            .map_err(|error| trial.explain_opening(error))?,
-        )
+        Some(open_load_probe(trial, endpoint, peer).await?)
     } else {
         None
     };
 
-    let transfer = trial.stop.child();
-    let watch = SenderWatch::new(
-        &trial.context,
-        &transfer,
-        trial.order.deadline,
-        trial.order.sample_interval,
-    )?;
-    live.set_phase(Phase::Transfer);
-    let started = watch.arm();
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
     let mut sent = Sent::<W::Sent>::default();
     let flows = (&transfer, &watch, load);
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let (end, samples) = watch.finish();
-    // When the deadline has stopped it, the stack's complaint about that is no news.
-    if let (None, Err(error)) = (end, result) {
-        return Err(trial.explain(error));
-    }
-
-    let (end, delivered) = match end {
-        Some(end @ SenderEnd::Acknowledged { delivered, .. }) => (end, delivered),
-        Some(SenderEnd::Deadline { .. }) if sent.set_up.is_none() => {
-            return Err(trial.no_connection(trial.order.deadline));
-        }
-        Some(end @ SenderEnd::Deadline { .. }) => (end, trial.answer_over_control()?),
-        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
-    };
+    let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     findings.fact("acknowledgement", acknowledgement_fact(&end));
     findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
     if work.has_goodput() {

@@ -1,6 +1,7 @@
 //! What the workloads share: what an end knows of its trial, who watches its deadline, how flows are
 //! opened and probed, and what goes into its report.
 
+pub(crate) mod connecting;
 pub(crate) mod distribution;
 pub(crate) mod findings;
 pub(crate) mod message_control;

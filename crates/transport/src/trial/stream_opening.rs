@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use super::{Trial, stream_probe};
+use super::{Trial, findings::Findings, stream_probe};
 use crate::{
     clock::MonotonicTime,
+    context::Phase,
     driver::TransportError,
     opening::{self, Purpose},
     probe::{Delays, Probed},
@@ -41,8 +42,35 @@ pub(crate) async fn open_stream<C: StreamConnection>(
     Ok(stream)
 }
 
+/// Opens the connection of the probe under load.
+pub(crate) async fn open_load_probe<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<(E::Connection, <E::Connection as StreamConnection>::Stream), TransportError> {
+    let (purpose, until) = (Purpose::LoadProbe, trial.opening_until());
+    open(trial, endpoint, peer, purpose, until, &trial.stop)
+        .await
+        .map_err(|error| trial.explain_opening(error))
+}
+
+/// Begins the report, with the idle path where it is to be probed.
+pub(crate) async fn begin_report<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<Findings, TransportError> {
+    trial.context.live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    if trial.probe.idle_messages > 0 {
+        let probed = probe_idle(trial, endpoint, peer).await?;
+        findings.idle_probe(trial, &probed);
+    }
+    Ok(findings)
+}
+
 /// Probes the idle path on a connection of its own.
-pub(crate) async fn probe_idle<E: StreamEndpoint>(
+async fn probe_idle<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
     peer: SocketAddr,

@@ -15,8 +15,8 @@ use crate::{
     stream::{ByteStream, StreamConnection, StreamEndpoint},
     trial::{
         CONTROL_ANSWER, Trial,
-        findings::Findings,
-        stream_opening::{open, open_stream, probe_idle},
+        connecting::Begun,
+        stream_opening::{begin_report, open_load_probe, open_stream},
         stream_probe,
         watch::{Delivered, SenderEnd, SenderWatch},
     },
@@ -38,35 +38,17 @@ pub(super) async fn run<E: StreamEndpoint>(
     peer: SocketAddr,
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
-    live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
-    if trial.probe.idle_messages > 0 {
-        let probed = probe_idle(trial, endpoint, peer).await?;
-        findings.idle_probe(trial, &probed);
-    }
+    let mut findings = begin_report(trial, endpoint, peer).await?;
     let mut load = None;
     if trial.probe.under_load {
-        let until = trial.opening_until();
-        let opened = open(
-            trial,
-            endpoint,
-            peer,
-            Purpose::LoadProbe,
-            until,
-            &trial.stop,
-        );
-        load = Some(opened.await.map_err(|error| trial.explain_opening(error))?);
+        load = Some(open_load_probe(trial, endpoint, peer).await?);
     }
 
-    let transfer = trial.stop.child();
-    let watch = SenderWatch::new(
-        &trial.context,
-        &transfer,
-        trial.order.deadline,
-        trial.order.sample_interval,
-    )?;
-    live.set_phase(Phase::Transfer);
-    let started = watch.arm();
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
     let shared = Shared::new(trial, lanes, &transfer, started);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
     watch.connection(&statistics);
