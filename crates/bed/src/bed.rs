@@ -154,6 +154,20 @@ impl Bed {
         }
     }
 
+    /// Begins the condition's schedule and its traces: the transfer starts now.
+    ///
+    /// # Errors
+    /// [`BedError`] when the keeper does not answer.
+    pub fn begin(&mut self) -> Result<(), BedError> {
+        match self
+            .keeper
+            .ask(&ToKeeper::Begin, "begin the schedule", ANSWER_WITHIN)?
+        {
+            FromKeeper::Begun => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// What happened on the path since [`Bed::set_condition`].
     ///
     /// # Errors

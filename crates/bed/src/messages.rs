@@ -16,6 +16,8 @@ pub(crate) enum ToKeeper {
     Hello { protocol: u32, run_id: String },
     /// Empty the path, forget the counters, be this condition.
     SetCondition { condition: Condition, seed: u64 },
+    /// The transfer begins now: so do the condition's schedule and its traces.
+    Begin,
     /// Tell the counters since the condition was set.
     Counters,
     /// Measure the path under this condition.
@@ -36,6 +38,8 @@ pub(crate) enum FromKeeper {
     },
     /// The condition is set.
     Set,
+    /// The schedule has begun.
+    Begun,
     /// The counters.
     Counters { counters: PathCounters },
     /// What was measured.
@@ -56,16 +60,34 @@ pub struct LinkCounters {
     pub offered: u64,
     /// Packets that left it.
     pub delivered: u64,
-    /// Packets lost at random.
+    /// Packets lost at random, each on its own.
     pub loss_drops: u64,
+    /// Packets lost in bursts.
+    #[serde(default)]
+    pub burst_drops: u64,
+    /// Packets lost because the condition names them.
+    #[serde(default)]
+    pub list_drops: u64,
     /// Packets that found the bottleneck's queue full.
     pub queue_drops: u64,
+    /// Packets that the queue's discipline (CoDel) dropped.
+    #[serde(default)]
+    pub codel_drops: u64,
     /// Packets larger than the path's largest.
     pub mtu_drops: u64,
     /// Packets that never got as far as the path or its far end: the sending host's device was
     /// full because the emulator did not keep up, or the receiving host's device refused them.
     /// They are no part of the asked condition.
     pub refused_drops: u64,
+    /// Packets of which a bit was flipped.
+    #[serde(default)]
+    pub corrupted: u64,
+    /// Packets that were sent on twice: delivered once more than they were offered.
+    #[serde(default)]
+    pub duplicated: u64,
+    /// Packets that skipped the propagation delay.
+    #[serde(default)]
+    pub reordered: u64,
     /// Most bytes that waited for the bottleneck at one moment.
     pub queue_max_bytes: u64,
     /// Packets delivered more than 2 ms after they were due.
@@ -74,6 +96,14 @@ pub struct LinkCounters {
     pub lateness_mean_ns: f64,
     /// Longest such time, in nanoseconds.
     pub lateness_max_ns: u64,
+}
+
+impl LinkCounters {
+    /// Packets lost on the wire, for whatever cause: at random, in bursts, by list.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.loss_drops + self.burst_drops + self.list_drops
+    }
 }
 
 /// What happened on the path since its condition was set.

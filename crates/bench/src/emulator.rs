@@ -15,6 +15,12 @@ impl Packet for Sized {
     fn size(&self) -> usize {
         self.0
     }
+
+    fn duplicate(&self) -> Self {
+        Self(self.0)
+    }
+
+    fn flip_bit(&mut self, _: u64) {}
 }
 
 /// Cost of the state machine.

@@ -1,4 +1,4 @@
-//! The random draws of a line: one stream for loss, one for jitter.
+//! The random draws of a line: one stream for each purpose.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -6,11 +6,37 @@ use rand_chacha::{
 };
 
 /// What a stream of draws is for; each has numbers of its own from the same seed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Loss = 0,
     Jitter = 1,
+    Bursts = 2,
+    Reordering = 3,
+    Duplication = 4,
+    Corruption = 5,
 }
+
+impl Purpose {
+    /// Numbers that one packet takes.
+    const fn per_packet(self) -> u64 {
+        match self {
+            Self::Loss | Self::Jitter | Self::Reordering | Self::Duplication => 1,
+            // Loss and change of state; whether, and which bit.
+            Self::Bursts | Self::Corruption => 2,
+        }
+    }
+
+    /// Number of the stream. The first two were laid out before there were others.
+    const fn stream(self, direction: u64) -> u64 {
+        match self {
+            Self::Loss | Self::Jitter => 2 * direction + self as u64,
+            _ => 2 * self as u64 + direction,
+        }
+    }
+}
+
+/// Words of 32 bits that one number takes from the generator.
+const WORDS: u128 = 2;
 
 /// A seeded stream of draws.
 ///
@@ -20,24 +46,79 @@ pub(crate) enum Purpose {
 pub(crate) struct Draws(ChaCha8Rng);
 
 impl Draws {
-    pub(crate) fn new(seed: u64, direction: u64, purpose: Purpose) -> Self {
+    /// The stream for a purpose, at the place of the packet `ordinal`, from 0.
+    pub(crate) fn new(seed: u64, direction: u64, purpose: Purpose, ordinal: u64) -> Self {
         let mut key = *b"........regatta emulation path 1";
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut generator = ChaCha8Rng::from_seed(key);
-        generator.set_stream(2 * direction + purpose as u64);
+        generator.set_stream(purpose.stream(direction));
+        generator.set_word_pos(u128::from(ordinal * purpose.per_packet()) * WORDS);
         Self(generator)
     }
 
-    /// True with a probability of `threshold` / 2^64.
-    pub(crate) fn below(&mut self, threshold: u64) -> bool {
-        self.0.next_u64() < threshold
+    /// A whole number, all of 64 bits equally likely.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+/// A probability as a threshold of draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    /// A float below 1 times 2^64 fits; 1 saturates, and [`Chance::hits`] treats that as certain.
+    pub(crate) fn new(ratio: f64) -> Self {
+        Self((ratio * 2f64.powi(64)) as u64)
     }
 
-    /// A whole number from 0 to `highest`, all equally likely.
-    ///
-    /// By multiplication: the bias is at most `highest` / 2^64.
-    pub(crate) fn up_to(&mut self, highest: u64) -> u64 {
-        let wide = u128::from(self.0.next_u64()) * (u128::from(highest) + 1);
-        (wide >> 64) as u64
+    /// Whether a draw falls below it.
+    pub(crate) fn hits(self, draw: u64) -> bool {
+        draw < self.0 || self.0 == u64::MAX
+    }
+}
+
+/// The whole number from 0 to `highest` that a draw stands for, all equally likely.
+///
+/// By multiplication: the bias is at most `highest` / 2^64.
+pub(crate) fn up_to(draw: u64, highest: u64) -> u64 {
+    let wide = u128::from(draw) * (u128::from(highest) + 1);
+    (wide >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Purpose; 6] = [
+        Purpose::Loss,
+        Purpose::Jitter,
+        Purpose::Bursts,
+        Purpose::Reordering,
+        Purpose::Duplication,
+        Purpose::Corruption,
+    ];
+
+    #[test]
+    fn every_purpose_and_direction_has_a_stream_of_its_own() {
+        let mut streams: Vec<u64> = ALL
+            .iter()
+            .flat_map(|purpose| [purpose.stream(0), purpose.stream(1)])
+            .collect();
+        streams.sort_unstable();
+        streams.dedup();
+        assert_eq!(streams.len(), 2 * ALL.len());
+    }
+
+    #[test]
+    fn draws_begin_at_the_place_of_a_packet() {
+        for purpose in ALL {
+            let mut whole = Draws::new(7, 1, purpose, 0);
+            for _ in 0..1001 * purpose.per_packet() {
+                whole.next();
+            }
+            let mut later = Draws::new(7, 1, purpose, 1001);
+            assert_eq!(whole.next(), later.next(), "{purpose:?}");
+        }
     }
 }

@@ -1,14 +1,23 @@
 //! A network path as a pure state machine: it is told the time and never asks for it.
 //!
-//! A [`Line`] is one direction of a path, made from a [`regatta_model::Link`]. Packets are offered
-//! to it with the time of their arrival and come out when they are due. The same link, seed and
-//! sequence of offers always give the same fates and the same times, on every machine, so that
-//! what a forwarder does in real time can be had again in a test in simulated time.
+//! A [`Line`] is one direction of a path, made from a [`regatta_model::Condition`]. Packets are
+//! offered to it with the time of their arrival and come out when they are due. The same
+//! condition, seed and sequence of offers always give the same fates and the same times, on every
+//! machine, so that what a forwarder does in real time can be had again in a test in simulated
+//! time.
 //!
 //! Times are nanoseconds since an origin that the caller chooses; sizes are bytes of whole IP
 //! packets.
 
+mod bottleneck;
+mod codel;
+mod delay;
 mod draws;
+mod fate;
 mod line;
+mod queue;
+mod settings;
+mod wire;
 
-pub use line::{Cause, Counters, Direction, Due, Line, LinkError, Offer, Packet};
+pub use delay::{DelayMoments, delay_moments};
+pub use line::{Cause, Counters, Direction, Discarded, Due, Line, LinkError, Offer, Packet};

@@ -1,24 +1,45 @@
 //! One direction of a path.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use regatta_model::Condition;
 
-use crate::draws::{Draws, Purpose};
+use crate::{
+    bottleneck::Bottleneck,
+    codel::Codel,
+    fate::{Fate, Fates},
+    queue::{Queue, Waiting},
+    settings::Settings,
+    wire::{Held, Wire},
+};
 
-/// What a line needs to know of a packet.
-pub trait Packet {
+/// What a line needs to know of a packet, and to do with it.
+pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
     fn size(&self) -> usize;
+
+    /// The same packet a second time.
+    #[must_use]
+    fn duplicate(&self) -> Self;
+
+    /// Flips one bit of the IP packet. `draw` stands for which: any number, all equally likely.
+    fn flip_bit(&mut self, draw: u64);
 }
 
 impl Packet for Vec<u8> {
     fn size(&self) -> usize {
         self.len()
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn flip_bit(&mut self, draw: u64) {
+        let bits = 8 * self.len() as u64;
+        if let Some(bit) = draw.checked_rem(bits) {
+            self[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
     }
 }
 
@@ -38,14 +59,20 @@ pub enum Cause {
     Mtu,
     /// The bottleneck's queue has no room for it.
     Queue,
+    /// The queue's discipline dropped it, so that the queue becomes shorter: CoDel.
+    Discipline,
     /// It was lost at random on the wire.
     Loss,
+    /// It was lost on the wire in a burst.
+    Burst,
+    /// It is one of those that the condition names.
+    List,
 }
 
 /// What became of an offered packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer<P> {
-    /// It will come out of [`Line::poll`].
+    /// It will come out of [`Line::poll`], unless the queue's discipline drops it before.
     Carried,
     /// It was dropped and is given back, for its buffer.
     Dropped {
@@ -65,21 +92,42 @@ pub struct Due<P> {
     pub packet: P,
 }
 
+/// A packet that the queue's discipline dropped after it had been taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded<P> {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// The packet.
+    pub packet: P,
+}
+
 /// What happened to the packets so far.
 ///
-/// `offered` = `delivered` + `loss_drops` + `queue_drops` + `mtu_drops` + [`Line::in_flight`].
+/// `offered` + `duplicated` = `delivered` + the six drops + [`Line::in_flight`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived at the line.
     pub offered: u64,
     /// Packets that left it.
     pub delivered: u64,
-    /// Packets lost at random.
+    /// Packets lost at random, each on its own.
     pub loss_drops: u64,
+    /// Packets lost in bursts.
+    pub burst_drops: u64,
+    /// Packets lost because the condition names them.
+    pub list_drops: u64,
     /// Packets that found the queue full.
     pub queue_drops: u64,
+    /// Packets that CoDel dropped. One that was to be lost on the wire counts there.
+    pub codel_drops: u64,
     /// Packets larger than the largest.
     pub mtu_drops: u64,
+    /// Packets of which a bit was flipped.
+    pub corrupted: u64,
+    /// Packets that were sent on twice.
+    pub duplicated: u64,
+    /// Packets that skipped the propagation delay.
+    pub reordered: u64,
     /// Most bytes that waited for the bottleneck at one moment, the packet under transmission not
     /// counted.
     pub queue_max_bytes: u64,
@@ -92,219 +140,118 @@ pub enum LinkError {
     #[error("a link rate of `0 bit/s` carries nothing")]
     NoRate,
     /// Not a probability.
-    #[error("a loss ratio of `{0}` is not between 0 and 1")]
-    Loss(f64),
+    #[error("a {what} ratio of `{value}` is not between 0 and 1")]
+    Ratio {
+        /// Of what.
+        what: &'static str,
+        /// As it was asked for.
+        value: f64,
+    },
     /// Too long to count in nanoseconds.
-    #[error("a delay of `{0:?}` is too long to emulate")]
+    #[error("a time of `{0:?}` is too long to emulate")]
     Delay(Duration),
-}
-
-/// A packet on its way, ordered by the time it is due, then by its arrival.
-#[derive(Debug, Clone)]
-struct Held<P> {
-    at: u64,
-    ordinal: u64,
-    packet: P,
-}
-
-impl<P> PartialEq for Held<P> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.ordinal) == (other.at, other.ordinal)
-    }
-}
-
-impl<P> Eq for Held<P> {}
-
-impl<P> PartialOrd for Held<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> Ord for Held<P> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.ordinal).cmp(&(other.at, other.ordinal))
-    }
-}
-
-/// Packets under way. Where order is kept they fall due in the order of arrival, and a plain
-/// queue does.
-#[derive(Debug, Clone)]
-enum Wire<P> {
-    InOrder(VecDeque<Held<P>>),
-    Reordering(BinaryHeap<Reverse<Held<P>>>),
-}
-
-impl<P> Wire<P> {
-    fn push(&mut self, held: Held<P>) {
-        match self {
-            Self::InOrder(queue) => queue.push_back(held),
-            Self::Reordering(heap) => heap.push(Reverse(held)),
-        }
-    }
-
-    fn next(&self) -> Option<u64> {
-        match self {
-            Self::InOrder(queue) => queue.front().map(|held| held.at),
-            Self::Reordering(heap) => heap.peek().map(|held| held.0.at),
-        }
-    }
-
-    fn pop(&mut self) -> Option<Held<P>> {
-        match self {
-            Self::InOrder(queue) => queue.pop_front(),
-            Self::Reordering(heap) => heap.pop().map(|held| held.0),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::InOrder(queue) => queue.len(),
-            Self::Reordering(heap) => heap.len(),
-        }
-    }
-}
-
-/// The bottleneck: one packet at a time at a fixed rate, the others wait.
-#[derive(Debug, Clone)]
-struct Bottleneck {
-    rate_bps: u64,
-    /// When the last accepted packet has been sent: whole nanoseconds, and the rest in units of
-    /// 1/`rate_bps` ns, so that rounding does not add up to another rate.
-    busy_until: u64,
-    busy_rest: u64,
-    /// Packets that wait: when their transmission starts, and their size.
-    waiting: VecDeque<(u64, u64)>,
-    waiting_bytes: u64,
-}
-
-impl Bottleneck {
-    fn new(rate_bps: u64) -> Self {
-        Self {
-            rate_bps,
-            busy_until: 0,
-            busy_rest: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-        }
-    }
-
-    fn advance(&mut self, now: u64) {
-        while let Some(&(start, size)) = self.waiting.front() {
-            if start > now {
-                break;
-            }
-            self.waiting.pop_front();
-            self.waiting_bytes -= size;
-        }
-    }
-
-    /// When a packet of `size` bytes that arrives `now` has been sent whole; `None` if it finds no
-    /// room.
-    fn accept(&mut self, now: u64, size: u64, limit: u64) -> Option<u64> {
-        self.advance(now);
-        if self.busy_until > now {
-            if self.waiting_bytes + size > limit {
-                return None;
-            }
-            self.waiting.push_back((self.busy_until, size));
-            self.waiting_bytes += size;
-        } else {
-            // With a rest of less than a nanosecond still to send, the link counts as free.
-            self.busy_until = now;
-            self.busy_rest = 0;
-        }
-        let parts = u128::from(size) * 8_000_000_000 + u128::from(self.busy_rest);
-        let rate = u128::from(self.rate_bps);
-        self.busy_until = self
-            .busy_until
-            .saturating_add(u64::try_from(parts / rate).unwrap_or(u64::MAX));
-        self.busy_rest = (parts % rate) as u64;
-        Some(self.busy_until)
-    }
+    /// Not a trace.
+    #[error("the times of the trace `{0}` do not rise")]
+    Trace(String),
 }
 
 /// One direction of a path.
 ///
-/// A packet meets the parts in the order that [`regatta_model::Link`] states: largest packet, queue, rate,
-/// random loss on the wire (a lost packet has used its share of the rate), propagation with its
-/// jitter. Its fate is decided when it is offered.
+/// A packet meets the parts in the order that [`regatta_model::Link`] states: largest packet,
+/// queue, bottleneck, loss on the wire (a lost packet has used its share of the rate), corruption,
+/// duplication, propagation with its jitter and reordering. What chance does to it is drawn when it
+/// is offered; its delay is that of the moment at which it leaves the bottleneck's queue.
 ///
 /// Draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the n-th
 /// draw of the seed, whatever the queue did to it or to those before it. So a drop by the queue,
 /// which depends on timing, does not shift the losses of the packets behind it.
 ///
-/// Without a rate nothing waits; the limit of the queue then bounds the bytes under way, which
-/// guards memory.
+/// Without a bottleneck nothing waits; the limit of the queue then bounds the bytes under way,
+/// which guards memory.
+///
+/// A schedule begins with [`Line::begin`]. At each of its steps packets under way keep their fate,
+/// the queue keeps its packets, and the new settings hold for what leaves the queue from then on.
 #[derive(Debug, Clone)]
 pub struct Line<P> {
-    bottleneck: Option<Bottleneck>,
-    queue_limit: u64,
+    settings: Settings,
+    /// What is still to come, and when the next of it does.
+    schedule: VecDeque<Settings>,
+    next_change: u64,
+    begun: bool,
     mtu_bytes: u64,
-    /// Loss happens below this draw; `None` is no loss, and `u64::MAX` every packet.
-    loss_threshold: Option<u64>,
-    loss: Draws,
-    delay_ns: u64,
-    jitter_ns: u64,
-    jitter: Draws,
+    /// Seed and number of the direction.
+    seed: (u64, u64),
+    fates: Fates,
+    bottleneck: Bottleneck,
+    queue: Queue<P>,
+    codel: Option<Codel>,
     wire: Wire<P>,
     wire_bytes: u64,
     latest_due: u64,
     now: u64,
     counters: Counters,
+    discarded: Vec<Discarded<P>>,
 }
 
 impl<P: Packet> Line<P> {
-    /// A line for one direction of a condition.
+    /// A line for one direction of a condition, with the settings with which that begins.
     ///
     /// # Errors
-    /// [`LinkError`] for a rate of zero, a loss that is no probability, a delay of more than 146
-    /// years.
+    /// [`LinkError`] for a rate of zero, a ratio that is no probability, a trace without time, a
+    /// delay of more than 73 years.
     pub fn new(condition: &Condition, direction: Direction, seed: u64) -> Result<Self, LinkError> {
-        let (link, number) = match direction {
-            Direction::Forward => (&condition.forward, 0),
-            Direction::Reverse => (&condition.reverse, 1),
+        let mut schedule = VecDeque::from(Settings::all(condition, direction)?);
+        // A condition has settings to begin with.
+        let settings = schedule.pop_front().ok_or(LinkError::NoRate)?;
+        let number = match direction {
+            Direction::Forward => 0,
+            Direction::Reverse => 1,
         };
-        let loss = link.loss.0;
-        if !(0.0..=1.0).contains(&loss) {
-            return Err(LinkError::Loss(loss));
-        }
-        let bottleneck = match link.rate {
-            Some(rate) if rate.0 == 0 => return Err(LinkError::NoRate),
-            Some(rate) => Some(Bottleneck::new(rate.0)),
-            None => None,
-        };
+        let mtu_bytes = u64::from(condition.mtu_bytes);
         Ok(Self {
-            bottleneck,
-            queue_limit: condition.queue_limit(link).0,
-            mtu_bytes: u64::from(condition.mtu_bytes),
-            // A float below 1 times 2^64 fits; 1 saturates, and `lost` treats that as certain.
-            loss_threshold: (loss > 0.0).then_some((loss * 2f64.powi(64)) as u64),
-            loss: Draws::new(seed, number, Purpose::Loss),
-            delay_ns: nanoseconds(link.delay)?,
-            jitter_ns: nanoseconds(link.jitter)?,
-            jitter: Draws::new(seed, number, Purpose::Jitter),
-            wire: if link.jitter_reorders && !link.jitter.is_zero() {
-                Wire::Reordering(BinaryHeap::new())
-            } else {
-                Wire::InOrder(VecDeque::new())
-            },
+            next_change: u64::MAX,
+            begun: false,
+            mtu_bytes,
+            seed: (seed, number),
+            fates: Fates::new(&settings.link, (seed, number), 0, None),
+            bottleneck: Bottleneck::new(&settings.capacity, 0),
+            queue: Queue::new(),
+            codel: settings
+                .codel
+                .map(|(target, interval)| Codel::new(target, interval, mtu_bytes)),
+            wire: Wire::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
             now: 0,
             counters: Counters::default(),
+            discarded: Vec::new(),
+            settings,
+            schedule,
         })
     }
 
+    /// Begins the schedule, and a trace anew, at `now`. A second call changes nothing.
+    pub fn begin(&mut self, now: u64) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        self.catch_up(now);
+        self.bottleneck.begin(now);
+        for settings in &mut self.schedule {
+            settings.at = settings.at.saturating_add(now);
+        }
+        self.next_change = self.schedule.front().map_or(u64::MAX, |next| next.at);
+    }
+
     /// Offers a packet that arrives `now`. A time before an earlier one counts as that one.
-    pub fn offer(&mut self, now: u64, packet: P) -> Offer<P> {
+    pub fn offer(&mut self, now: u64, mut packet: P) -> Offer<P> {
         self.now = self.now.max(now);
         let now = self.now;
+        self.catch_up(now);
         let size = packet.size() as u64;
         let ordinal = self.counters.offered;
         self.counters.offered += 1;
-        let lost = self.draw_loss();
-        let propagation = self.draw_propagation();
+        let fate = self.fates.next(ordinal);
         if size > self.mtu_bytes {
             self.counters.mtu_drops += 1;
             return Offer::Dropped {
@@ -312,36 +259,48 @@ impl<P: Packet> Line<P> {
                 cause: Cause::Mtu,
             };
         }
-        let Some(sent) = self.pass_bottleneck(now, size) else {
+        let start = self.start(now, size);
+        if start.is_none() && !self.has_room(size) {
             self.counters.queue_drops += 1;
             return Offer::Dropped {
                 packet,
                 cause: Cause::Queue,
             };
+        }
+        let (present, answer) = match fate.lost {
+            Some(cause) => {
+                self.count_loss(cause);
+                (None, Offer::Dropped { packet, cause })
+            }
+            None => {
+                if let Some(bit) = fate.flipped {
+                    packet.flip_bit(bit);
+                    self.counters.corrupted += 1;
+                }
+                (Some(packet), Offer::Carried)
+            }
         };
-        if lost {
-            self.counters.loss_drops += 1;
-            return Offer::Dropped {
-                packet,
-                cause: Cause::Loss,
-            };
-        }
-        let mut at = sent.saturating_add(propagation);
-        if let Wire::InOrder(_) = self.wire {
-            at = at.max(self.latest_due);
-            self.latest_due = at;
-        }
-        self.wire_bytes += size;
-        self.wire.push(Held {
-            at,
+        let waiting = Waiting {
+            packet: present,
+            size,
+            arrived: now,
             ordinal,
-            packet,
-        });
-        Offer::Carried
+            fate,
+        };
+        match start {
+            Some(start) => self.send(start, waiting),
+            None => {
+                self.queue.push(waiting);
+                let most = &mut self.counters.queue_max_bytes;
+                *most = (*most).max(self.queue.bytes());
+            }
+        }
+        answer
     }
 
     /// The next packet that is due by `now`, if there is one. Call it until there is none.
     pub fn poll(&mut self, now: u64) -> Option<Due<P>> {
+        self.catch_up(now);
         if self.wire.next()? > now {
             return None;
         }
@@ -354,16 +313,33 @@ impl<P: Packet> Line<P> {
         })
     }
 
-    /// When the next packet is due, in nanoseconds; `None` if nothing is under way.
+    /// A packet that the queue's discipline has dropped since, if there is one. Under CoDel, call
+    /// it after each [`Line::poll`], until there is none: they are kept until then.
+    pub fn discarded(&mut self) -> Option<Discarded<P>> {
+        self.discarded.pop()
+    }
+
+    /// When to poll next, in nanoseconds: nothing is due before. `None` if nothing is under way.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
-        self.wire.next()
+        let wire = self.wire.next();
+        let Some(size) = self.queue.head() else {
+            return wire;
+        };
+        match wire {
+            // What waits leaves after what is under way.
+            Some(at) if self.wire.keeps_order() => Some(at),
+            at => {
+                let start = self.bottleneck.ready(size).min(self.next_change);
+                Some(at.map_or(start, |at| at.min(start)))
+            }
+        }
     }
 
     /// Packets accepted and not yet delivered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.wire.len() as u64
+        self.wire.len() as u64 + self.queue.present()
     }
 
     /// What happened so far.
@@ -372,37 +348,163 @@ impl<P: Packet> Line<P> {
         self.counters
     }
 
-    fn pass_bottleneck(&mut self, now: u64, size: u64) -> Option<u64> {
-        let Some(bottleneck) = &mut self.bottleneck else {
-            return (self.wire_bytes + size <= self.queue_limit).then_some(now);
+    /// When a packet that arrives `now` begins to be sent, if it need not wait. Without a
+    /// bottleneck it need not, as long as there is memory.
+    fn start(&mut self, now: u64, size: u64) -> Option<u64> {
+        if self.bottleneck.is_unlimited() {
+            return (self.wire_bytes + size <= self.settings.queue_bytes).then_some(now);
+        }
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let unused = self.bottleneck.idle(now);
+        let free = self.bottleneck.ready(size) <= now;
+        if (unused || free)
+            && let Some(codel) = &mut self.codel
+        {
+            codel.idle();
+        }
+        free.then_some(now)
+    }
+
+    fn has_room(&self, size: u64) -> bool {
+        !self.bottleneck.is_unlimited()
+            && self.queue.bytes() + size <= self.settings.queue_bytes
+            && self.queue.packets() < self.settings.queue_packets
+    }
+
+    fn count_loss(&mut self, cause: Cause) {
+        match cause {
+            Cause::Burst => self.counters.burst_drops += 1,
+            Cause::List => self.counters.list_drops += 1,
+            _ => self.counters.loss_drops += 1,
+        }
+    }
+
+    /// Does what has happened by `now`: packets that left the queue, and steps of the schedule.
+    #[inline]
+    fn catch_up(&mut self, now: u64) {
+        if !self.queue.is_empty() || self.next_change <= now {
+            self.serve_until(now);
+        }
+    }
+
+    fn serve_until(&mut self, now: u64) {
+        // The end of time is no step.
+        while self.next_change <= now && self.next_change != u64::MAX {
+            let at = self.next_change;
+            // What begins to be sent at the moment of the step is sent as the step says.
+            self.serve(at - 1);
+            self.change(at);
+        }
+        self.serve(now);
+    }
+
+    /// Sends what waits and can begin to be sent by `now`.
+    fn serve(&mut self, now: u64) {
+        while let Some(size) = self.queue.head() {
+            let start = self.bottleneck.ready(size);
+            if start > now {
+                return;
+            }
+            let taken = match &mut self.codel {
+                None => self.queue.pop(),
+                Some(codel) => {
+                    let discarded = &mut self.discarded;
+                    let drops = &mut self.counters.codel_drops;
+                    codel.take(&mut self.queue, start, |waiting| {
+                        // One that was to be lost has been counted and given back already.
+                        if let Some(packet) = waiting.packet {
+                            *drops += 1;
+                            discarded.push(Discarded { at: start, packet });
+                        }
+                    })
+                }
+            };
+            if let Some(waiting) = taken {
+                // CoDel may have taken one of another size.
+                let start = start.max(self.bottleneck.ready(waiting.size));
+                self.send(start, waiting);
+            }
+        }
+    }
+
+    /// Sends a packet through the bottleneck from `start` on, and on its way.
+    fn send(&mut self, start: u64, waiting: Waiting<P>) {
+        let Waiting {
+            packet,
+            size,
+            ordinal,
+            fate,
+            ..
+        } = waiting;
+        let sent = self.bottleneck.take(start, size);
+        let Some(packet) = packet else {
+            return;
         };
-        let sent = bottleneck.accept(now, size, self.queue_limit)?;
-        self.counters.queue_max_bytes = self.counters.queue_max_bytes.max(bottleneck.waiting_bytes);
-        Some(sent)
+        let at = self.due(sent, fate);
+        if fate.twice {
+            self.counters.duplicated += 1;
+            self.hold(at, ordinal, size, packet.duplicate());
+        }
+        self.hold(at, ordinal, size, packet);
     }
 
-    fn draw_loss(&mut self) -> bool {
-        match self.loss_threshold {
-            None => false,
-            Some(u64::MAX) => true,
-            Some(threshold) => self.loss.below(threshold),
+    fn due(&mut self, sent: u64, fate: Fate) -> u64 {
+        if fate.skips {
+            self.counters.reordered += 1;
+            return sent;
+        }
+        let mut at = sent.saturating_add(self.settings.propagation.of(fate.delay_draw));
+        if self.settings.holds_back {
+            at = at.max(self.latest_due);
+        }
+        self.latest_due = self.latest_due.max(at);
+        at
+    }
+
+    fn hold(&mut self, at: u64, ordinal: u64, size: u64, packet: P) {
+        self.wire_bytes += size;
+        self.wire.push(Held {
+            at,
+            ordinal,
+            packet,
+        });
+    }
+
+    /// The next step of the schedule.
+    #[cold]
+    fn change(&mut self, now: u64) {
+        let Some(settings) = self.schedule.pop_front() else {
+            self.next_change = u64::MAX;
+            return;
+        };
+        self.next_change = self.schedule.front().map_or(u64::MAX, |next| next.at);
+        if settings.reorders() || !settings.holds_back {
+            self.wire.allow_reordering();
+        }
+        self.bottleneck.change(&settings.capacity, now);
+        self.fates = Fates::new(
+            &settings.link,
+            self.seed,
+            self.counters.offered,
+            Some(&self.fates),
+        );
+        self.codel = settings
+            .codel
+            .map(|(target, interval)| match self.codel.take() {
+                Some(mut codel) => {
+                    codel.set(target, interval);
+                    codel
+                }
+                None => Codel::new(target, interval, self.mtu_bytes),
+            });
+        self.settings = settings;
+        if self.bottleneck.is_unlimited() {
+            // Nothing is left that they could wait for.
+            while let Some(waiting) = self.queue.pop() {
+                self.send(now, waiting);
+            }
         }
     }
-
-    fn draw_propagation(&mut self) -> u64 {
-        if self.jitter_ns == 0 {
-            return self.delay_ns;
-        }
-        // A draw below zero delay is zero: nothing arrives before it was sent.
-        let offset = self.jitter.up_to(2 * self.jitter_ns);
-        (self.delay_ns + offset).saturating_sub(self.jitter_ns)
-    }
-}
-
-/// Whole nanoseconds, with room for sums.
-fn nanoseconds(value: Duration) -> Result<u64, LinkError> {
-    u64::try_from(value.as_nanos())
-        .ok()
-        .filter(|ns| *ns <= u64::MAX / 4)
-        .ok_or(LinkError::Delay(value))
 }

@@ -237,7 +237,10 @@ fn links_that_make_no_sense_are_refused() {
             loss: Ratio(loss),
             ..Link::default()
         };
-        assert!(matches!(refused(link), Some(LinkError::Loss(_))));
+        assert!(matches!(
+            refused(link),
+            Some(LinkError::Ratio { what: "loss", .. })
+        ));
     }
     let delay = Link {
         delay: Duration::MAX,

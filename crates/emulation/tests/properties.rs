@@ -17,6 +17,12 @@ impl Packet for Numbered {
     fn size(&self) -> usize {
         self.size
     }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn flip_bit(&mut self, _: u64) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

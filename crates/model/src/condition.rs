@@ -1,176 +1,18 @@
 //! The network path that a study asks for.
 
+mod impossible;
+mod link;
+mod trace;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{BitRate, Bytes, Ratio, nanos};
+pub use impossible::{Impossible, Place};
+pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline};
+pub use trace::DeliveryTrace;
 
-/// How the random part of a delay is distributed around the delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DelayDistribution {
-    /// Evenly between `delay` − `jitter` and `delay` + `jitter`, as netem without a distribution.
-    #[default]
-    Uniform,
-    /// Gaussian with standard deviation `jitter`; draws below zero delay are zero.
-    Normal,
-    /// Pareto with shape 3, shifted to mean `delay` and scaled to standard deviation `jitter`; the
-    /// long tail of wide-area paths.
-    Pareto,
-}
-
-/// Loss in bursts: the two-state Markov chain of Gilbert and Elliott. The state may change before
-/// each packet; every state has its own probability of losing the packet.
-///
-/// Source: Elliott, *Estimates of error rates for codes on burst-noise channels*, Bell System
-/// Technical Journal 42 (1963); parameters as netem's `loss gemodel P R 1-H 1-K`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct GilbertElliott {
-    /// Probability with which a good state turns bad, for each packet: P.
-    pub to_bad_ratio: Ratio,
-    /// Probability with which a bad state turns good, for each packet: R.
-    pub to_good_ratio: Ratio,
-    /// Probability of loss in the bad state: 1 − H.
-    pub bad_loss_ratio: Ratio,
-    /// Probability of loss in the good state: 1 − K.
-    pub good_loss_ratio: Ratio,
-}
-
-impl GilbertElliott {
-    /// Mean probability of loss in the long run.
-    #[must_use]
-    pub fn mean_loss(&self) -> Ratio {
-        let changes = self.to_bad_ratio.0 + self.to_good_ratio.0;
-        // A chain that never changes stays in its first state, which is the good one.
-        let bad = if changes > 0.0 {
-            self.to_bad_ratio.0 / changes
-        } else {
-            0.0
-        };
-        Ratio(bad * self.bad_loss_ratio.0 + (1.0 - bad) * self.good_loss_ratio.0)
-    }
-}
-
-/// Which packets a bottleneck's queue drops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum QueueDiscipline {
-    /// A packet that finds the queue full.
-    #[default]
-    DropTail,
-    /// Beside those, packets from the head when all have waited longer than `target` for longer
-    /// than `interval`: Controlled Delay, RFC 8289.
-    Codel {
-        /// Acceptable standing queueing delay.
-        #[serde(rename = "target_ns", with = "nanos")]
-        target: Duration,
-        /// Time within which the delay must fall below the target.
-        #[serde(rename = "interval_ns", with = "nanos")]
-        interval: Duration,
-    },
-}
-
-/// Opportunities to deliver a packet, as Mahimahi's traces list them: at each of these times the
-/// link carries up to 1504 bytes. The list is repeated from its beginning when it ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeliveryTrace {
-    /// Name of the file it was read from, for readers.
-    pub name: String,
-    /// Milliseconds since the beginning, not falling; the last one is the period.
-    pub opportunities_ms: Vec<u32>,
-}
-
-impl DeliveryTrace {
-    /// Bytes that one opportunity carries at most.
-    pub const OPPORTUNITY_BYTES: u64 = 1504;
-}
-
-/// One direction of the path: what happens to each IP packet that enters it.
-///
-/// A packet meets the parts in this order: the queue of the bottleneck (drop when full, or by its
-/// discipline), the bottleneck's rate, loss on the wire (independent, in bursts, by list),
-/// corruption, duplication, propagation delay with its jitter and reordering.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Link {
-    /// Propagation delay, one way.
-    #[serde(rename = "delay_ns", with = "nanos")]
-    pub delay: Duration,
-    /// Amplitude of the random delay: each packet is delayed by `delay` ± a uniform draw of at
-    /// most this. Order is kept unless `jitter_reorders`: a packet whose draw would let it overtake
-    /// waits for the one before it, so that in a dense flow the mean delay rises towards
-    /// `delay` + `jitter`.
-    #[serde(rename = "jitter_ns", with = "nanos")]
-    pub jitter: Duration,
-    /// Whether a packet may overtake another through jitter, as with netem without a rate.
-    pub jitter_reorders: bool,
-    /// Probability with which each packet is lost, independently of the others.
-    #[serde(rename = "loss_ratio")]
-    pub loss: Ratio,
-    /// Rate of the bottleneck, counting whole IP packets; unlimited if absent.
-    #[serde(rename = "link_rate_bps")]
-    pub rate: Option<BitRate>,
-    /// Limit of the bottleneck's queue, counting whole IP packets. If absent it is sized from the
-    /// path: see [`Condition::queue_limit`].
-    #[serde(rename = "queue_bytes")]
-    pub queue: Option<Bytes>,
-    /// How the jitter is distributed.
-    #[serde(default)]
-    pub jitter_distribution: DelayDistribution,
-    /// Loss in bursts, beside the independent one.
-    #[serde(default)]
-    pub loss_bursts: Option<GilbertElliott>,
-    /// Packets that are lost whatever else happens, by their position in the direction's sequence
-    /// of packets since the condition was set, from 1, rising.
-    #[serde(default)]
-    pub loss_list: Vec<u64>,
-    /// Probability with which a packet skips the propagation delay and so overtakes those under
-    /// way, as netem's `reorder`.
-    #[serde(default)]
-    pub reorder_ratio: Ratio,
-    /// Probability with which a packet arrives twice.
-    #[serde(default)]
-    pub duplicate_ratio: Ratio,
-    /// Probability with which one random bit of a packet is flipped.
-    #[serde(default)]
-    pub corrupt_ratio: Ratio,
-    /// Bytes that may pass the bottleneck at once after it was idle: depth of its token bucket.
-    /// Absent, packets leave one after another at the rate.
-    #[serde(default)]
-    pub burst_bytes: Option<Bytes>,
-    /// Limit of the bottleneck's queue in packets, instead of bytes.
-    #[serde(default)]
-    pub queue_packets: Option<u64>,
-    /// Which packets the queue drops.
-    #[serde(default)]
-    pub discipline: QueueDiscipline,
-    /// When the bottleneck can carry packets, instead of a rate.
-    #[serde(default)]
-    pub trace: Option<DeliveryTrace>,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            delay: Duration::ZERO,
-            jitter: Duration::ZERO,
-            jitter_reorders: false,
-            loss: Ratio(0.0),
-            rate: None,
-            queue: None,
-            jitter_distribution: DelayDistribution::default(),
-            loss_bursts: None,
-            loss_list: Vec::new(),
-            reorder_ratio: Ratio(0.0),
-            duplicate_ratio: Ratio(0.0),
-            corrupt_ratio: Ratio(0.0),
-            burst_bytes: None,
-            queue_packets: None,
-            discipline: QueueDiscipline::default(),
-            trace: None,
-        }
-    }
-}
+use crate::units::{Bytes, QueueSize, nanos};
 
 /// The path between the two hosts, one [`Link`] each way, under a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -201,57 +43,175 @@ pub struct Step {
     pub reverse: Link,
 }
 
-impl Condition {
-    /// Default largest IP packet, in bytes: that of Ethernet.
-    pub const DEFAULT_MTU_BYTES: u32 = 1500;
+/// What a path is from some moment of a trial on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting<'a> {
+    /// Since the trial's first connect call.
+    pub at: Duration,
+    /// From the connecting host to the listening one.
+    pub forward: &'a Link,
+    /// From the listening host to the connecting one.
+    pub reverse: &'a Link,
+}
 
+impl Setting<'_> {
     /// Round-trip propagation delay, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
         self.forward.delay + self.reverse.delay
     }
+}
 
-    /// Bandwidth-delay product of one direction: bottleneck rate × round-trip delay; `None`
-    /// without a rate.
+impl Condition {
+    /// Default largest IP packet, in bytes: that of Ethernet.
+    pub const DEFAULT_MTU_BYTES: u32 = 1500;
+
+    /// Longest delay, jitter and moment of a step that can be asked for: 30 days.
+    pub const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
+
+    /// What the path is, from each moment on: first what it begins as, then the schedule's steps.
+    pub fn settings(&self) -> impl Iterator<Item = Setting<'_>> {
+        let first = Setting {
+            at: Duration::ZERO,
+            forward: &self.forward,
+            reverse: &self.reverse,
+        };
+        let steps = self.schedule.iter().map(|step| Setting {
+            at: step.at,
+            forward: &step.forward,
+            reverse: &step.reverse,
+        });
+        std::iter::once(first).chain(steps)
+    }
+
+    /// Every link that the path has at some time, both ways.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.settings()
+            .flat_map(|setting| [setting.forward, setting.reverse])
+    }
+
+    /// The same, to be changed.
+    pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        let steps = self
+            .schedule
+            .iter_mut()
+            .flat_map(|step| [&mut step.forward, &mut step.reverse]);
+        [&mut self.forward, &mut self.reverse]
+            .into_iter()
+            .chain(steps)
+    }
+
+    /// Whether what the path does depends on the time since a trial's transfer began: it has a
+    /// schedule, or a trace of deliveries.
+    #[must_use]
+    pub fn follows_a_clock(&self) -> bool {
+        !self.schedule.is_empty() || self.links().any(|link| link.trace.is_some())
+    }
+
+    /// Whether packets always leave in the order in which they came.
+    #[must_use]
+    pub fn keeps_order(&self) -> bool {
+        self.links().all(Link::keeps_order)
+    }
+
+    /// Round-trip propagation delay at the beginning, without jitter and queues.
+    #[must_use]
+    pub fn round_trip_delay(&self) -> Duration {
+        self.forward.delay + self.reverse.delay
+    }
+
+    /// Longest round-trip propagation delay that the path ever has, without jitter and queues.
+    #[must_use]
+    pub fn longest_round_trip_delay(&self) -> Duration {
+        self.settings()
+            .map(|setting| setting.round_trip_delay())
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Bandwidth-delay product of one of this condition's links: bottleneck rate (of a trace the
+    /// mean) × longest round-trip delay; `None` without a rate.
     ///
     /// Source: RFC 6349 §3.
     #[must_use]
     pub fn bdp(&self, link: &Link) -> Option<Bytes> {
-        let rate = link.rate?.0 as f64;
+        let rate = link.mean_rate()?.0 as f64;
         Some(Bytes(
-            (rate / 8.0 * self.round_trip_delay().as_secs_f64()).ceil() as u64,
+            (rate / 8.0 * self.longest_round_trip_delay().as_secs_f64()).ceil() as u64,
         ))
     }
 
-    /// Limit of the queue of one of this condition's links, in bytes.
+    /// Limit of the queue of one of this condition's links, in bytes; [`Link::queue_packets`] may
+    /// bound it besides.
     ///
     /// What was asked for, or else one bandwidth-delay product and at least 100 full packets, so
     /// that one loss-based flow can fill the link. Without a rate there is no standing queue and
-    /// the limit only guards memory: 64 MiB.
+    /// the limit only guards memory: 64 MiB. A step to another delay does not change it.
     #[must_use]
     pub fn queue_limit(&self, link: &Link) -> Bytes {
+        if let Some(packets) = link.queue_packets {
+            return Bytes(packets.saturating_mul(u64::from(self.mtu_bytes)));
+        }
         link.queue.unwrap_or_else(|| match self.bdp(link) {
             Some(bdp) => Bytes(bdp.0.max(100 * u64::from(self.mtu_bytes))),
             None => Bytes(64 << 20),
         })
     }
 
-    /// Longest that a packet can stay in one direction: full queue, propagation, jitter.
+    /// Gives a queue's size the form in which a link holds it: bytes and packets. A multiple of
+    /// the bandwidth-delay product is at least one packet; without a rate there is none, and the
+    /// queue's size is left to [`Condition::queue_limit`].
+    #[must_use]
+    pub fn queue_of(&self, link: &Link, size: QueueSize) -> (Option<Bytes>, Option<u64>) {
+        match size {
+            QueueSize::Bytes(bytes) => (Some(bytes), None),
+            QueueSize::Packets(packets) => (None, Some(packets)),
+            QueueSize::Bdps(times) => {
+                let bytes = self.bdp(link).map(|bdp| {
+                    Bytes(((bdp.0 as f64 * times).ceil() as u64).max(u64::from(self.mtu_bytes)))
+                });
+                (bytes, None)
+            }
+        }
+    }
+
+    /// Longest that a packet can stay in one direction under one of this condition's links: full
+    /// queue, propagation, jitter.
     #[must_use]
     pub fn longest_one_way(&self, link: &Link) -> Duration {
-        let queueing = match link.rate {
-            Some(rate) if rate.0 > 0 => Duration::from_secs_f64(
-                (self.queue_limit(link).0 + u64::from(self.mtu_bytes)) as f64 * 8.0 / rate.0 as f64,
-            ),
+        let bytes = self
+            .queue_limit(link)
+            .0
+            .saturating_add(u64::from(self.mtu_bytes));
+        let queueing = match (link.rate, &link.trace) {
+            (Some(rate), _) if rate.0 > 0 => seconds(bytes as f64 * 8.0 / rate.0 as f64),
+            // A trace may pause for a whole period.
+            (_, Some(trace)) => seconds(bytes as f64 * 8.0 / trace.mean_rate().0.max(1) as f64)
+                .saturating_add(Duration::from_millis(u64::from(trace.period_ms()))),
             _ => Duration::ZERO,
         };
-        queueing + link.delay + link.jitter
+        queueing.saturating_add(link.longest_propagation())
     }
+
+    /// Longest that a packet can stay in either direction, whatever the path is at the time.
+    #[must_use]
+    pub fn longest_one_way_ever(&self) -> Duration {
+        self.links()
+            .map(|link| self.longest_one_way(link))
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// A span of time that cannot be too long.
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::{BitRate, Ratio};
 
     fn s0() -> Condition {
         let link = Link {
@@ -277,5 +237,49 @@ mod tests {
             condition.longest_one_way(&condition.forward),
             Duration::from_micros(15_000 + 30_000 + 120)
         );
+    }
+
+    #[test]
+    fn a_queue_is_sized_for_the_longest_delay_of_the_schedule() {
+        let mut condition = s0();
+        let at = |seconds, ms| Step {
+            at: Duration::from_secs(seconds),
+            forward: Link {
+                delay: Duration::from_millis(ms),
+                ..s0().forward
+            },
+            reverse: Link {
+                delay: Duration::from_millis(ms),
+                ..s0().reverse
+            },
+        };
+        condition.schedule = vec![at(20, 150), at(40, 25)];
+        assert_eq!(
+            condition.longest_round_trip_delay(),
+            Duration::from_millis(300)
+        );
+        for link in condition.links() {
+            assert_eq!(condition.queue_limit(link), Bytes(3_750_000));
+        }
+        let link = &condition.forward;
+        let (bytes, packets) = condition.queue_of(link, QueueSize::Bdps(2.0));
+        assert_eq!((bytes, packets), (Some(Bytes(7_500_000)), None));
+        let (bytes, packets) = condition.queue_of(link, QueueSize::Packets(100));
+        assert_eq!((bytes, packets), (None, Some(100)));
+    }
+
+    #[test]
+    fn losses_of_both_kinds_add_up() {
+        let link = Link {
+            loss: Ratio(0.1),
+            loss_bursts: Some(GilbertElliott {
+                to_bad_ratio: Ratio(0.01),
+                to_good_ratio: Ratio(0.04),
+                bad_loss_ratio: Ratio(1.0),
+                good_loss_ratio: Ratio(0.0),
+            }),
+            ..Link::default()
+        };
+        assert!((link.mean_loss().0 - 0.28).abs() < 1e-12);
     }
 }

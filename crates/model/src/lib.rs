@@ -13,7 +13,8 @@ pub mod units;
 pub mod workload;
 
 pub use condition::{
-    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, Step,
+    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, Setting,
+    Step,
 };
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
@@ -21,7 +22,7 @@ pub use record::{
     AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
 };
 pub use study::{BedKind, OptionValue, PathKind, Published, Source, Study, Transport};
-pub use units::{BitRate, Bytes, Ratio, UnitError};
+pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify, Workload,
     WorkloadKind,

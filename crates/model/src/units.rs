@@ -46,6 +46,22 @@ pub struct BitRate(pub u64);
 #[serde(transparent)]
 pub struct Ratio(pub f64);
 
+impl Ratio {
+    /// Nothing of it.
+    pub const ZERO: Self = Self(0.0);
+}
+
+/// Limit of a queue, as a user writes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum QueueSize {
+    /// So many bytes of whole IP packets.
+    Bytes(Bytes),
+    /// So many packets, whatever their size.
+    Packets(u64),
+    /// So many bandwidth-delay products of the path.
+    Bdps(f64),
+}
+
 /// Splits `"12.5 ms"` into the number and the unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -154,6 +170,42 @@ impl FromStr for Ratio {
             ));
         }
         Ok(Ratio(value))
+    }
+}
+
+impl FromStr for QueueSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        const HINT: &str = "write a queue such as `375kB`, `100 packets` or `2 BDP`";
+        let wrong = |message| UnitError::new(message, HINT);
+        let (number, unit) =
+            split(text).ok_or_else(|| wrong(format!("`{text}` is not a size of a queue")))?;
+        match unit {
+            "packet" | "packets" => {
+                let packets = whole(number, "a number of packets", text)?;
+                if packets as f64 != number {
+                    return Err(wrong(format!("`{text}` is no whole number of packets")));
+                }
+                Ok(Self::Packets(packets))
+            }
+            "BDP" | "BDPs" | "bdp" if number > 0.0 && number <= 1e6 => Ok(Self::Bdps(number)),
+            "BDP" | "BDPs" | "bdp" => Err(wrong(format!("a queue cannot hold `{text}`"))),
+            _ => text
+                .parse()
+                .map(Self::Bytes)
+                .map_err(|error: UnitError| wrong(error.message)),
+        }
+    }
+}
+
+impl fmt::Display for QueueSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bdps(times) => write!(f, "{times} BDP"),
+        }
     }
 }
 
@@ -301,6 +353,23 @@ mod tests {
         assert!("120%".parse::<Ratio>().is_err());
         assert!("NaN%".parse::<Ratio>().is_err());
         assert!("inf".parse::<Ratio>().is_err());
+    }
+
+    #[test]
+    fn a_queue_has_bytes_packets_or_bandwidth_delay_products() {
+        assert_eq!("375kB".parse(), Ok(QueueSize::Bytes(Bytes(375_000))));
+        assert_eq!("100 packets".parse(), Ok(QueueSize::Packets(100)));
+        assert_eq!("2.5 BDP".parse(), Ok(QueueSize::Bdps(2.5)));
+        for wrong in [
+            "1.5 packets",
+            "-1 BDP",
+            "0 BDP",
+            "3 cows",
+            "BDP",
+            "-3 packets",
+        ] {
+            assert!(wrong.parse::<QueueSize>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -94,7 +94,9 @@ error: unknown key `los` in [[condition]]
   | ^^^
   |
 hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `rtt`, `delay`, `jitter`, \
-`jitter_reorders`, `loss`, `rate`, `queue`, `forward`, `reverse`"
+`jitter_distribution`, `jitter_reorders`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
+`duplicate`, `corrupt`, `rate`, `trace`, `burst`, `queue`, `discipline`, `codel_target`, \
+`codel_interval`, `forward`, `reverse`, `steps`, `step`"
     );
 }
 

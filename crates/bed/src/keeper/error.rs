@@ -104,7 +104,8 @@ impl KeeperError {
             Self::Mtu(_) => "ask for a packet size between `68B` and `65521B`".into(),
             Self::Link { source, .. } => match source {
                 LinkError::NoRate => "leave the rate out for an unlimited link".into(),
-                LinkError::Loss(_) => "write a ratio from `0%` to `100%`".into(),
+                LinkError::Ratio { .. } => "write a ratio from `0%` to `100%`".into(),
+                LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
                 LinkError::Delay(_) => "ask for a shorter delay".into(),
             },
             _ => String::new(),

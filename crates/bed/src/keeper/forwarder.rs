@@ -13,11 +13,12 @@ use std::{
 };
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Counters, Direction, Line, Offer, Packet};
+use regatta_emulation::{Counters, Direction, Discarded, Line, Offer, Packet};
 use regatta_model::Condition;
 
 use super::{
     clock::{self, monotonic_ns, timespec},
+    corruption,
     error::KeeperError,
     tun::HEADER_BYTES,
 };
@@ -25,6 +26,10 @@ use crate::messages::LinkCounters;
 
 /// Packets read from one device before the other direction and what is due get their turn.
 const BATCH: usize = 32;
+
+/// Most free buffers that are kept. Duplicated packets bring buffers of their own, which would
+/// otherwise pile up.
+const POOL: usize = 32_768;
 
 /// A packet delivered later than this after it was due is counted as late.
 const LATE_NS: u64 = 2_000_000;
@@ -39,6 +44,17 @@ struct Frame {
 impl Packet for Frame {
     fn size(&self) -> usize {
         self.length - HEADER_BYTES
+    }
+
+    fn duplicate(&self) -> Self {
+        Self {
+            buffer: self.buffer.clone(),
+            length: self.length,
+        }
+    }
+
+    fn flip_bit(&mut self, draw: u64) {
+        corruption::flip_bit(&mut self.buffer[..self.length], draw);
     }
 }
 
@@ -65,8 +81,14 @@ impl Lane {
             offered,
             delivered,
             loss_drops,
+            burst_drops,
+            list_drops,
             queue_drops,
+            codel_drops,
             mtu_drops,
+            corrupted,
+            duplicated,
+            reordered,
             queue_max_bytes,
         } = self.line.counters();
         let Lateness {
@@ -79,9 +101,15 @@ impl Lane {
             offered,
             delivered: delivered - refused,
             loss_drops,
+            burst_drops,
+            list_drops,
             queue_drops,
+            codel_drops,
             mtu_drops,
             refused_drops: refused,
+            corrupted,
+            duplicated,
+            reordered,
             queue_max_bytes,
             late_packets: late,
             lateness_mean_ns: if delivered == 0 {
@@ -99,6 +127,9 @@ enum Request {
         condition: Box<Condition>,
         seed: u64,
         reply: Sender<Result<(), KeeperError>>,
+    },
+    Begin {
+        reply: Sender<()>,
     },
     Counters {
         reply: Sender<[LinkCounters; 2]>,
@@ -153,6 +184,13 @@ impl Forwarder {
             reply,
         })?;
         answer.recv().map_err(|_| KeeperError::ForwarderGone)?
+    }
+
+    /// Begins the condition's schedule and its traces, now.
+    pub(crate) fn begin(&self) -> Result<(), KeeperError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Begin { reply })?;
+        answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
     /// Forward and reverse since [`Forwarder::set`]. Drops at the sending devices are not in here.
@@ -278,6 +316,12 @@ impl Running {
     fn deliver(&mut self) {
         for lane in &mut self.lanes {
             let mut now = monotonic_ns();
+            let pool = &mut self.pool;
+            let mut free = |buffer| {
+                if pool.len() < POOL {
+                    pool.push(buffer);
+                }
+            };
             while let Some(due) = lane.line.poll(now) {
                 let late = now - due.at;
                 lane.lateness.sum_ns += late;
@@ -287,8 +331,11 @@ impl Running {
                 if lane.to.write(&buffer[..length]).is_err() {
                     lane.lateness.refused += 1;
                 }
-                self.pool.push(buffer);
+                free(buffer);
                 now = monotonic_ns();
+            }
+            while let Some(Discarded { packet, .. }) = lane.line.discarded() {
+                free(packet.buffer);
             }
         }
     }
@@ -340,6 +387,13 @@ impl Running {
             };
             // Whoever asked may have gone; that is no reason to stop.
             match request {
+                Request::Begin { reply } => {
+                    let now = monotonic_ns();
+                    for lane in &mut self.lanes {
+                        lane.line.begin(now);
+                    }
+                    let _ = reply.send(());
+                }
                 Request::Counters { reply } => {
                     let [forward, reverse] = &self.lanes;
                     let _ = reply.send([forward.counters(), reverse.counters()]);

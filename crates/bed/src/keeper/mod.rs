@@ -4,6 +4,7 @@
 
 mod check;
 mod clock;
+mod corruption;
 mod error;
 mod forwarder;
 mod namespaces;
@@ -95,6 +96,10 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
         (ToKeeper::SetCondition { condition, seed }, Some(keeper)) => {
             keeper.set(&condition, seed)?;
             Ok(FromKeeper::Set)
+        }
+        (ToKeeper::Begin, Some(keeper)) => {
+            keeper.forwarder.begin()?;
+            Ok(FromKeeper::Begun)
         }
         (ToKeeper::Counters, Some(keeper)) => Ok(FromKeeper::Counters {
             counters: keeper.counters()?,

@@ -7,11 +7,12 @@ use toml::de::DeTable;
 use super::{
     BedKind, PathKind, Study, Transport,
     error::StudyError,
-    parts::{LONGEST_NAME, read_condition, read_published, read_source, read_transport, time},
+    parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
+    path::read_condition,
     section::{File, Section},
     work::read_workload,
 };
-use crate::{condition::Condition, workload::Workload};
+use crate::{condition::Condition, units::UnitError, workload::Workload};
 
 /// A study that was read, with the places of its transports, so that what only the registry of
 /// drivers knows to be wrong can be shown in the file too.
@@ -31,12 +32,30 @@ pub(super) struct TransportPlace {
 }
 
 impl StudyFile {
-    /// Reads a study from the text of a file; `file` is its name for messages.
+    /// Reads a study from the text of a file; `file` is its name for messages. It may name no
+    /// other files.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
-        let source = File { name: file, text };
+        Self::parse_beside(text, file, &no_files)
+    }
+
+    /// Reads a study that may name other files, such as traces: `beside` reads one by its name as
+    /// the study has it.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line, caret and hint.
+    pub fn parse_beside(
+        text: &str,
+        file: &str,
+        beside: &dyn Fn(&str) -> Result<String, UnitError>,
+    ) -> Result<Self, StudyError> {
+        let source = File {
+            name: file,
+            text,
+            beside,
+        };
         let document = DeTable::parse(text).map_err(|error| {
             source.error(
                 error.span().unwrap_or(0..0),
@@ -93,7 +112,7 @@ impl StudyFile {
             .transpose()?;
         let mut places = Vec::new();
         let mut transports = Vec::new();
-        for section in root.sections("transport")? {
+        for section in root.sections("transport", "transport")? {
             let (transport, place) = read_transport(&source, section)?;
             unique(
                 &source,
@@ -107,7 +126,7 @@ impl StudyFile {
             places.push(place.0);
         }
         let mut conditions: Vec<Condition> = Vec::new();
-        for section in root.sections("condition")? {
+        for section in root.sections("condition", "condition")? {
             let span = section.span();
             let (condition, place) = read_condition(&source, section)?;
             let place = place.unwrap_or(span);
@@ -122,7 +141,7 @@ impl StudyFile {
             conditions.push(condition);
         }
         let mut workloads: Vec<Workload> = Vec::new();
-        for section in root.sections("workload")? {
+        for section in root.sections("workload", "workload")? {
             let span = section.span();
             let (workload, place) = read_workload(&source, section, deadline)?;
             unique(
@@ -135,7 +154,7 @@ impl StudyFile {
             )?;
             workloads.push(workload);
         }
-        let published_sections = root.sections("published")?;
+        let published_sections = root.sections("published", "published")?;
         root.end()?;
 
         missing(
@@ -208,6 +227,7 @@ impl StudyFile {
         File {
             name: &self.file,
             text: &self.text,
+            beside: &no_files,
         }
         .error(span, message, hint)
     }
@@ -221,6 +241,13 @@ impl Study {
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
         StudyFile::parse(text, file).map(|file| file.study)
     }
+}
+
+fn no_files(name: &str) -> Result<String, UnitError> {
+    Err(UnitError {
+        message: format!("this study cannot name a file, such as `{name}`"),
+        hint: "write the study into a file of its own, and the other one beside it".to_owned(),
+    })
 }
 
 fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {

@@ -8,7 +8,9 @@ mod builtin;
 mod error;
 mod file;
 mod parts;
+mod path;
 mod section;
+mod steps;
 mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};

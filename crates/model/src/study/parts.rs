@@ -1,4 +1,4 @@
-//! The sections of a study file: source, transport, condition, workload, published figure.
+//! The smaller sections of a study file: source, transport, published figure.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     section::{File, Section, nearest},
 };
 use crate::{
-    condition::{Condition, Link},
+    condition::Condition,
     metric::{self, METRICS, Unit},
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
     workload::Workload,
@@ -19,8 +19,8 @@ use crate::{
 
 /// Longest name or label.
 pub(super) const LONGEST_NAME: usize = 64;
-/// Longest one-way delay, jitter, deadline and interval that a study can ask for: 30 days.
-const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
+/// Longest time that a study can ask for.
+const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
 
 /// A name or label that tables can show: some visible characters on one line.
 pub(super) fn visible(
@@ -124,120 +124,6 @@ pub(super) fn read_transport(
             options,
         },
         (place, label_span),
-    ))
-}
-
-/// Reads the keys of a link that are there, over what is given.
-fn read_link(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-    link: &mut Link,
-) -> Result<(), StudyError> {
-    let delay = section.duration("delay", "15ms")?;
-    let jitter = section.duration("jitter", "2ms")?;
-    if let Some((_, span)) = [&delay, &jitter]
-        .into_iter()
-        .flatten()
-        .find(|(value, _)| *value > LONGEST_TIME)
-    {
-        return Err(file.error(
-            span.clone(),
-            "this time is longer than 30 days",
-            "write `15ms`",
-        ));
-    }
-    if let Some((value, _)) = delay {
-        link.delay = value;
-    }
-    if let Some((value, _)) = &jitter {
-        link.jitter = *value;
-    }
-    if let Some((_, span)) = jitter.filter(|_| link.jitter > link.delay) {
-        return Err(file.error(
-            span,
-            "`jitter` is larger than the one-way delay that it varies",
-            "write a jitter of at most the delay: a packet cannot arrive before it was sent",
-        ));
-    }
-    if let Some(value) = section.flag("jitter_reorders")? {
-        link.jitter_reorders = value;
-    }
-    if let Some((value, _)) = section.parsed::<Ratio>("loss", "1%")? {
-        link.loss = value;
-    }
-    if let Some((value, span)) = section.parsed::<BitRate>("rate", "100Mbit/s")? {
-        if value.0 == 0 {
-            return Err(file.error(
-                span,
-                "a rate of zero carries nothing",
-                "write a rate above zero, or leave `rate` out for a path without a limit",
-            ));
-        }
-        link.rate = Some(value);
-    }
-    if let Some((value, _)) = section.parsed::<Bytes>("queue", "375kB")? {
-        link.queue = Some(value);
-    }
-    Ok(())
-}
-
-pub(super) fn read_condition(
-    file: &File<'_>,
-    mut section: Section<'_>,
-) -> Result<(Condition, Option<Range<usize>>), StudyError> {
-    let name = section.text("name")?;
-    let place = name.as_ref().map(|(_, span)| span.clone());
-    let (name, span) = section.required("name", "\"baseline\"", name)?;
-    visible(file, "name", &name, span)?;
-    let mtu = section
-        .number("mtu", 576, 65_535)?
-        .unwrap_or(u64::from(Condition::DEFAULT_MTU_BYTES));
-
-    let mut link = Link::default();
-    if let Some((rtt, span)) = section.duration("rtt", "30ms")? {
-        if rtt > LONGEST_TIME {
-            return Err(file.error(span, "this time is longer than 30 days", "write `30ms`"));
-        }
-        link.delay = rtt / 2;
-    }
-    read_link(file, &mut section, &mut link)?;
-    let mut forward = link.clone();
-    let mut reverse = link;
-    if let Some(mut direction) = section.section("forward", "[condition.forward]")? {
-        read_link(file, &mut direction, &mut forward)?;
-        direction.end()?;
-    }
-    if let Some(mut direction) = section.section("reverse", "[condition.reverse]")? {
-        read_link(file, &mut direction, &mut reverse)?;
-        direction.end()?;
-    }
-    let span = section.span();
-    section.end()?;
-    for link in [&forward, &reverse] {
-        if link.jitter > link.delay {
-            return Err(file.error(
-                span.clone(),
-                "`jitter` is larger than the one-way delay that it varies",
-                "write a jitter of at most the delay: a packet cannot arrive before it was sent",
-            ));
-        }
-        if link.queue.is_some_and(|queue| queue.0 < mtu) {
-            return Err(file.error(
-                span.clone(),
-                format!("a queue smaller than one packet of {mtu} bytes carries nothing"),
-                "write a larger `queue`, or leave it out to have it sized from the path",
-            ));
-        }
-    }
-    Ok((
-        Condition {
-            name,
-            forward,
-            reverse,
-            mtu_bytes: mtu as u32,
-            schedule: Vec::new(),
-        },
-        place,
     ))
 }
 

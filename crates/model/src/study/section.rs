@@ -10,11 +10,15 @@ use toml::{
 use super::error::StudyError;
 use crate::units::{UnitError, parse_duration};
 
+/// Reads a file that a study names, by its name as written there.
+pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
+
 /// The file that is being read.
 #[derive(Clone, Copy)]
 pub(super) struct File<'a> {
     pub name: &'a str,
     pub text: &'a str,
+    pub beside: Beside<'a>,
 }
 
 impl File<'_> {
@@ -47,6 +51,7 @@ impl File<'_> {
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
 /// One table, by name, with the keys that were asked for so far.
+#[derive(Clone)]
 pub(super) struct Section<'a> {
     file: File<'a>,
     /// As a user would say it: `the study`, `[[transport]]`.
@@ -151,6 +156,65 @@ impl<'a> Section<'a> {
         self.quantity(key, example, parse_duration)
     }
 
+    /// A list of whole numbers, or the name of a file with one on each line.
+    pub fn numbers(&mut self, key: &'static str) -> Result<Taken<Vec<u64>>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let span = value.span();
+        let numbers = match value.get_ref() {
+            DeValue::Array(items) => items
+                .iter()
+                .map(|item| match item.get_ref() {
+                    DeValue::Integer(number) => {
+                        u64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
+                            self.file.error(
+                                item.span(),
+                                format!("`{}` is no number of a packet", number.as_str()),
+                                "the first packet is 1",
+                            )
+                        })
+                    }
+                    _ => Err(self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]")),
+                })
+                .collect::<Result<_, _>>()?,
+            DeValue::String(name) => self
+                .file(name, &span)?
+                .lines()
+                .enumerate()
+                .map(|(line, text)| {
+                    text.trim().parse().map_err(|_| {
+                        let shown: String = text.chars().take(40).collect();
+                        self.file.error(
+                            span.clone(),
+                            format!(
+                                "line {} of `{name}` is no whole number: `{}`",
+                                line + 1,
+                                shown.escape_debug()
+                            ),
+                            "write one number a line; the first packet is 1",
+                        )
+                    })
+                })
+                .collect::<Result<_, _>>()?,
+            _ => {
+                return Err(self.wrong_kind(
+                    &value,
+                    key,
+                    "a list of whole numbers or the name of a file",
+                    "[3, 17]",
+                ));
+            }
+        };
+        Ok(Some((numbers, span)))
+    }
+
+    /// The text of a file that is named at `span`.
+    pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String, StudyError> {
+        (self.file.beside)(name)
+            .map_err(|error| self.file.error(span.clone(), error.message, error.hint))
+    }
+
     /// A whole number between two bounds, both allowed.
     pub fn number(
         &mut self,
@@ -194,11 +258,20 @@ impl<'a> Section<'a> {
         key: &'static str,
         choices: &[(&'static str, T)],
     ) -> Result<Option<T>, StudyError> {
+        Ok(self.choice_at(key, choices)?.map(|(value, _)| value))
+    }
+
+    /// One of several words, with its place.
+    pub fn choice_at<T: Copy>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&'static str, T)],
+    ) -> Result<Taken<T>, StudyError> {
         let Some((word, span)) = self.text(key)? else {
             return Ok(None);
         };
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == word) {
-            return Ok(Some(*value));
+            return Ok(Some((*value, span)));
         }
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         Err(self.file.error(
@@ -244,8 +317,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The tables of a list `[[key]]`.
-    pub fn sections(&mut self, key: &'static str) -> Result<Vec<Self>, StudyError> {
+    /// The tables of a list `[[name]]`, whose last part is the key.
+    pub fn sections(&mut self, key: &'static str, name: &str) -> Result<Vec<Self>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(Vec::new());
         };
@@ -253,7 +326,7 @@ impl<'a> Section<'a> {
             self.file.error(
                 span,
                 format!("`{key}` is a list of tables"),
-                format!("write each one as `[[{key}]]` with its keys below"),
+                format!("write each one as `[[{name}]]` with its keys below"),
             )
         };
         let DeValue::Array(items) = value.get_ref() else {
@@ -264,7 +337,7 @@ impl<'a> Section<'a> {
             .map(|item| match item.get_ref() {
                 DeValue::Table(table) => Ok(Self::new(
                     self.file,
-                    &format!("[[{key}]]"),
+                    &format!("[[{name}]]"),
                     item.span(),
                     table.clone(),
                 )),

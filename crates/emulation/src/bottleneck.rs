@@ -1,0 +1,270 @@
+//! What packets wait for: a rate, a token bucket, or the opportunities of a trace.
+
+use std::sync::Arc;
+
+use regatta_model::DeliveryTrace;
+
+/// Parts of a nanosecond-byte at a rate in bits per second: 8 bits × 10⁹ ns.
+const PARTS_PER_BYTE: u128 = 8_000_000_000;
+
+/// One packet at a time at a fixed rate.
+#[derive(Debug, Clone)]
+pub(crate) struct Serial {
+    rate_bps: u64,
+    /// When the last packet has been sent: whole nanoseconds, and the rest in units of
+    /// 1/`rate_bps` ns, so that rounding does not add up to another rate.
+    busy_until: u64,
+    busy_rest: u64,
+}
+
+impl Serial {
+    fn take(&mut self, start: u64, size: u64) -> u64 {
+        if start > self.busy_until {
+            self.busy_until = start;
+            self.busy_rest = 0;
+        }
+        let parts = u128::from(size) * PARTS_PER_BYTE + u128::from(self.busy_rest);
+        let rate = u128::from(self.rate_bps);
+        self.busy_until = self
+            .busy_until
+            .saturating_add(u64::try_from(parts / rate).unwrap_or(u64::MAX));
+        self.busy_rest = (parts % rate) as u64;
+        self.busy_until
+    }
+}
+
+/// A token bucket: what fits into it passes at once, the rest as it fills.
+#[derive(Debug, Clone)]
+pub(crate) struct Bucket {
+    /// Serves as the account: it is "busy" until the bucket is full again.
+    account: Serial,
+    depth_bytes: u64,
+    /// When the last packet left: none overtakes it.
+    last: u64,
+}
+
+impl Bucket {
+    /// When a packet of this size finds enough tokens.
+    fn ready(&self, size: u64) -> u64 {
+        let spare = self.depth_bytes.saturating_sub(size);
+        let credit = u128::from(spare) * PARTS_PER_BYTE / u128::from(self.account.rate_bps);
+        let credit = u64::try_from(credit).unwrap_or(u64::MAX);
+        self.account
+            .busy_until
+            .saturating_sub(credit)
+            .max(self.last)
+    }
+
+    fn take(&mut self, start: u64, size: u64) -> u64 {
+        self.last = start;
+        self.account.take(start, size);
+        start
+    }
+}
+
+/// The opportunities of a trace, one after another.
+///
+/// An opportunity carries so many bytes of what waits at its moment. A packet that does not fit
+/// goes on in the next one; what is left of an opportunity when nothing waits is lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    opportunities_ns: Arc<[u64]>,
+    period_ns: u64,
+    /// When this repetition of the trace began.
+    base: u64,
+    /// The next opportunity.
+    next: usize,
+    /// The one in use, and what it can still carry.
+    current: u64,
+    left: u64,
+}
+
+impl Trace {
+    /// The trace begins at `now`, but for opportunities that a packet under way still takes.
+    fn begin(&mut self, now: u64) {
+        self.base = now;
+        self.next = 0;
+        if self.current > now {
+            self.skip_to(self.current);
+        } else {
+            self.left = 0;
+        }
+    }
+
+    /// The next opportunity is the first one after `now`, which does not lie before `base`.
+    fn skip_to(&mut self, now: u64) {
+        let since = now - self.base;
+        self.base += since / self.period_ns * self.period_ns;
+        let since = since % self.period_ns;
+        self.next = self.opportunities_ns.partition_point(|at| *at <= since);
+        if self.next == self.opportunities_ns.len() {
+            self.next = 0;
+            self.base = self.base.saturating_add(self.period_ns);
+        }
+    }
+
+    fn next_at(&self) -> u64 {
+        self.base.saturating_add(self.opportunities_ns[self.next])
+    }
+
+    fn use_next(&mut self) {
+        self.current = self.next_at();
+        self.left = DeliveryTrace::OPPORTUNITY_BYTES;
+        self.next += 1;
+        if self.next == self.opportunities_ns.len() {
+            self.next = 0;
+            self.base = self.base.saturating_add(self.period_ns);
+        }
+    }
+
+    /// Nothing waits at `now`: opportunities up to then have passed unused, unless a packet under
+    /// way takes one that is still to come.
+    fn skip(&mut self, now: u64) -> bool {
+        if self.current > now {
+            return false;
+        }
+        self.left = 0;
+        if now >= self.base {
+            self.skip_to(now);
+        }
+        true
+    }
+
+    fn ready(&self) -> u64 {
+        if self.left > 0 {
+            self.current
+        } else {
+            self.next_at()
+        }
+    }
+
+    fn take(&mut self, size: u64) -> u64 {
+        let mut rest = size + DeliveryTrace::PACKET_HEADER_BYTES;
+        while rest > 0 {
+            if self.left == 0 {
+                self.use_next();
+            }
+            let part = rest.min(self.left);
+            rest -= part;
+            self.left -= part;
+        }
+        self.current
+    }
+}
+
+/// What a bottleneck is to be.
+#[derive(Debug, Clone)]
+pub(crate) enum Capacity {
+    Unlimited,
+    Rate { rate_bps: u64 },
+    Bucket { rate_bps: u64, depth_bytes: u64 },
+    Trace { opportunities_ns: Arc<[u64]> },
+}
+
+/// The bottleneck.
+#[derive(Debug, Clone)]
+pub(crate) enum Bottleneck {
+    Unlimited,
+    Serial(Serial),
+    Bucket(Bucket),
+    Trace(Trace),
+}
+
+impl Bottleneck {
+    /// A bottleneck that is free from `now` on. A trace begins then.
+    pub(crate) fn new(capacity: &Capacity, now: u64) -> Self {
+        let serial = |rate_bps| Serial {
+            rate_bps,
+            busy_until: now,
+            busy_rest: 0,
+        };
+        match capacity {
+            Capacity::Unlimited => Self::Unlimited,
+            Capacity::Rate { rate_bps } => Self::Serial(serial(*rate_bps)),
+            Capacity::Bucket {
+                rate_bps,
+                depth_bytes,
+            } => Self::Bucket(Bucket {
+                account: serial(*rate_bps),
+                depth_bytes: *depth_bytes,
+                last: now,
+            }),
+            Capacity::Trace { opportunities_ns } => Self::Trace(Trace {
+                opportunities_ns: Arc::clone(opportunities_ns),
+                period_ns: opportunities_ns.last().copied().unwrap_or(1).max(1),
+                base: now,
+                next: 0,
+                current: now,
+                left: 0,
+            }),
+        }
+    }
+
+    /// Becomes another one at `now`. The packet under transmission is sent as it would have been;
+    /// a bucket keeps the tokens that it has, as far as the new one holds them.
+    pub(crate) fn change(&mut self, capacity: &Capacity, now: u64) {
+        let free = match self {
+            Self::Unlimited => now,
+            Self::Serial(serial) => serial.busy_until.max(now),
+            Self::Bucket(bucket) => bucket.last.max(now),
+            Self::Trace(trace) => trace.current.max(now),
+        };
+        let missing = match self {
+            Self::Bucket(bucket) => {
+                let until_full = bucket.account.busy_until.saturating_sub(now);
+                u128::from(until_full) * u128::from(bucket.account.rate_bps) / PARTS_PER_BYTE
+            }
+            _ => 0,
+        };
+        if let (Self::Trace(trace), Capacity::Trace { opportunities_ns }) = (&*self, capacity)
+            && trace.opportunities_ns == *opportunities_ns
+        {
+            return;
+        }
+        *self = Self::new(capacity, free);
+        if let Self::Bucket(bucket) = self {
+            let missing = missing.min(u128::from(bucket.depth_bytes)) as u64;
+            bucket.account.take(free, missing);
+        }
+    }
+
+    /// A trace begins anew at `now`.
+    pub(crate) fn begin(&mut self, now: u64) {
+        if let Self::Trace(trace) = self {
+            trace.begin(now);
+        }
+    }
+
+    /// When a packet of this size can begin to be sent at the earliest.
+    pub(crate) fn ready(&self, size: u64) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::Serial(serial) => serial.busy_until,
+            Self::Bucket(bucket) => bucket.ready(size),
+            Self::Trace(trace) => trace.ready(),
+        }
+    }
+
+    /// Nothing waits at `now`. Tells whether opportunities of a trace have passed unused.
+    pub(crate) fn idle(&mut self, now: u64) -> bool {
+        match self {
+            Self::Trace(trace) => trace.skip(now),
+            _ => false,
+        }
+    }
+
+    /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; tells when it has been
+    /// sent whole.
+    pub(crate) fn take(&mut self, start: u64, size: u64) -> u64 {
+        match self {
+            Self::Unlimited => start,
+            Self::Serial(serial) => serial.take(start, size),
+            Self::Bucket(bucket) => bucket.take(start, size),
+            Self::Trace(trace) => trace.take(size),
+        }
+    }
+
+    pub(crate) fn is_unlimited(&self) -> bool {
+        matches!(self, Self::Unlimited)
+    }
+}

@@ -1,0 +1,113 @@
+//! Controlled Delay: packets are dropped from the head of the queue while all wait too long.
+//!
+//! Source: RFC 8289 §5.
+
+use crate::queue::{Queue, Waiting};
+
+/// State of the discipline. Names are those of the RFC.
+#[derive(Debug, Clone)]
+pub(crate) struct Codel {
+    target: u64,
+    interval: u64,
+    /// A queue of at most this many bytes is never too long: one full packet.
+    max_packet: u64,
+    /// When the delay will have been above the target for an interval; `None` below it.
+    first_above_time: Option<u64>,
+    drop_next: u64,
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+}
+
+impl Codel {
+    pub(crate) fn new(target: u64, interval: u64, max_packet: u64) -> Self {
+        Self {
+            target,
+            interval,
+            max_packet,
+            first_above_time: None,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    /// Other settings; what it knows of the queue stays.
+    pub(crate) fn set(&mut self, target: u64, interval: u64) {
+        self.target = target;
+        self.interval = interval;
+    }
+
+    /// The bottleneck found the queue empty.
+    pub(crate) fn idle(&mut self) {
+        self.first_above_time = None;
+        self.dropping = false;
+    }
+
+    /// The packet that the bottleneck takes at `now`; those before it are given to `dropped`.
+    pub(crate) fn take<P>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: u64,
+        mut dropped: impl FnMut(Waiting<P>),
+    ) -> Option<Waiting<P>> {
+        let Some((mut head, mut may_drop)) = self.look(queue, now) else {
+            self.dropping = false;
+            return None;
+        };
+        if self.dropping {
+            self.dropping = may_drop;
+            while self.dropping && now >= self.drop_next {
+                dropped(head);
+                self.count += 1;
+                let Some(next) = self.look(queue, now) else {
+                    self.dropping = false;
+                    return None;
+                };
+                (head, may_drop) = next;
+                if may_drop {
+                    self.drop_next = self.control_law(self.drop_next);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if may_drop {
+            dropped(head);
+            self.dropping = true;
+            // If the delay rose above the target shortly after it last fell below, the rate of
+            // drops that mended it then is a good one to begin with.
+            let delta = self.count - self.last_count;
+            let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = self.control_law(now);
+            self.last_count = self.count;
+            return self.look(queue, now).map(|(head, _)| head);
+        }
+        Some(head)
+    }
+
+    /// The head of the queue, and whether it may be dropped.
+    fn look<P>(&mut self, queue: &mut Queue<P>, now: u64) -> Option<(Waiting<P>, bool)> {
+        let Some(head) = queue.pop() else {
+            self.first_above_time = None;
+            return None;
+        };
+        let sojourn = now - head.arrived;
+        if sojourn < self.target || queue.bytes() <= self.max_packet {
+            self.first_above_time = None;
+            return Some((head, false));
+        }
+        match self.first_above_time {
+            None => {
+                self.first_above_time = Some(now + self.interval);
+                Some((head, false))
+            }
+            Some(at) => Some((head, now >= at)),
+        }
+    }
+
+    fn control_law(&self, from: u64) -> u64 {
+        from + (self.interval as f64 / (self.count as f64).sqrt()) as u64
+    }
+}

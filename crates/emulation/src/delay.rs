@@ -1,0 +1,223 @@
+//! Propagation delay with its random part.
+
+use std::{array, sync::LazyLock};
+
+use regatta_model::{DelayDistribution, Link};
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::draws::up_to;
+
+/// Values of a tabulated distribution, all equally likely, as netem's tables have.
+const ENTRIES: usize = 4096;
+
+/// Draws are told apart by their highest bits.
+const SHIFT: u32 = u64::BITS - ENTRIES.trailing_zeros();
+
+/// Binary digits after the point in a table. Values are rounded to them, which is far coarser
+/// than what mathematical libraries differ by: the tables are the same on every machine.
+const FRACTION_BITS: u32 = 16;
+
+/// Deviations from the mean at which both tables end.
+const REACH: f64 = 4.0;
+
+/// Where the tail of the Pareto distribution that begins at 1 is cut off, so that it ends
+/// [`REACH`] standard deviations above its mean.
+const PARETO_CUT: f64 = 3.7269;
+
+/// Deviations from the mean, rising, in units of the standard deviation.
+type Table = [i32; ENTRIES];
+
+static NORMAL: LazyLock<Table> = LazyLock::new(|| {
+    let normal = Normal::standard();
+    table(|u| normal.inverse_cdf(u))
+});
+
+/// Shape 3: the part above x is x^-3.
+static PARETO: LazyLock<Table> =
+    LazyLock::new(|| table(|u| (1.0 - u).cbrt().recip().min(PARETO_CUT)));
+
+/// Quantiles of a distribution, moved and scaled to mean 0 and standard deviation 1.
+fn table(quantile: impl Fn(f64) -> f64) -> Table {
+    let n = ENTRIES as f64;
+    let raw: [f64; ENTRIES] = array::from_fn(|index| quantile((index as f64 + 0.5) / n));
+    let mean = raw.iter().sum::<f64>() / n;
+    let variance = raw.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    let deviation = variance.sqrt();
+    raw.map(|x| {
+        let scaled = ((x - mean) / deviation).clamp(-REACH, REACH);
+        (scaled * f64::from(1 << FRACTION_BITS)).round() as i32
+    })
+}
+
+/// The propagation delay of a link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Propagation {
+    delay_ns: u64,
+    jitter_ns: u64,
+    /// `None` is uniform.
+    table: Option<&'static Table>,
+}
+
+impl Propagation {
+    pub(crate) fn new(delay_ns: u64, jitter_ns: u64, distribution: DelayDistribution) -> Self {
+        Self {
+            delay_ns,
+            jitter_ns,
+            table: match distribution {
+                DelayDistribution::Uniform => None,
+                DelayDistribution::Normal => Some(&NORMAL),
+                DelayDistribution::Pareto => Some(&PARETO),
+            },
+        }
+    }
+
+    /// Whether packets need a draw.
+    pub(crate) fn varies(&self) -> bool {
+        self.jitter_ns > 0
+    }
+
+    /// The delay that a draw stands for. One below zero is zero: nothing arrives before it was
+    /// sent.
+    pub(crate) fn of(&self, draw: u64) -> u64 {
+        if self.jitter_ns == 0 {
+            return self.delay_ns;
+        }
+        match self.table {
+            None => {
+                let offset = up_to(draw, 2 * self.jitter_ns);
+                (self.delay_ns + offset).saturating_sub(self.jitter_ns)
+            }
+            Some(table) => {
+                let deviation = i128::from(table[(draw >> SHIFT) as usize]);
+                let offset = (i128::from(self.jitter_ns) * deviation) >> FRACTION_BITS;
+                u64::try_from(i128::from(self.delay_ns) + offset).unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// Mean and standard deviation of the propagation delay that single packets find.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DelayMoments {
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Standard deviation, in nanoseconds.
+    pub deviation_ns: f64,
+}
+
+/// The propagation delay that packets far from one another find on a link: its jitter, cut off at
+/// zero delay, and the packets that skip it by being reordered.
+#[must_use]
+pub fn delay_moments(link: &Link) -> DelayMoments {
+    let whole =
+        |value: std::time::Duration| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX / 4);
+    let propagation = Propagation::new(
+        whole(link.delay),
+        whole(link.jitter),
+        link.jitter_distribution,
+    );
+    let draws = (0..ENTRIES as u64).map(|index| (index << SHIFT) | (1 << (SHIFT - 1)));
+    let n = ENTRIES as f64;
+    let (sum, squares) = draws.fold((0.0, 0.0), |(sum, squares), draw| {
+        // Around the delay, so that nothing is lost to cancellation.
+        let offset = propagation.of(draw) as f64 - propagation.delay_ns as f64;
+        (sum + offset, squares + offset * offset)
+    });
+    let delay = propagation.delay_ns as f64;
+    let (offset, square) = (sum / n, squares / n);
+    let skips = link.reorder_ratio.0;
+    let mean_offset = (1.0 - skips) * offset - skips * delay;
+    let mean_square = (1.0 - skips) * square + skips * delay * delay;
+    DelayMoments {
+        mean_ns: delay + mean_offset,
+        deviation_ns: (mean_square - mean_offset * mean_offset).max(0.0).sqrt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use regatta_model::Ratio;
+
+    use super::*;
+
+    fn link(delay_ms: u64, jitter_ms: u64, distribution: DelayDistribution) -> Link {
+        Link {
+            delay: Duration::from_millis(delay_ms),
+            jitter: Duration::from_millis(jitter_ms),
+            jitter_distribution: distribution,
+            ..Link::default()
+        }
+    }
+
+    #[test]
+    fn tables_have_mean_0_deviation_1_and_the_shape_of_their_distribution() {
+        let one = f64::from(1 << FRACTION_BITS);
+        for (table, lowest, highest) in [(&NORMAL, -3.7, 3.7), (&PARETO, -0.83, 4.0)] {
+            let values: Vec<f64> = table.iter().map(|z| f64::from(*z) / one).collect();
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            let variance = values.iter().map(|z| z * z).sum::<f64>() / n;
+            assert!(mean.abs() < 1e-4, "{mean}");
+            assert!((variance - 1.0).abs() < 1e-3, "{variance}");
+            assert!(values.is_sorted());
+            assert!(values[0] >= lowest && values[values.len() - 1] <= highest);
+        }
+        // Quantiles of the normal distribution, from its tables.
+        for (at, z) in [(0.5, 0.0), (0.841_345, 1.0), (0.977_25, 2.0)] {
+            let value = f64::from(NORMAL[(at * ENTRIES as f64) as usize]) / one;
+            assert!((value - z).abs() < 0.01, "{at}: {value}");
+        }
+        // The tail reaches its end, and falls as x^-3: 1/8 lies above twice the beginning.
+        let (start, end) = (
+            f64::from(PARETO[0]) / one,
+            f64::from(PARETO[ENTRIES - 1]) / one,
+        );
+        assert!(end > 3.98, "{end}");
+        let scale = (end - start) / (PARETO_CUT - 1.0);
+        let above = PARETO
+            .iter()
+            .filter(|z| f64::from(**z) / one > start + scale)
+            .count();
+        assert!((505..=519).contains(&above), "{above}");
+    }
+
+    #[test]
+    fn moments_are_those_of_the_distribution() {
+        let ms = |moments: DelayMoments| (moments.mean_ns / 1e6, moments.deviation_ns / 1e6);
+        let near = |found: (f64, f64), mean: f64, deviation: f64| {
+            assert!((found.0 - mean).abs() < 0.01, "{found:?}");
+            assert!((found.1 - deviation).abs() < 0.01, "{found:?}");
+        };
+        near(
+            ms(delay_moments(&link(15, 0, DelayDistribution::Uniform))),
+            15.0,
+            0.0,
+        );
+        let uniform = delay_moments(&link(15, 5, DelayDistribution::Uniform));
+        near(ms(uniform), 15.0, 5.0 / 3f64.sqrt());
+        near(
+            ms(delay_moments(&link(50, 5, DelayDistribution::Normal))),
+            50.0,
+            5.0,
+        );
+        near(
+            ms(delay_moments(&link(15, 5, DelayDistribution::Pareto))),
+            15.0,
+            5.0,
+        );
+        // Uniform on −10 to 10 ms, cut off at zero: half of it is zero, the rest 5 ms on average.
+        let cut = delay_moments(&link(0, 10, DelayDistribution::Uniform));
+        assert!((cut.mean_ns / 1e6 - 2.5).abs() < 0.01, "{cut:?}");
+        let reordered = Link {
+            reorder_ratio: Ratio(0.25),
+            ..link(20, 0, DelayDistribution::Uniform)
+        };
+        near(
+            ms(delay_moments(&reordered)),
+            15.0,
+            20.0 * (0.25f64 * 0.75).sqrt(),
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! What chance does to each packet, drawn when it is offered.
+
+use regatta_model::Link;
+
+use crate::{
+    draws::{Chance, Draws, Purpose},
+    line::Cause,
+};
+
+/// What was drawn for one packet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fate {
+    /// It is lost on the wire, and why.
+    pub(crate) lost: Option<Cause>,
+    /// It arrives twice.
+    pub(crate) twice: bool,
+    /// It skips the propagation delay.
+    pub(crate) skips: bool,
+    /// Stands for its propagation delay.
+    pub(crate) delay_draw: u64,
+    /// Stands for the bit that is flipped.
+    pub(crate) flipped: Option<u64>,
+}
+
+/// A stream of draws, and the chance that they decide.
+#[derive(Debug, Clone)]
+struct Trial {
+    chance: Chance,
+    draws: Draws,
+}
+
+/// The Markov chain of bursts.
+#[derive(Debug, Clone)]
+struct Bursts {
+    draws: Draws,
+    /// Loss and change of state, in the good state and in the bad one.
+    states: [(Chance, Chance); 2],
+    bad: bool,
+}
+
+impl Bursts {
+    fn loses(&mut self) -> bool {
+        let (loss, change) = self.states[usize::from(self.bad)];
+        let lost = loss.hits(self.draws.next());
+        self.bad ^= change.hits(self.draws.next());
+        lost
+    }
+}
+
+/// What is asked for seldom; a line that has none of it pays for one comparison.
+#[derive(Debug, Clone)]
+struct Rare {
+    bursts: Option<Bursts>,
+    /// Ordinals from 0, rising; those before `listed` are behind us.
+    list: Vec<u64>,
+    listed: usize,
+    reordering: Option<Trial>,
+    duplication: Option<Trial>,
+    corruption: Option<Trial>,
+}
+
+/// The draws of one direction of a path.
+///
+/// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
+/// draw of the seed, whatever the queue did to it or to those before it, and whatever was asked for
+/// at the time of those before it.
+#[derive(Debug, Clone)]
+pub(crate) struct Fates {
+    loss: Option<Trial>,
+    jitter: Option<Draws>,
+    rare: Option<Box<Rare>>,
+}
+
+impl Fates {
+    /// The fates of a link's packets from `ordinal` on. A chain of bursts goes on in the state in
+    /// which it was `before`.
+    pub(crate) fn new(
+        link: &Link,
+        (seed, direction): (u64, u64),
+        ordinal: u64,
+        before: Option<&Self>,
+    ) -> Self {
+        let draws = |purpose| Draws::new(seed, direction, purpose, ordinal);
+        let trial = |ratio: f64, purpose| {
+            (ratio > 0.0).then(|| Trial {
+                chance: Chance::new(ratio),
+                draws: draws(purpose),
+            })
+        };
+        let bursts = link.loss_bursts.map(|asked| Bursts {
+            draws: draws(Purpose::Bursts),
+            states: [
+                (asked.good_loss_ratio, asked.to_bad_ratio),
+                (asked.bad_loss_ratio, asked.to_good_ratio),
+            ]
+            .map(|(loss, change)| (Chance::new(loss.0), Chance::new(change.0))),
+            bad: before
+                .and_then(|before| before.rare.as_ref()?.bursts.as_ref())
+                .is_some_and(|bursts| bursts.bad),
+        });
+        let list: Vec<u64> = link
+            .loss_list
+            .iter()
+            .filter_map(|place| place.checked_sub(1))
+            .filter(|place| *place >= ordinal)
+            .collect();
+        let rare = Rare {
+            bursts,
+            list,
+            listed: 0,
+            reordering: trial(link.reorder_ratio.0, Purpose::Reordering),
+            duplication: trial(link.duplicate_ratio.0, Purpose::Duplication),
+            corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
+        };
+        let asked = rare.bursts.is_some()
+            || !rare.list.is_empty()
+            || rare.reordering.is_some()
+            || rare.duplication.is_some()
+            || rare.corruption.is_some();
+        Self {
+            loss: trial(link.loss.0, Purpose::Loss),
+            jitter: (!link.jitter.is_zero()).then(|| draws(Purpose::Jitter)),
+            rare: asked.then(|| Box::new(rare)),
+        }
+    }
+
+    /// The fate of the next packet, whose ordinal this is.
+    pub(crate) fn next(&mut self, ordinal: u64) -> Fate {
+        let mut fate = Fate::default();
+        if let Some(trial) = &mut self.loss
+            && trial.chance.hits(trial.draws.next())
+        {
+            fate.lost = Some(Cause::Loss);
+        }
+        if let Some(draws) = &mut self.jitter {
+            fate.delay_draw = draws.next();
+        }
+        if let Some(rare) = &mut self.rare {
+            rare.add(ordinal, &mut fate);
+        }
+        fate
+    }
+}
+
+impl Rare {
+    fn add(&mut self, ordinal: u64, fate: &mut Fate) {
+        let listed = self.list.get(self.listed) == Some(&ordinal);
+        self.listed += usize::from(listed);
+        let in_burst = self.bursts.as_mut().is_some_and(Bursts::loses);
+        // What was to be lost anyway is not charged to chance.
+        if listed {
+            fate.lost = Some(Cause::List);
+        } else if in_burst {
+            fate.lost = Some(Cause::Burst);
+        }
+        let hits = |trial: &mut Trial| trial.chance.hits(trial.draws.next());
+        fate.skips = self.reordering.as_mut().is_some_and(hits);
+        fate.twice = self.duplication.as_mut().is_some_and(hits);
+        if let Some(trial) = &mut self.corruption {
+            let hit = hits(trial);
+            let bit = trial.draws.next();
+            fate.flipped = hit.then_some(bit);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The packets that wait for the bottleneck.
+
+use std::collections::VecDeque;
+
+use crate::fate::Fate;
+
+/// A packet that waits.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting<P> {
+    /// `None` if it is lost on the wire: it takes its share of queue and rate all the same.
+    pub(crate) packet: Option<P>,
+    pub(crate) size: u64,
+    pub(crate) arrived: u64,
+    pub(crate) ordinal: u64,
+    pub(crate) fate: Fate,
+}
+
+/// First in, first out, with its counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue<P> {
+    waiting: VecDeque<Waiting<P>>,
+    bytes: u64,
+    /// Those that are not lost on the wire.
+    present: u64,
+}
+
+impl<P> Queue<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            present: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, waiting: Waiting<P>) {
+        self.bytes += waiting.size;
+        self.present += u64::from(waiting.packet.is_some());
+        self.waiting.push_back(waiting);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Waiting<P>> {
+        let waiting = self.waiting.pop_front()?;
+        self.bytes -= waiting.size;
+        self.present -= u64::from(waiting.packet.is_some());
+        Some(waiting)
+    }
+
+    /// Size of the one at the head.
+    pub(crate) fn head(&self) -> Option<u64> {
+        self.waiting.front().map(|waiting| waiting.size)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn present(&self) -> u64 {
+        self.present
+    }
+}

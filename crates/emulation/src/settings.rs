@@ -1,0 +1,137 @@
+//! What one direction of a path is for a while, in the emulator's units.
+
+use std::{sync::Arc, time::Duration};
+
+use regatta_model::{Condition, Link, QueueDiscipline};
+
+use crate::{
+    bottleneck::Capacity,
+    delay::Propagation,
+    line::{Direction, LinkError},
+};
+
+/// A direction's settings from some moment on.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// When they begin, since the schedule was begun.
+    pub(crate) at: u64,
+    /// For the draws of its packets' fates.
+    pub(crate) link: Link,
+    pub(crate) capacity: Capacity,
+    pub(crate) propagation: Propagation,
+    pub(crate) queue_bytes: u64,
+    pub(crate) queue_packets: u64,
+    /// Target and interval.
+    pub(crate) codel: Option<(u64, u64)>,
+    /// Packets wait for those before them, but for those that skip the delay.
+    pub(crate) holds_back: bool,
+}
+
+impl Settings {
+    /// All settings of one direction: what it begins as, then those of the schedule.
+    pub(crate) fn all(condition: &Condition, direction: Direction) -> Result<Vec<Self>, LinkError> {
+        condition
+            .settings()
+            .map(|setting| {
+                let link = match direction {
+                    Direction::Forward => setting.forward,
+                    Direction::Reverse => setting.reverse,
+                };
+                Self::new(condition, setting.at, link)
+            })
+            .collect()
+    }
+
+    fn new(condition: &Condition, at: Duration, link: &Link) -> Result<Self, LinkError> {
+        ratios(link)?;
+        let mut own = link.clone();
+        // It is long, and held in another form below.
+        own.trace = None;
+        Ok(Self {
+            at: nanoseconds(at)?,
+            capacity: capacity(link)?,
+            propagation: Propagation::new(
+                nanoseconds(link.delay)?,
+                nanoseconds(link.jitter)?,
+                link.jitter_distribution,
+            ),
+            queue_bytes: condition.queue_limit(link).0,
+            queue_packets: link.queue_packets.unwrap_or(u64::MAX),
+            codel: match link.discipline {
+                QueueDiscipline::DropTail => None,
+                QueueDiscipline::Codel { target, interval } => {
+                    Some((nanoseconds(target)?, nanoseconds(interval)?))
+                }
+            },
+            holds_back: !link.jitter_reorders,
+            link: own,
+        })
+    }
+
+    /// Whether packets may leave in another order than they came.
+    pub(crate) fn reorders(&self) -> bool {
+        (self.link.jitter_reorders && self.propagation.varies()) || self.link.reorder_ratio.0 > 0.0
+    }
+}
+
+fn capacity(link: &Link) -> Result<Capacity, LinkError> {
+    if let Some(trace) = &link.trace {
+        if trace.period_ms() == 0 || !trace.opportunities_ms.is_sorted() {
+            return Err(LinkError::Trace(trace.name.clone()));
+        }
+        return Ok(Capacity::Trace {
+            opportunities_ns: trace
+                .opportunities_ms
+                .iter()
+                .map(|at| u64::from(*at) * 1_000_000)
+                .collect::<Arc<[u64]>>(),
+        });
+    }
+    Ok(match (link.rate, link.burst_bytes) {
+        (Some(rate), _) if rate.0 == 0 => return Err(LinkError::NoRate),
+        (Some(rate), None) => Capacity::Rate { rate_bps: rate.0 },
+        (Some(rate), Some(depth)) => Capacity::Bucket {
+            rate_bps: rate.0,
+            depth_bytes: depth.0,
+        },
+        (None, _) => Capacity::Unlimited,
+    })
+}
+
+fn ratios(link: &Link) -> Result<(), LinkError> {
+    let bursts = link.loss_bursts.map(|bursts| {
+        [
+            bursts.to_bad_ratio,
+            bursts.to_good_ratio,
+            bursts.bad_loss_ratio,
+            bursts.good_loss_ratio,
+        ]
+    });
+    let single = [
+        ("loss", link.loss),
+        ("reordering", link.reorder_ratio),
+        ("duplication", link.duplicate_ratio),
+        ("corruption", link.corrupt_ratio),
+    ];
+    let bursts = bursts
+        .into_iter()
+        .flatten()
+        .map(|ratio| ("loss in bursts", ratio));
+    for (what, ratio) in single.into_iter().chain(bursts) {
+        if !(0.0..=1.0).contains(&ratio.0) {
+            return Err(LinkError::Ratio {
+                what,
+                value: ratio.0,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whole nanoseconds, with room for sums.
+fn nanoseconds(value: Duration) -> Result<u64, LinkError> {
+    u64::try_from(value.as_nanos())
+        .ok()
+        .filter(|ns| *ns <= u64::MAX / 8)
+        .ok_or(LinkError::Delay(value))
+}

@@ -1,0 +1,91 @@
+//! Packets under way, from the bottleneck to the far end.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BinaryHeap, VecDeque},
+};
+
+/// A packet on its way, ordered by the time it is due, then by its arrival.
+#[derive(Debug, Clone)]
+pub(crate) struct Held<P> {
+    pub(crate) at: u64,
+    pub(crate) ordinal: u64,
+    pub(crate) packet: P,
+}
+
+impl<P> PartialEq for Held<P> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.ordinal) == (other.at, other.ordinal)
+    }
+}
+
+impl<P> Eq for Held<P> {}
+
+impl<P> PartialOrd for Held<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for Held<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.ordinal).cmp(&(other.at, other.ordinal))
+    }
+}
+
+/// Packets under way. Where order is kept they fall due in the order of arrival, and a plain
+/// queue does.
+#[derive(Debug, Clone)]
+pub(crate) enum Wire<P> {
+    InOrder(VecDeque<Held<P>>),
+    Reordering(BinaryHeap<Reverse<Held<P>>>),
+}
+
+impl<P> Wire<P> {
+    pub(crate) fn new(reordering: bool) -> Self {
+        if reordering {
+            Self::Reordering(BinaryHeap::new())
+        } else {
+            Self::InOrder(VecDeque::new())
+        }
+    }
+
+    /// From now on packets may overtake one another.
+    pub(crate) fn allow_reordering(&mut self) {
+        if let Self::InOrder(queue) = self {
+            *self = Self::Reordering(queue.drain(..).map(Reverse).collect());
+        }
+    }
+
+    pub(crate) fn keeps_order(&self) -> bool {
+        matches!(self, Self::InOrder(_))
+    }
+
+    pub(crate) fn push(&mut self, held: Held<P>) {
+        match self {
+            Self::InOrder(queue) => queue.push_back(held),
+            Self::Reordering(heap) => heap.push(Reverse(held)),
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<u64> {
+        match self {
+            Self::InOrder(queue) => queue.front().map(|held| held.at),
+            Self::Reordering(heap) => heap.peek().map(|held| held.0.at),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Held<P>> {
+        match self {
+            Self::InOrder(queue) => queue.pop_front(),
+            Self::Reordering(heap) => heap.pop().map(|held| held.0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::InOrder(queue) => queue.len(),
+            Self::Reordering(heap) => heap.len(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Opportunities of delivery, as Mahimahi records them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{BitRate, UnitError};
+
+/// Opportunities to deliver a packet, as Mahimahi's traces list them: at each of these times the
+/// link carries up to 1504 bytes. The list is repeated from its beginning when it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryTrace {
+    /// Name of the file it was read from, for readers.
+    pub name: String,
+    /// Milliseconds since the beginning, not falling; the last one is the period.
+    pub opportunities_ms: Vec<u32>,
+}
+
+impl DeliveryTrace {
+    /// Bytes that one opportunity carries at most.
+    pub const OPPORTUNITY_BYTES: u64 = 1504;
+
+    /// What each packet counts for beside its own bytes: the header with which Mahimahi's device
+    /// hands packets over, so that one opportunity carries exactly one packet of 1500 bytes.
+    pub const PACKET_HEADER_BYTES: u64 = 4;
+
+    /// Most opportunities of one trace.
+    pub const MOST: usize = 1_000_000;
+
+    /// Reads a trace: one whole number of milliseconds a line, not falling, the last one above
+    /// zero. `name` is for readers.
+    ///
+    /// # Errors
+    /// [`UnitError`] with the line that is wrong.
+    pub fn parse(name: &str, text: &str) -> Result<Self, UnitError> {
+        const HINT: &str = "a trace has one whole number of milliseconds a line, as `mm-link` takes it: when a packet can be delivered";
+        let wrong = |message: String| UnitError {
+            message,
+            hint: HINT.to_owned(),
+        };
+        let mut opportunities_ms = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let number = number + 1;
+            let Ok(at) = line.trim().parse::<u32>() else {
+                let shown: String = line.chars().take(40).collect();
+                return Err(wrong(format!(
+                    "line {number} of the trace `{name}` is no time in milliseconds: `{}`",
+                    shown.escape_debug()
+                )));
+            };
+            if let Some(last) = opportunities_ms.last()
+                && at < *last
+            {
+                return Err(wrong(format!(
+                    "line {number} of the trace `{name}` goes back in time, from {last} to {at}"
+                )));
+            }
+            if opportunities_ms.len() == Self::MOST {
+                return Err(wrong(format!(
+                    "the trace `{name}` has more than {} lines",
+                    Self::MOST
+                )));
+            }
+            opportunities_ms.push(at);
+        }
+        match opportunities_ms.last() {
+            None => Err(wrong(format!("the trace `{name}` is empty"))),
+            Some(0) => Err(wrong(format!(
+                "the trace `{name}` lasts no time: its last line is 0"
+            ))),
+            Some(_) => Ok(Self {
+                name: name.to_owned(),
+                opportunities_ms,
+            }),
+        }
+    }
+
+    /// Time after which the trace begins anew, in milliseconds.
+    #[must_use]
+    pub fn period_ms(&self) -> u32 {
+        self.opportunities_ms.last().copied().unwrap_or(0)
+    }
+
+    /// Rate over the whole trace if every opportunity carries a packet of 1500 bytes.
+    #[must_use]
+    pub fn mean_rate(&self) -> BitRate {
+        let bytes = Self::OPPORTUNITY_BYTES - Self::PACKET_HEADER_BYTES;
+        let bits = self.opportunities_ms.len() as u64 * bytes * 8;
+        BitRate(bits * 1000 / u64::from(self.period_ms().max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_read_as_mahimahi_reads_it() {
+        let trace = DeliveryTrace::parse("t", "0\n0\n5\n10\n").unwrap();
+        assert_eq!(trace.opportunities_ms, [0, 0, 5, 10]);
+        // Four packets in 10 ms.
+        assert_eq!(trace.mean_rate(), BitRate(4_800_000));
+        for (text, expected) in [
+            ("", "is empty"),
+            ("0\n0\n", "lasts no time"),
+            ("5\n4\n", "line 2 of the trace `t` goes back in time"),
+            ("5\n\n", "line 2 of the trace `t` is no time"),
+            ("1\n-2\n", "is no time"),
+            ("\u{0}\u{1}PNG", "is no time"),
+        ] {
+            let error = DeliveryTrace::parse("t", text).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
+        }
+    }
+}

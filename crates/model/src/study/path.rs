@@ -1,0 +1,407 @@
+//! `[[condition]]`: the path, each way, and what it becomes in time.
+
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use super::{
+    error::StudyError,
+    parts::visible,
+    section::{File, Section},
+    steps::{Staircase, read_staircase},
+};
+use crate::{
+    condition::{
+        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, Place, QueueDiscipline,
+        Step,
+    },
+    units::{BitRate, Bytes, QueueSize, Ratio, UnitError},
+};
+
+/// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
+const CODEL_TARGET: Duration = Duration::from_millis(5);
+const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A link while it is read: what refers to the whole path is not known yet.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub link: Link,
+    /// Multiples of the bandwidth-delay product become bytes when the whole path is known.
+    queue: Option<QueueSize>,
+    /// Where the file says what.
+    places: BTreeMap<&'static str, Range<usize>>,
+    /// Where the section is, for what it does not say.
+    whole: Range<usize>,
+}
+
+impl Draft {
+    fn new(whole: Range<usize>) -> Self {
+        Self {
+            link: Link::default(),
+            queue: None,
+            places: BTreeMap::new(),
+            whole,
+        }
+    }
+
+    fn place(&self, key: &str) -> Range<usize> {
+        let place = self.places.get(key).or_else(|| match key {
+            // Half of it is the delay.
+            "delay" => self.places.get("rtt"),
+            _ => None,
+        });
+        place.unwrap_or(&self.whole).clone()
+    }
+
+    /// A quantity of the link, if the file has it, with its place.
+    fn put<T>(
+        &mut self,
+        key: &'static str,
+        taken: Option<(T, Range<usize>)>,
+        into: impl FnOnce(&mut Link) -> &mut T,
+    ) {
+        if let Some((value, span)) = taken {
+            *into(&mut self.link) = value;
+            self.places.insert(key, span);
+        }
+    }
+}
+
+/// A rate, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<BitRate>);
+
+fn limit(text: &str) -> Result<Limit, UnitError> {
+    match text.trim() {
+        "unlimited" => Ok(Limit(None)),
+        text => text.parse().map(|rate| Limit(Some(rate))),
+    }
+}
+
+/// Reads the keys of a link that are there, over what is given.
+fn read_link(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    draft: &mut Draft,
+) -> Result<(), StudyError> {
+    draft.put("delay", section.duration("delay", "15ms")?, |l| {
+        &mut l.delay
+    });
+    draft.put("jitter", section.duration("jitter", "2ms")?, |l| {
+        &mut l.jitter
+    });
+    let distribution = section.choice_at("jitter_distribution", &DelayDistribution::NAMES)?;
+    draft.put("jitter_distribution", distribution, |l| {
+        &mut l.jitter_distribution
+    });
+    if let Some(value) = section.flag("jitter_reorders")? {
+        draft.link.jitter_reorders = value;
+    }
+    draft.put("loss", section.parsed::<Ratio>("loss", "1%")?, |l| {
+        &mut l.loss
+    });
+    if let Some(bursts) = section.section("loss_bursts", "loss_bursts")? {
+        draft.places.insert("loss_bursts", bursts.span());
+        draft.link.loss_bursts = Some(read_bursts(bursts)?);
+    }
+    draft.put("loss_list", section.numbers("loss_list")?, |l| {
+        &mut l.loss_list
+    });
+    draft.put("reorder", section.parsed("reorder", "1%")?, |l| {
+        &mut l.reorder_ratio
+    });
+    draft.put("duplicate", section.parsed("duplicate", "1%")?, |l| {
+        &mut l.duplicate_ratio
+    });
+    draft.put("corrupt", section.parsed("corrupt", "1%")?, |l| {
+        &mut l.corrupt_ratio
+    });
+    read_bottleneck(file, section, draft)
+}
+
+fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
+    let to_bad = section.parsed::<Ratio>("to_bad", "1%")?.map(|t| t.0);
+    let to_bad_ratio = section.required("to_bad", "\"1%\"", to_bad)?;
+    let to_good = section.parsed::<Ratio>("to_good", "30%")?.map(|t| t.0);
+    let to_good_ratio = section.required("to_good", "\"30%\"", to_good)?;
+    let bad_loss = section.parsed::<Ratio>("bad_loss", "100%")?;
+    let good_loss = section.parsed::<Ratio>("good_loss", "0%")?;
+    section.end()?;
+    Ok(GilbertElliott {
+        to_bad_ratio,
+        to_good_ratio,
+        bad_loss_ratio: bad_loss.map_or(Ratio(1.0), |(ratio, _)| ratio),
+        good_loss_ratio: good_loss.map_or(Ratio::ZERO, |(ratio, _)| ratio),
+    })
+}
+
+fn read_bottleneck(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    draft: &mut Draft,
+) -> Result<(), StudyError> {
+    let rate = section.quantity("rate", "100Mbit/s", limit)?;
+    let trace = section.text("trace")?;
+    if let (Some(_), Some((_, span))) = (&rate, &trace) {
+        return Err(file.error(
+            span.clone(),
+            "`trace` and `rate` both say how fast the link is",
+            "leave one of them out",
+        ));
+    }
+    // One takes the place of the other that was said before, for both ways or an earlier time.
+    if let Some((Limit(rate), span)) = rate {
+        draft.link.rate = rate;
+        draft.link.trace = None;
+        draft.places.insert("rate", span);
+    }
+    if let Some((name, span)) = trace {
+        let text = section.file(&name, &span)?;
+        let trace = DeliveryTrace::parse(&name, &text)
+            .map_err(|error| file.error(span.clone(), error.message, error.hint))?;
+        draft.link.trace = Some(trace);
+        draft.link.rate = None;
+        draft.places.insert("trace", span);
+    }
+    let burst = section.parsed::<Bytes>("burst", "15kB")?;
+    draft.put(
+        "burst",
+        burst.map(|(bytes, span)| (Some(bytes), span)),
+        |l| &mut l.burst_bytes,
+    );
+    if let Some((size, span)) = section.parsed::<QueueSize>("queue", "375kB")? {
+        draft.queue = Some(size);
+        draft.places.insert("queue", span);
+    }
+    let disciplines = [("drop-tail", false), ("codel", true)];
+    if let Some((codel, span)) = section.choice_at("discipline", &disciplines)? {
+        draft.link.discipline = if codel {
+            QueueDiscipline::Codel {
+                target: CODEL_TARGET,
+                interval: CODEL_INTERVAL,
+            }
+        } else {
+            QueueDiscipline::DropTail
+        };
+        draft.places.insert("discipline", span);
+    }
+    for (key, example) in [("codel_target", "5ms"), ("codel_interval", "100ms")] {
+        let Some((value, span)) = section.duration(key, example)? else {
+            continue;
+        };
+        let QueueDiscipline::Codel { target, interval } = &mut draft.link.discipline else {
+            return Err(file.error(
+                span,
+                format!("`{key}`, but the queue is not under CoDel"),
+                "add `discipline = \"codel\"`",
+            ));
+        };
+        *(if key == "codel_target" {
+            target
+        } else {
+            interval
+        }) = value;
+        draft.places.insert(key, span);
+    }
+    Ok(())
+}
+
+/// Reads both ways of a path, over what is given: keys for both, then those of each.
+fn read_ways(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    ways: &mut [Draft; 2],
+) -> Result<(), StudyError> {
+    let rtt = section.duration("rtt", "30ms")?;
+    if let Some((rtt, span)) = &rtt
+        && *rtt > Condition::LONGEST_TIME
+    {
+        return Err(file.error(
+            span.clone(),
+            "this time is longer than 30 days",
+            "write `30ms`",
+        ));
+    }
+    // Both ways are read from the same keys, over what each was before.
+    let mut again = section.clone();
+    for (way, section) in ways.iter_mut().zip([section, &mut again]) {
+        if let Some((rtt, span)) = &rtt {
+            way.link.delay = *rtt / 2;
+            way.places.insert("rtt", span.clone());
+        }
+        read_link(file, section, way)?;
+    }
+    Ok(())
+}
+
+fn read_each_way(
+    file: &File<'_>,
+    section: &mut Section<'_>,
+    name: &str,
+    ways: &mut [Draft; 2],
+) -> Result<(), StudyError> {
+    for (key, way) in ["forward", "reverse"].into_iter().zip(ways) {
+        if let Some(mut direction) = section.section(key, &format!("[{name}.{key}]"))? {
+            read_link(file, &mut direction, way)?;
+            direction.end()?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn read_condition(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<(Condition, Option<Range<usize>>), StudyError> {
+    let name = section.text("name")?;
+    let place = name.as_ref().map(|(_, span)| span.clone());
+    let (name, span) = section.required("name", "\"baseline\"", name)?;
+    visible(file, "name", &name, span)?;
+    let mtu = section
+        .number("mtu", 576, 65_535)?
+        .unwrap_or(u64::from(Condition::DEFAULT_MTU_BYTES));
+
+    let whole = section.span();
+    let mut ways = [Draft::new(whole.clone()), Draft::new(whole)];
+    read_ways(file, &mut section, &mut ways)?;
+    read_each_way(file, &mut section, "condition", &mut ways)?;
+    let staircase = section
+        .section("steps", "steps")?
+        .map(|steps| read_staircase(file, steps))
+        .transpose()?;
+    let steps = section.sections("step", "condition.step")?;
+    section.end()?;
+
+    let schedule = match (staircase, steps.is_empty()) {
+        (Some(staircase), true) => climb(file, &staircase, &mut ways)?,
+        (Some(staircase), false) => {
+            return Err(file.error(
+                staircase.span,
+                "`steps` and `[[condition.step]]` both say how the path changes",
+                "leave one of them out",
+            ));
+        }
+        (None, _) => read_steps(file, steps, &ways)?,
+    };
+    finish(file, (name, mtu as u32), ways, schedule).map(|condition| (condition, place))
+}
+
+/// A step while it is read.
+struct DraftStep {
+    at: Duration,
+    at_place: Range<usize>,
+    ways: [Draft; 2],
+}
+
+fn read_steps(
+    file: &File<'_>,
+    sections: Vec<Section<'_>>,
+    first: &[Draft; 2],
+) -> Result<Vec<DraftStep>, StudyError> {
+    let mut steps: Vec<DraftStep> = Vec::new();
+    for mut section in sections {
+        let at = section.duration("at", "20s")?;
+        let (at, at_place) = section.required("at", "\"20s\"", at)?;
+        // What a step does not say stays as it was before it.
+        let mut ways = steps.last().map_or(first, |step| &step.ways).clone();
+        for way in &mut ways {
+            way.whole = section.span();
+        }
+        read_ways(file, &mut section, &mut ways)?;
+        read_each_way(file, &mut section, "condition.step", &mut ways)?;
+        section.end()?;
+        steps.push(DraftStep { at, at_place, ways });
+    }
+    Ok(steps)
+}
+
+/// The steps of a quantity that rises or falls evenly; the path begins with its first value.
+fn climb(
+    file: &File<'_>,
+    staircase: &Staircase,
+    ways: &mut [Draft; 2],
+) -> Result<Vec<DraftStep>, StudyError> {
+    if let Some(span) = ways.iter().find_map(|way| way.places.get(staircase.key)) {
+        return Err(file.error(
+            span.clone(),
+            format!(
+                "`{0}` is said here and by `steps`, which begins with it",
+                staircase.key
+            ),
+            format!("leave `{}` out here", staircase.key),
+        ));
+    }
+    for way in ways.iter_mut() {
+        staircase.apply(&mut way.link, 0);
+        way.places.insert(staircase.key, staircase.span.clone());
+    }
+    Ok((1..=staircase.steps)
+        .map(|number| {
+            let mut ways = ways.clone();
+            for way in &mut ways {
+                staircase.apply(&mut way.link, number);
+                way.whole = staircase.span.clone();
+            }
+            DraftStep {
+                at: staircase.every.saturating_mul(number),
+                at_place: staircase.span.clone(),
+                ways,
+            }
+        })
+        .collect())
+}
+
+/// The condition of what was read, held to what can be.
+fn finish(
+    file: &File<'_>,
+    (name, mtu_bytes): (String, u32),
+    ways: [Draft; 2],
+    steps: Vec<DraftStep>,
+) -> Result<Condition, StudyError> {
+    let [forward, reverse] = ways.each_ref().map(|way| way.link.clone());
+    let schedule = steps.iter().map(|step| {
+        let [forward, reverse] = step.ways.each_ref().map(|way| way.link.clone());
+        Step {
+            at: step.at,
+            forward,
+            reverse,
+        }
+    });
+    let mut condition = Condition {
+        name,
+        forward,
+        reverse,
+        mtu_bytes,
+        schedule: schedule.collect(),
+    };
+    let drafts = || ways.iter().chain(steps.iter().flat_map(|step| &step.ways));
+    let queues: Vec<_> = condition
+        .links()
+        .zip(drafts())
+        .map(|(link, draft)| draft.queue.map(|size| condition.queue_of(link, size)))
+        .collect();
+    for ((link, queue), draft) in condition.links_mut().zip(queues).zip(drafts()) {
+        let Some((bytes, packets)) = queue else {
+            continue;
+        };
+        if bytes.is_none() && packets.is_none() {
+            return Err(file.error(
+                draft.place("queue"),
+                "a queue of so many bandwidth-delay products, but the link has no rate",
+                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes",
+            ));
+        }
+        (link.queue, link.queue_packets) = (bytes, packets);
+    }
+    condition.check().map_err(|wrong| {
+        let place = match (wrong.place, wrong.key) {
+            (Place::StepForward(step) | Place::StepReverse(step), "at") => {
+                steps.get(step).map(|step| step.at_place.clone())
+            }
+            (Place::Forward, key) => Some(ways[0].place(key)),
+            (Place::Reverse, key) => Some(ways[1].place(key)),
+            (Place::StepForward(step), key) => steps.get(step).map(|s| s.ways[0].place(key)),
+            (Place::StepReverse(step), key) => steps.get(step).map(|s| s.ways[1].place(key)),
+        };
+        file.error(place.unwrap_or_default(), wrong.message, wrong.hint)
+    })?;
+    Ok(condition)
+}

@@ -1,0 +1,160 @@
+//! `steps`: a quantity of the path that rises or falls evenly, said in one line.
+
+use std::{ops::Range, time::Duration};
+
+use super::{
+    error::StudyError,
+    section::{File, Section},
+};
+use crate::{
+    condition::{Condition, Link},
+    units::{BitRate, Ratio, UnitError, parse_duration},
+};
+
+/// Most steps of one schedule.
+const MOST_STEPS: f64 = 10_000.0;
+
+/// Reads a value of a quantity, in its base unit.
+type ReadValue = fn(&str) -> Result<f64, UnitError>;
+
+/// Sets a quantity of a link.
+type Apply = fn(&mut Link, f64);
+
+/// A quantity that can rise or fall: key, example, reader, what it sets.
+const QUANTITIES: [(&str, (&str, ReadValue, Apply)); 5] = [
+    (
+        "rtt",
+        ("300ms", nanoseconds, |link, value| {
+            link.delay = time(value) / 2
+        }),
+    ),
+    (
+        "delay",
+        ("150ms", nanoseconds, |link, value| link.delay = time(value)),
+    ),
+    (
+        "jitter",
+        ("10ms", nanoseconds, |link, value| link.jitter = time(value)),
+    ),
+    (
+        "loss",
+        (
+            "5%",
+            |text| text.parse::<Ratio>().map(|ratio| ratio.0),
+            |link, value| {
+                link.loss = Ratio(value.clamp(0.0, 1.0));
+            },
+        ),
+    ),
+    (
+        "rate",
+        (
+            "100Mbit/s",
+            |text| text.parse::<BitRate>().map(|rate| rate.0 as f64),
+            |link, value| {
+                link.rate = Some(BitRate(value.round() as u64));
+            },
+        ),
+    ),
+];
+
+fn nanoseconds(text: &str) -> Result<f64, UnitError> {
+    parse_duration(text).map(|value| value.as_nanos() as f64)
+}
+
+/// Up to 30 days, which a float holds to the nanosecond.
+fn time(nanoseconds: f64) -> Duration {
+    Duration::from_nanos(nanoseconds.round() as u64)
+}
+
+/// A quantity from one value to another by equal steps at equal times.
+pub(super) struct Staircase {
+    pub key: &'static str,
+    pub every: Duration,
+    /// How many steps there are after the first value.
+    pub steps: u32,
+    pub span: Range<usize>,
+    from: f64,
+    to: f64,
+    by: f64,
+    set: Apply,
+}
+
+impl Staircase {
+    /// Sets the quantity to its value after so many steps; the last one is `to`, however far the
+    /// one before was.
+    pub fn apply(&self, link: &mut Link, steps: u32) {
+        let value = if steps == self.steps {
+            self.to
+        } else {
+            let way = self.by * f64::from(steps);
+            self.from + way.copysign(self.to - self.from)
+        };
+        (self.set)(link, value);
+    }
+}
+
+pub(super) fn read_staircase(
+    file: &File<'_>,
+    mut section: Section<'_>,
+) -> Result<Staircase, StudyError> {
+    let span = section.span();
+    let names = QUANTITIES.map(|(key, _)| (key, key));
+    let key = section.choice("key", &names)?;
+    let key = section.required("key", "\"rtt\"", key)?;
+    // The key is one of these.
+    let (example, read, set) = QUANTITIES
+        .iter()
+        .find_map(|(name, parts)| (*name == key).then_some(*parts))
+        .unwrap_or(QUANTITIES[0].1);
+    let mut value = |name| -> Result<(f64, Range<usize>), StudyError> {
+        let taken = section.quantity(name, example, read)?;
+        section.required(name, &format!("\"{example}\""), taken)
+    };
+    let (from, _) = value("from")?;
+    let (to, to_place) = value("to")?;
+    let (by, by_place) = value("by")?;
+    let every = section.duration("every", "20s")?;
+    let (every, every_place) = section.required("every", "\"20s\"", every)?;
+    section.end()?;
+    if by <= 0.0 {
+        return Err(file.error(
+            by_place,
+            "steps of nothing lead nowhere",
+            "write by how much each step rises or falls, without a sign",
+        ));
+    }
+    if from == to {
+        return Err(file.error(
+            to_place,
+            "`from` and `to` are the same, so nothing changes",
+            "leave `steps` out",
+        ));
+    }
+    if every.is_zero() || every > Condition::LONGEST_TIME {
+        return Err(file.error(
+            every_place,
+            "this time must be longer than zero and at most 30 days",
+            "write a time such as `20s`",
+        ));
+    }
+    // Rounding must not make a tiny last step.
+    let steps = ((to - from).abs() / by - 1e-9).ceil();
+    if steps > MOST_STEPS {
+        return Err(file.error(
+            by_place,
+            format!("these are more than {MOST_STEPS} steps"),
+            "write a larger `by`",
+        ));
+    }
+    Ok(Staircase {
+        key,
+        every,
+        steps: steps as u32,
+        span,
+        from,
+        to,
+        by,
+        set,
+    })
+}

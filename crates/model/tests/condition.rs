@@ -1,0 +1,325 @@
+//! What a condition of a study says, and what it cannot say.
+
+use std::time::Duration;
+
+use regatta_model::{
+    BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, QueueDiscipline, Ratio,
+    UnitError, study::StudyFile,
+};
+
+/// The files that the studies of these tests name.
+fn beside(name: &str) -> Result<String, UnitError> {
+    match name {
+        "lte.trace" => Ok("0\n5\n10\n".to_owned()),
+        "falling.trace" => Ok("5\n4\n".to_owned()),
+        "empty.trace" => Ok(String::new()),
+        "garbage.trace" => Ok("\u{7f}ELF".to_owned()),
+        "lost.txt" => Ok("3\n17\n".to_owned()),
+        "words.txt" => Ok("3\nseventeen\n".to_owned()),
+        _ => Err(UnitError {
+            message: format!("cannot read `{name}`"),
+            hint: "name a file beside the study".to_owned(),
+        }),
+    }
+}
+
+fn read(keys: &str) -> Result<Condition, String> {
+    let text = format!(
+        "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[workload]]\n[[condition]]\nname = \"c\"\n{keys}\n"
+    );
+    StudyFile::parse_beside(&text, "s.toml", &beside)
+        .map(|file| file.study.conditions[0].clone())
+        .map_err(|error| error.to_string())
+}
+
+fn ms(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+#[test]
+fn everything_that_a_link_can_do_is_read() {
+    let condition = read(
+        "rtt = \"100ms\"\njitter = \"5ms\"\njitter_distribution = \"pareto\"\nloss = \"1%\"\n\
+         loss_bursts = { to_bad = \"1%\", to_good = \"30%\", bad_loss = \"90%\", good_loss = \"0.1%\" }\n\
+         loss_list = [3, 17]\nreorder = \"2%\"\nduplicate = \"3%\"\ncorrupt = \"0.1%\"\n\
+         rate = \"10Mbit/s\"\nburst = \"15kB\"\nqueue = \"2 BDP\"\ndiscipline = \"codel\"\n\
+         codel_target = \"10ms\"\n\
+         [condition.reverse]\nqueue = \"50 packets\"\ndiscipline = \"drop-tail\"\nrate = \"unlimited\"\ntrace = \"lte.trace\"",
+    );
+    // A rate and a trace of one section contradict one another.
+    assert!(condition.is_err_and(|error| error.contains("`trace` and `rate` both say")));
+    let condition = read(
+        "rtt = \"100ms\"\njitter = \"5ms\"\njitter_distribution = \"pareto\"\nloss = \"1%\"\n\
+         loss_bursts = { to_bad = \"1%\", to_good = \"30%\", bad_loss = \"90%\", good_loss = \"0.1%\" }\n\
+         loss_list = [3, 17]\nreorder = \"2%\"\nduplicate = \"3%\"\ncorrupt = \"0.1%\"\n\
+         rate = \"10Mbit/s\"\nqueue = \"2 BDP\"\ndiscipline = \"codel\"\ncodel_target = \"10ms\"\n\
+         [condition.forward]\nburst = \"15kB\"\n\
+         [condition.reverse]\nqueue = \"50 packets\"\ndiscipline = \"drop-tail\"\ntrace = \"lte.trace\"\nloss_list = \"lost.txt\"",
+    )
+    .expect("a sound condition");
+    let link = &condition.forward;
+    assert_eq!(link.delay, ms(50));
+    assert_eq!(link.jitter_distribution, DelayDistribution::Pareto);
+    assert_eq!(
+        link.loss_bursts,
+        Some(GilbertElliott {
+            to_bad_ratio: Ratio(0.01),
+            to_good_ratio: Ratio(0.3),
+            bad_loss_ratio: Ratio(0.9),
+            good_loss_ratio: Ratio(0.001),
+        })
+    );
+    assert_eq!(link.loss_list, [3, 17]);
+    assert_eq!(
+        [link.reorder_ratio, link.duplicate_ratio, link.corrupt_ratio],
+        [Ratio(0.02), Ratio(0.03), Ratio(0.001)]
+    );
+    assert_eq!(link.burst_bytes, Some(Bytes(15_000)));
+    // 10 Mbit/s over 100 ms, twice.
+    assert_eq!(link.queue, Some(Bytes(250_000)));
+    assert_eq!(
+        link.discipline,
+        QueueDiscipline::Codel {
+            target: ms(10),
+            interval: ms(100)
+        }
+    );
+    let link = &condition.reverse;
+    assert_eq!((link.queue, link.queue_packets), (None, Some(50)));
+    assert_eq!(link.discipline, QueueDiscipline::DropTail);
+    assert_eq!(link.rate, None);
+    assert_eq!(
+        link.trace.as_ref().expect("a trace").opportunities_ms,
+        [0, 5, 10]
+    );
+    assert_eq!(link.loss_list, [3, 17]);
+    // What is stored is read back.
+    let stored = serde_json::to_string(&condition).expect("JSON");
+    assert_eq!(
+        serde_json::from_str::<Condition>(&stored).expect("read"),
+        condition
+    );
+}
+
+#[test]
+fn a_schedule_says_only_what_changes() {
+    let condition = read(
+        "rtt = \"300ms\"\nrate = \"1Gbit/s\"\nqueue = \"1 BDP\"\n\
+         [[condition.step]]\nat = \"20s\"\nrtt = \"250ms\"\n\
+         [[condition.step]]\nat = \"40s\"\nloss = \"1%\"\n[condition.step.reverse]\nrate = \"10Mbit/s\"",
+    )
+    .expect("a sound schedule");
+    let [first, second] = &condition.schedule[..] else {
+        panic!("two steps: {condition:?}");
+    };
+    assert_eq!(
+        (first.at, first.forward.delay),
+        (Duration::from_secs(20), ms(125))
+    );
+    assert_eq!(first.forward.loss, Ratio(0.0));
+    assert_eq!(
+        (second.forward.delay, second.forward.loss),
+        (ms(125), Ratio(0.01))
+    );
+    assert_eq!(second.forward.rate, Some(BitRate(1_000_000_000)));
+    assert_eq!(second.reverse.rate, Some(BitRate(10_000_000)));
+    // A queue in bandwidth-delay products is one of the path's longest delay, at every step.
+    assert_eq!(second.forward.queue, Some(Bytes(37_500_000)));
+}
+
+/// S1: from 300 ms to 50 ms in steps of 50 ms, 20 s each.
+#[test]
+fn a_staircase_is_the_same_as_its_steps() {
+    let short = read(
+        "rate = \"1Gbit/s\"\n\
+         steps = { key = \"rtt\", from = \"300ms\", to = \"50ms\", by = \"50ms\", every = \"20s\" }",
+    )
+    .expect("a staircase");
+    let mut long = "rate = \"1Gbit/s\"\nrtt = \"300ms\"\n".to_owned();
+    for step in 1..=5u64 {
+        long += &format!(
+            "[[condition.step]]\nat = \"{}s\"\nrtt = \"{}ms\"\n",
+            20 * step,
+            300 - 50 * step
+        );
+    }
+    assert_eq!(short, read(&long).expect("steps"));
+    // Up, with a last step that is shorter.
+    let rates = read(
+        "steps = { key = \"rate\", from = \"10Mbit/s\", to = \"25Mbit/s\", by = \"10Mbit/s\", every = \"1s\" }",
+    )
+    .expect("a staircase");
+    let rates: Vec<_> = rates
+        .settings()
+        .map(|s| s.forward.rate.expect("a rate").0 / 1_000_000)
+        .collect();
+    assert_eq!(rates, [10, 20, 25]);
+}
+
+#[test]
+fn what_cannot_be_is_shown_with_its_place_and_what_to_write() {
+    let step = |keys: &str| format!("rtt = \"30ms\"\n[[condition.step]]\n{keys}");
+    let stairs = |keys: &str| format!("steps = {{ {keys} }}");
+    for (keys, expected, place) in [
+        ("rate = \"0bit/s\"".to_owned(), "a rate of zero", "^^^^^^^^"),
+        (
+            "rtt = \"-1ms\"".to_owned(),
+            "a time cannot be negative",
+            "^^^^^^",
+        ),
+        (
+            "discipline = \"codel\"".to_owned(),
+            "CoDel on a link without a rate",
+            "^^^^^^^",
+        ),
+        (
+            "discipline = \"red\"".to_owned(),
+            "`red` is not a value of `discipline`",
+            "^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\ntrace = \"lte.trace\"".to_owned(),
+            "`trace` and `rate` both",
+            "^^^^^^^^^^^",
+        ),
+        (
+            "trace = \"empty.trace\"".to_owned(),
+            "the trace `empty.trace` is empty",
+            "^^^^^^^^^^^^^",
+        ),
+        (
+            "trace = \"garbage.trace\"".to_owned(),
+            "line 1 of the trace",
+            "^^^^^^^^^^^^^^^",
+        ),
+        (
+            "trace = \"falling.trace\"".to_owned(),
+            "goes back in time, from 5 to 4",
+            "^^^^^^^^^^^^^^^",
+        ),
+        (
+            "trace = \"none.trace\"".to_owned(),
+            "cannot read `none.trace`",
+            "^^^^^^^^^^^^",
+        ),
+        (
+            "loss = \"101%\"".to_owned(),
+            "is not between 0 % and 100 %",
+            "^^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter = \"3ms\"".to_owned(),
+            "`jitter` is larger than",
+            "^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter_distribution = \"normal\"".to_owned(),
+            "but no `jitter`",
+            "^^^^^^^^",
+        ),
+        (
+            "reorder = \"1%\"".to_owned(),
+            "there is no delay to skip",
+            "^^^^",
+        ),
+        (
+            "loss_list = [17, 3]".to_owned(),
+            "do not rise from 1",
+            "^^^^^^^",
+        ),
+        ("loss_list = [0]".to_owned(), "do not rise from 1", "^^^"),
+        (
+            "loss_list = [\"3\"]".to_owned(),
+            "a list of whole numbers",
+            "^^^",
+        ),
+        (
+            "loss_list = \"words.txt\"".to_owned(),
+            "line 2 of `words.txt` is no whole number",
+            "^^^^^^^^^^^",
+        ),
+        (
+            "loss_bursts = { to_bad = \"1%\" }".to_owned(),
+            "has no `to_good`",
+            "^^^",
+        ),
+        (
+            "burst = \"15kB\"".to_owned(),
+            "the link has no rate",
+            "^^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\nburst = \"1kB\"".to_owned(),
+            "lets none pass",
+            "^^^^^",
+        ),
+        (
+            "queue = \"2 BDP\"".to_owned(),
+            "but the link has no rate",
+            "^^^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\nqueue = \"0 packets\"".to_owned(),
+            "a queue of no packet",
+            "^^^^^^^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\nqueue = \"1kB\"".to_owned(),
+            "a queue smaller than one packet",
+            "^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\ncodel_target = \"1ms\"".to_owned(),
+            "the queue is not under CoDel",
+            "^^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\ncodel_target = \"200ms\"".to_owned(),
+            "CoDel's target is not between",
+            "^^^^^^^",
+        ),
+        (step("rtt = \"1ms\""), "has no `at`", "^"),
+        (step("at = \"0s\""), "does not come after the start", "^^^^"),
+        (
+            step("at = \"2s\"\n[[condition.step]]\nat = \"1s\""),
+            "does not come after the one before it, at 2 s",
+            "^^^^",
+        ),
+        (
+            step("at = \"2s\"\nname = \"d\""),
+            "unknown key `name` in [[condition.step]]",
+            "^^^^",
+        ),
+        (
+            step("at = \"2s\"\njitter = \"1s\""),
+            "`jitter` is larger than",
+            "^^^^",
+        ),
+        (
+            stairs("key = \"mtu\", from = \"1\", to = \"2\", by = \"1\", every = \"1s\""),
+            "`mtu` is not a value of `key`",
+            "^^^^^",
+        ),
+        (
+            stairs("key = \"rtt\", from = \"1ms\", to = \"2ms\", by = \"0\", every = \"1s\""),
+            "steps of nothing",
+            "^^^",
+        ),
+        (
+            format!(
+                "rtt = \"9ms\"\n{}",
+                stairs("key = \"rtt\", from = \"1ms\", to = \"2ms\", by = \"1ms\", every = \"1s\"")
+            ),
+            "`rtt` is said here and by `steps`",
+            "^^^^^",
+        ),
+    ] {
+        let shown = read(&keys).expect_err(&keys);
+        assert!(
+            shown.contains(expected),
+            "expected {expected:?} in:\n{shown}"
+        );
+        assert!(shown.contains(place), "expected {place} in:\n{shown}");
+        assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+    }
+}
