@@ -22,7 +22,7 @@ use std::{
 
 use regatta_bed::{Bed, Host};
 use regatta_emulation::{Direction, Line, Offer};
-use regatta_model::{BedKind, BitRate, Condition, Link, PathKind, Ratio};
+use regatta_model::{BedKind, BitRate, Condition, Link, PathSetup, Ratio};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -42,7 +42,7 @@ fn main() -> Outcome<()> {
     };
     let mut emulation = Vec::new();
     let mut forwarder = [Vec::new(), Vec::new()];
-    let mut bed = Bed::up(BedKind::Netns, PathKind::Emulator, &host, "path bench")?;
+    let mut bed = Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &host, "path bench")?;
     // Interleaved, so that a drift of the machine meets all alike.
     for _ in 0..rounds.max(1) {
         emulation.push(emulate()?);

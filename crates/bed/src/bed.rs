@@ -9,12 +9,14 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
-use regatta_model::{BedKind, Condition, PathCheck, PathKind};
+use regatta_model::{
+    BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement,
+};
 
 use crate::{
     error::BedError,
-    keeper::ADDRESSES,
-    messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, ToKeeper},
+    keeper::{self, ADDRESSES},
+    messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
     process::{self, Executable, KeeperProcess},
 };
 
@@ -44,6 +46,7 @@ pub struct Bed {
     keeper: KeeperProcess,
     user_namespace: Option<File>,
     network_namespaces: [File; 2],
+    path: PathForm,
 }
 
 impl Bed {
@@ -51,28 +54,39 @@ impl Bed {
     /// file is held open: the agents are started from it, even if its name is gone by then or
     /// means another program.
     ///
+    /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
+    /// do one; the conditions that are set later are those given here, or they may be refused.
+    ///
     /// # Errors
     /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
     /// when the keeper cannot be started or ends.
     pub fn up(
         kind: BedKind,
-        path: PathKind,
+        path: PathSetup,
+        conditions: &[Condition],
         executable: &Path,
         run_id: &str,
     ) -> Result<Self, BedError> {
-        // One of each today; a second one makes this pattern fail to compile.
-        let (BedKind::Netns, PathKind::Emulator) = (kind, path);
+        // One today; a second one makes this pattern fail to compile.
+        let BedKind::Netns = kind;
+        let mut path = path;
+        let impossible = |condition| keeper::refusal(condition, path).is_some();
+        if path.needs_netem().is_none() && conditions.iter().any(impossible) {
+            path.emulator = Emulator::Userspace;
+        }
         let executable = Executable::open(executable)?;
         let mut keeper = KeeperProcess::start(&executable)?;
         let hello = ToKeeper::Hello {
             protocol: KEEPER_PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
+            path,
         };
         let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
         let FromKeeper::Up {
             protocol: KEEPER_PROTOCOL_VERSION,
             user_namespace,
             namespaces,
+            path,
         } = answer
         else {
             return Err(unexpected(&answer));
@@ -89,13 +103,33 @@ impl Bed {
                 .transpose()?,
             network_namespaces: [network(namespaces[0])?, network(namespaces[1])?],
             keeper,
+            path,
         })
     }
 
     /// What carries the study, in words, for the run's header.
     #[must_use]
     pub fn description(&self) -> String {
-        "netns, user-space emulator".to_owned()
+        let PathForm {
+            emulator,
+            placement,
+            loss_by,
+            kernel,
+            seeded,
+        } = &self.path;
+        if *emulator == Emulator::Userspace {
+            return "netns, user-space emulator".to_owned();
+        }
+        let place = match placement {
+            Placement::Between => "between the hosts",
+            Placement::Ends => "on both ends, where TCP's small queues meet it",
+        };
+        let loss = match loss_by {
+            LossBy::Emulator => "",
+            LossBy::Iptables => ", loss by iptables",
+        };
+        let seeded = if *seeded { "seeded" } else { "not seeded" };
+        format!("netns, netem {place}{loss} (Linux {kernel}, {seeded})")
     }
 
     /// Starts `executable agent` on a host, its standard input, output and error piped. May be

@@ -1,19 +1,23 @@
 //! What the controller and the path keeper say to one another: JSON lines, one answer to each
 //! request.
 
-use regatta_model::{Condition, PathCheck};
+use regatta_model::{Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 1;
+pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 2;
 
 /// From the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToKeeper {
-    /// First line: make the namespaces.
-    Hello { protocol: u32, run_id: String },
+    /// First line: make the namespaces and the path.
+    Hello {
+        protocol: u32,
+        run_id: String,
+        path: PathSetup,
+    },
     /// Empty the path, forget the counters, be this condition.
     SetCondition { condition: Condition, seed: u64 },
     /// The transfer begins now: so do the condition's schedule and its traces.
@@ -35,6 +39,7 @@ pub(crate) enum FromKeeper {
         user_namespace: bool,
         /// File descriptors of the keeper that hold the two network namespaces.
         namespaces: [i32; 2],
+        path: PathForm,
     },
     /// The condition is set.
     Set,
@@ -53,6 +58,19 @@ pub(crate) enum FromKeeper {
     },
 }
 
+/// What the path turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PathForm {
+    /// Never [`Emulator::Auto`].
+    pub(crate) emulator: Emulator,
+    pub(crate) placement: Placement,
+    pub(crate) loss_by: LossBy,
+    /// Release of the kernel whose netem it is; empty for the user-space emulator.
+    pub(crate) kernel: String,
+    /// Whether the same seed gives the same losses.
+    pub(crate) seeded: bool,
+}
+
 /// What happened in one direction of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
@@ -60,7 +78,9 @@ pub struct LinkCounters {
     pub offered: u64,
     /// Packets that left it.
     pub delivered: u64,
-    /// Packets lost at random, each on its own.
+    /// Packets lost at random, each on its own. Netem does not tell them from those lost in
+    /// bursts, nor, at the ends with a rate and a loss, from those that found it full: all are
+    /// here.
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
@@ -79,7 +99,7 @@ pub struct LinkCounters {
     /// full because the emulator did not keep up, or the receiving host's device refused them.
     /// They are no part of the asked condition.
     pub refused_drops: u64,
-    /// Packets of which a bit was flipped.
+    /// Packets of which a bit was flipped. Netem does not tell, nor of those reordered: 0 there.
     #[serde(default)]
     pub corrupted: u64,
     /// Packets that were sent on twice: delivered once more than they were offered.
@@ -88,9 +108,12 @@ pub struct LinkCounters {
     /// Packets that skipped the propagation delay.
     #[serde(default)]
     pub reordered: u64,
-    /// Most bytes that waited for the bottleneck at one moment.
+    /// Most bytes that waited for the bottleneck at one moment. On netem the most that was seen in
+    /// looking every 20 ms, or the limit of a queue that overflowed; at the ends it is not known,
+    /// and 0.
     pub queue_max_bytes: u64,
-    /// Packets delivered more than 2 ms after they were due.
+    /// Packets delivered more than 2 ms after they were due. The kernel does not tell: with netem
+    /// this and what follows is 0.
     pub late_packets: u64,
     /// Mean time between a packet's being due and its delivery, in nanoseconds.
     pub lateness_mean_ns: f64,

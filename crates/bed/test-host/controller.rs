@@ -8,14 +8,14 @@ use std::{
 };
 
 use regatta_bed::{Bed, BedError, Host};
-use regatta_model::{BedKind, BitRate, Condition, Link, PathKind};
+use regatta_model::{BedKind, BitRate, Condition, Link, PathSetup};
 
 fn bed() -> Result<Bed, BedError> {
     let executable = std::env::current_exe().map_err(|source| BedError::Spawn {
         what: "this program".into(),
         source,
     })?;
-    Bed::up(BedKind::Netns, PathKind::Emulator, &executable, "host")
+    Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &executable, "host")
 }
 
 fn report(error: &BedError) -> ExitCode {

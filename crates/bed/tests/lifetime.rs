@@ -13,7 +13,7 @@ use std::{
 
 use common::{Agent, bed, children, condition, executable};
 use regatta_bed::{Bed, BedError, Host};
-use regatta_model::{BedKind, PathKind};
+use regatta_model::{BedKind, PathSetup};
 
 /// Whether a process runs; one that only waits to be reaped does not.
 fn runs(pid: u32) -> bool {
@@ -141,7 +141,7 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
     let program = directory.path().join("regatta");
     fs::copy(executable(), &program).expect("a copy");
     let mut bed =
-        Bed::up(BedKind::Netns, PathKind::Emulator, &program, "bed tests").expect("a bed");
+        Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &program, "bed tests").expect("a bed");
     fs::remove_file(&program).expect("removed");
     let removed = Agent::start(&mut bed, Host::B).listen("echo");
     assert_ne!(removed.port(), 0);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_bed::{Bed, Host};
 use regatta_control::PathHints;
-use regatta_model::{BedKind, BitRate, Condition, Link, OptionValue, PathKind};
+use regatta_model::{BedKind, BitRate, Condition, Link, OptionValue, PathSetup};
 
 use crate::{
     agents::{self, Race},
@@ -79,7 +79,7 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
 /// [`BenchError::Bed`] where no namespaces can be had, and as [`agents::run`].
 pub fn measure(executable: &Path, rounds: u32, bytes: u64) -> Result<Vec<Emulation>, BenchError> {
     let paths = [None, Some(BitRate(1_000_000_000))];
-    let mut bed = Bed::up(BedKind::Netns, PathKind::Emulator, executable, "bench")?;
+    let mut bed = Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], executable, "bench")?;
     let mut runs = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         for (runs, rate) in runs.iter_mut().zip(paths) {

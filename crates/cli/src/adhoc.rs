@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Bytes, OptionValue, Ratio, Transport,
+    BitRate, Bytes, Emulator, OptionValue, Placement, Ratio, Transport,
     study::StudyFile,
     units::{format_duration, parse_duration},
 };
@@ -101,6 +101,12 @@ fn ratio(value: Ratio) -> String {
     }
 }
 
+/// How a study says a value.
+fn word<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
+    let known = words.iter().find(|(_, known)| *known == value);
+    known.map_or("", |(word, _)| word)
+}
+
 /// The study that the options ask for, and its text.
 ///
 /// # Errors
@@ -132,6 +138,12 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     if let Some(seed) = args.seed {
         // The argument's range is that of TOML's numbers.
         root.insert("seed".into(), Value::Integer(seed as i64));
+    }
+    if let Some(emulator) = args.emulator {
+        root.insert("emulator".into(), text(word(emulator, Emulator::WORDS)));
+    }
+    if let Some(placement) = args.placement {
+        root.insert("placement".into(), text(word(placement, Placement::WORDS)));
     }
     let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
     root.insert("deadline".into(), text(&time(deadline)));

@@ -6,7 +6,7 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, BitRate, Bytes, Ratio, units::parse_duration};
+use regatta_model::{BedKind, BitRate, Bytes, Emulator, Placement, Ratio, units::parse_duration};
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";
@@ -83,6 +83,22 @@ fn bed(text: &str) -> Result<BedKind, String> {
     }
 }
 
+fn emulator(text: &str) -> Result<Emulator, String> {
+    word(text, Emulator::WORDS)
+}
+
+fn placement(text: &str) -> Result<Placement, String> {
+    word(text, Placement::WORDS)
+}
+
+fn word<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, String> {
+    let known = words.iter().find(|(word, _)| *word == text);
+    known.map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        format!("it is one of {}", words.join(", "))
+    })
+}
+
 /// A directory, which may begin with one hyphen; with two it is rather an option, and the name of
 /// the directory was forgotten.
 fn directory() -> impl TypedValueParser<Value = PathBuf> {
@@ -130,6 +146,15 @@ pub struct RunArgs {
     /// Largest IP packet [default without a STUDY: 1500B]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
     pub mtu: Option<Bytes>,
+
+    /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
+    /// netem where the kernel has it [default without a STUDY: auto]
+    #[arg(long, value_name = "EMULATOR", value_parser = emulator, help_heading = "Path")]
+    pub emulator: Option<Emulator>,
+    /// Where netem stands: `between` the hosts, or on both `ends` as in published experiments
+    /// [default without a STUDY: between]
+    #[arg(long, value_name = "WHERE", value_parser = placement, help_heading = "Path")]
+    pub placement: Option<Placement>,
 
     /// Bytes of one transfer [default without a STUDY: 10MB]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]

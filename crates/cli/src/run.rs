@@ -125,11 +125,12 @@ impl Race<'_> {
             Failure::failed(error).context("cannot find this program's own file")
         })?;
         let Study { bed, path, .. } = *plan.study();
+        let conditions = plan.study().conditions.clone();
         let run_id = options.run_id.clone();
         let run = Run::new(plan, options);
         held.stop_with(run.stopper())
             .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
-        let mut bed = Bed::up(bed, path, &executable, &run_id).map_err(no_bed)?;
+        let mut bed = Bed::up(bed, path, &conditions, &executable, &run_id).map_err(no_bed)?;
 
         let mut listeners = Listeners {
             keeper: self.keeper,

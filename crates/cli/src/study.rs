@@ -241,6 +241,18 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(bed) = args.bed {
         study.bed = bed;
     }
+    if let Some(emulator) = args.emulator {
+        study.path.emulator = emulator;
+    }
+    if let Some(placement) = args.placement {
+        study.path.placement = placement;
+    }
+    if let Some(message) = study.path.contradiction() {
+        return Err(Failure::input(
+            message,
+            "leave one of them out, or ask for `--emulator netem`",
+        ));
+    }
     // Published figures belong to the published path and work; beside others they would mislead.
     if study.conditions != path_before || study.workloads != work_before {
         study.published.clear();

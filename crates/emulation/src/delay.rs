@@ -49,6 +49,25 @@ fn table(quantile: impl Fn(f64) -> f64) -> Table {
     })
 }
 
+/// The deviations of a distribution from its mean, in units of 1/8192 of its standard deviation,
+/// rising and all equally likely: what netem takes as a table. `None` for the uniform one, which
+/// netem computes.
+#[must_use]
+pub fn netem_table(distribution: DelayDistribution) -> Option<Vec<i16>> {
+    const NETEM_FRACTION_BITS: u32 = 13;
+    let table: &Table = match distribution {
+        DelayDistribution::Uniform => return None,
+        DelayDistribution::Normal => &NORMAL,
+        DelayDistribution::Pareto => &PARETO,
+    };
+    let entry = |value: &i32| {
+        let value = value >> (FRACTION_BITS - NETEM_FRACTION_BITS);
+        // Four standard deviations are one more than the largest number.
+        i16::try_from(value).unwrap_or(i16::MAX)
+    };
+    Some(table.iter().map(entry).collect())
+}
+
 /// The propagation delay of a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Propagation {

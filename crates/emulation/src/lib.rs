@@ -19,5 +19,5 @@ mod queue;
 mod settings;
 mod wire;
 
-pub use delay::{DelayMoments, delay_moments};
+pub use delay::{DelayMoments, delay_moments, netem_table};
 pub use line::{Cause, Counters, Direction, Discarded, Due, Line, LinkError, Offer, Packet};

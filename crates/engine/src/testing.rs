@@ -11,7 +11,7 @@ use std::{
 use regatta_bed::{BedError, Host, LinkCounters, PathCounters};
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::{
-    BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathKind, Pattern, Probe,
+    BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathSetup, Pattern, Probe,
     Study, Transport, Workload, WorkloadKind,
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         rounds,
         seed: 1,
         bed: BedKind::Netns,
-        path: PathKind::Emulator,
+        path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(5),
         sample_interval: Duration::from_millis(100),
         transports: (0..transports)

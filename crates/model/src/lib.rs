@@ -21,7 +21,10 @@ pub use outcome::Outcome;
 pub use record::{
     AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
 };
-pub use study::{BedKind, OptionValue, PathKind, Published, Source, Study, Transport};
+pub use study::{
+    BedKind, Emulator, LossBy, OptionValue, PathSetup, Placement, Published, Source, Study,
+    Transport,
+};
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify, Workload,

@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use regatta_emulation::LinkError;
 
+use super::netem::Refusal;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeeperError {
     #[error("cannot make a user namespace")]
@@ -40,7 +42,7 @@ pub(crate) enum KeeperError {
     },
     #[error("a path cannot carry packets of at most {0} bytes; the emulator takes 68 to 65521")]
     Mtu(u32),
-    #[error("cannot start the forwarding thread")]
+    #[error("cannot start a thread of the path's")]
     Thread(#[source] io::Error),
     #[error("the forwarding thread ended")]
     ForwarderGone,
@@ -50,6 +52,33 @@ pub(crate) enum KeeperError {
         direction: &'static str,
         #[source]
         source: LinkError,
+    },
+    #[error("this kernel lacks `{module}`")]
+    NoNetem {
+        module: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot make a path of netem: cannot {step}")]
+    Netem {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the {direction} link of condition `{condition}` cannot be had from netem")]
+    Refused {
+        condition: String,
+        direction: &'static str,
+        #[source]
+        source: Refusal,
+    },
+    #[error("losses by iptables need the program `iptables`")]
+    NoIptables,
+    #[error("`{command}` failed")]
+    Iptables {
+        command: String,
+        #[source]
+        source: io::Error,
     },
     #[error(
         "the controller speaks version {theirs} of the keeper's messages, this is version {ours}"
@@ -108,6 +137,16 @@ impl KeeperError {
                 LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
                 LinkError::Delay(_) => "ask for a shorter delay".into(),
             },
+            Self::NoNetem { module, .. } => format!(
+                "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
+            ),
+            Self::Refused { .. } => {
+                "leave it to Regatta's own emulator with `emulator = \"userspace\"`".into()
+            }
+            Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
+            Self::Iptables { .. } => {
+                "load the match with `sudo modprobe xt_statistic`, or leave `loss_by` out".into()
+            }
             _ => String::new(),
         }
     }

@@ -1,4 +1,5 @@
-//! The process that keeps the path: namespaces, devices, forwarding, counters, self-check.
+//! The process that keeps the path: namespaces, the path in one of its two forms, counters,
+//! self-check.
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
@@ -8,10 +9,11 @@ mod corruption;
 mod error;
 mod forwarder;
 mod namespaces;
+mod netem;
 mod tun;
+mod userspace;
 
 use std::{
-    fs::File,
     io::{self, BufRead, Write},
     net::Ipv4Addr,
     os::fd::AsRawFd,
@@ -19,17 +21,26 @@ use std::{
 };
 
 pub(crate) use error::KeeperError;
-use forwarder::Forwarder;
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
-use regatta_model::{Condition, PathCheck};
-use tun::Tun;
+use netem::NetemPath;
+pub(crate) use netem::refusal;
+use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
+use userspace::UserspacePath;
 
-use crate::messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, ToKeeper};
+use crate::messages::{
+    FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
+};
 
 /// Addresses of the two hosts on the path, a and b, on one /30.
 pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 60, 0, 1), Ipv4Addr::new(10, 60, 0, 2)];
+
+/// A host's second address on the path, for transports that use several: the same in the next /24.
+fn second(address: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c.wrapping_add(1), d)
+}
 
 /// Serves the controller until the end of standard input. The body of `regatta path-keeper`; the
 /// process must have no other thread yet.
@@ -81,14 +92,21 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
         source,
     })?;
     match (request, keeper.as_mut()) {
-        (ToKeeper::Hello { protocol, run_id }, None) => {
+        (
+            ToKeeper::Hello {
+                protocol,
+                run_id,
+                path,
+            },
+            None,
+        ) => {
             if protocol != KEEPER_PROTOCOL_VERSION {
                 return Err(KeeperError::Version {
                     theirs: protocol,
                     ours: KEEPER_PROTOCOL_VERSION,
                 });
             }
-            let made = Keeper::up(&run_id)?;
+            let made = Keeper::up(&run_id, path)?;
             let answer = made.greeting();
             *keeper = Some(made);
             Ok(answer)
@@ -98,7 +116,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
             Ok(FromKeeper::Set)
         }
         (ToKeeper::Begin, Some(keeper)) => {
-            keeper.forwarder.begin()?;
+            keeper.path.begin()?;
             Ok(FromKeeper::Begun)
         }
         (ToKeeper::Counters, Some(keeper)) => Ok(FromKeeper::Counters {
@@ -113,34 +131,66 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
     }
 }
 
-/// One of the two hosts.
-struct HostSide {
-    namespace: Namespace,
-    tun: Tun,
-    /// The device's drops when the condition was set.
-    dropped_before: u64,
+/// What carries the packets between the hosts.
+enum Path {
+    Userspace(UserspacePath),
+    Netem(NetemPath),
 }
 
-impl HostSide {
-    fn create(address: Ipv4Addr) -> Result<Self, KeeperError> {
-        let namespace = Namespace::create()?;
-        let tun = Tun::create(address)?;
-        Ok(Self {
-            namespace,
-            tun,
-            dropped_before: 0,
-        })
+impl Path {
+    /// Netem where it is asked for, or where the choice is free and the kernel has it.
+    fn up(setup: PathSetup) -> Result<Self, KeeperError> {
+        if setup.emulator == Emulator::Userspace {
+            return UserspacePath::up().map(Self::Userspace);
+        }
+        match NetemPath::up(setup) {
+            Ok(path) => Ok(Self::Netem(path)),
+            Err(KeeperError::NoNetem { .. }) if setup.needs_netem().is_none() => {
+                UserspacePath::up().map(Self::Userspace)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    fn handles(&self) -> Result<[File; 2], KeeperError> {
-        Ok([self.tun.packets()?, self.tun.packets()?])
+    fn form(&self) -> PathForm {
+        match self {
+            Self::Userspace(_) => UserspacePath::form(),
+            Self::Netem(path) => path.form(),
+        }
+    }
+
+    fn hosts(&self) -> [&Namespace; 2] {
+        match self {
+            Self::Userspace(path) => path.hosts(),
+            Self::Netem(path) => path.hosts(),
+        }
+    }
+
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
+        match self {
+            Self::Userspace(path) => path.set(condition, seed),
+            Self::Netem(path) => path.set(condition, seed),
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), KeeperError> {
+        match self {
+            Self::Userspace(path) => path.begin(),
+            Self::Netem(path) => path.begin(),
+        }
+    }
+
+    fn counters(&mut self) -> Result<[LinkCounters; 2], KeeperError> {
+        match self {
+            Self::Userspace(path) => path.counters(),
+            Self::Netem(path) => path.counters(),
+        }
     }
 }
 
 struct Keeper {
     user_namespace: bool,
-    hosts: [HostSide; 2],
-    forwarder: Forwarder,
+    path: Path,
     cpu_before_ns: u64,
     /// From the run's name: each run, and each check in it, draws other losses.
     seed: u64,
@@ -148,18 +198,12 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn up(run_id: &str) -> Result<Self, KeeperError> {
+    fn up(run_id: &str, setup: PathSetup) -> Result<Self, KeeperError> {
         let user_namespace = become_able()?;
         die_with_parent();
-        let hosts = [
-            HostSide::create(ADDRESSES[0])?,
-            HostSide::create(ADDRESSES[1])?,
-        ];
-        let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
         Ok(Self {
             user_namespace,
-            hosts,
-            forwarder,
+            path: Path::up(setup)?,
             cpu_before_ns: 0,
             seed: fingerprint(run_id),
             checks: 0,
@@ -170,18 +214,16 @@ impl Keeper {
         FromKeeper::Up {
             protocol: KEEPER_PROTOCOL_VERSION,
             user_namespace: self.user_namespace,
-            namespaces: [0, 1].map(|host: usize| self.hosts[host].namespace.file().as_raw_fd()),
+            namespaces: self
+                .path
+                .hosts()
+                .map(|namespace| namespace.file().as_raw_fd()),
+            path: self.path.form(),
         }
     }
 
     fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
-        for host in &self.hosts {
-            host.tun.set_mtu(condition.mtu_bytes)?;
-        }
-        self.forwarder.set(condition, seed)?;
-        for host in &mut self.hosts {
-            host.dropped_before = host.tun.dropped()?;
-        }
+        self.path.set(condition, seed)?;
         self.cpu_before_ns = clock::process_cpu_ns();
         Ok(())
     }
@@ -189,19 +231,11 @@ impl Keeper {
     fn check(&mut self, condition: &Condition) -> Result<PathCheck, KeeperError> {
         self.checks += 1;
         self.set(condition, self.seed.wrapping_add(self.checks))?;
-        let namespaces = [&self.hosts[0].namespace, &self.hosts[1].namespace];
-        check::run(condition, namespaces, ADDRESSES)
+        check::run(condition, self.path.hosts(), ADDRESSES)
     }
 
     fn counters(&mut self) -> Result<PathCounters, KeeperError> {
-        let [mut forward, mut reverse] = self.forwarder.counters()?;
-        let add = |link: &mut LinkCounters, host: &mut HostSide| -> Result<(), KeeperError> {
-            link.refused_drops += host.tun.dropped()?.saturating_sub(host.dropped_before);
-            Ok(())
-        };
-        let [a, b] = &mut self.hosts;
-        add(&mut forward, a)?;
-        add(&mut reverse, b)?;
+        let [forward, reverse] = self.path.counters()?;
         Ok(PathCounters {
             forward,
             reverse,

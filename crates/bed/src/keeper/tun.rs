@@ -101,7 +101,7 @@ impl Tun {
         ioctl(control, libc::SIOCSIFNETMASK, &mut change, "netmask")?;
         // A second address, for transports that use several.
         let mut second = request(SECOND_NAME);
-        second.ifr_ifru.ifru_addr = socket_address(further(address));
+        second.ifr_ifru.ifru_addr = socket_address(super::second(address));
         ioctl(control, libc::SIOCSIFADDR, &mut second, "second address")?;
         second.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::new(255, 255, 255, 252));
         ioctl(control, libc::SIOCSIFNETMASK, &mut second, "second netmask")?;
@@ -159,12 +159,6 @@ impl Tun {
             })?;
         Ok(transmit_drops(&text, NAME).unwrap_or(0))
     }
-}
-
-/// A host's second address on the path: the same in the next /24.
-fn further(address: Ipv4Addr) -> Ipv4Addr {
-    let [a, b, c, d] = address.octets();
-    Ipv4Addr::new(a, b, c.wrapping_add(1), d)
 }
 
 /// Sets the number of packets that a device holds, over netlink: the older `ioctl` for it asks for

@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_bed::{Bed, Host};
-use regatta_model::{AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathKind, Ratio};
+use regatta_model::{AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio};
 
 /// The program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
@@ -23,7 +23,8 @@ pub fn executable() -> &'static Path {
 pub fn bed() -> Bed {
     Bed::up(
         BedKind::Netns,
-        PathKind::Emulator,
+        PathSetup::USERSPACE,
+        &[],
         executable(),
         "bed tests",
     )

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use toml::de::DeTable;
 
 use super::{
-    BedKind, PathKind, Study, Transport,
+    BedKind, Emulator, LossBy, PathSetup, Placement, Study, Transport,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -87,9 +87,7 @@ impl StudyFile {
         let bed = root
             .choice("bed", &[("netns", BedKind::Netns)])?
             .unwrap_or(BedKind::Netns);
-        let path = root
-            .choice("path", &[("emulator", PathKind::Emulator)])?
-            .unwrap_or(PathKind::Emulator);
+        let path = read_path(&source, &mut root)?;
         let deadline = time(
             &source,
             root.duration("deadline", "30s")?,
@@ -248,6 +246,23 @@ fn no_files(name: &str) -> Result<String, UnitError> {
         message: format!("this study cannot name a file, such as `{name}`"),
         hint: "write the study into a file of its own, and the other one beside it".to_owned(),
     })
+}
+
+/// How the path is made. The key `path` of earlier versions had one value, Regatta's own emulator.
+fn read_path(file: &File<'_>, root: &mut Section<'_>) -> Result<PathSetup, StudyError> {
+    let first = root.choice("path", &[("emulator", Emulator::Userspace)])?;
+    let emulator = root.choice("emulator", Emulator::WORDS)?;
+    let placement = root.choice("placement", Placement::WORDS)?;
+    let loss_by = root.choice("loss_by", LossBy::WORDS)?;
+    let path = PathSetup {
+        emulator: emulator.or(first).unwrap_or_default(),
+        placement: placement.unwrap_or_default(),
+        loss_by: loss_by.unwrap_or_default(),
+    };
+    match path.contradiction() {
+        Some(message) => Err(file.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`")),
+        None => Ok(path),
+    }
 }
 
 fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 mod builtin;
+mod emulator;
 mod error;
 mod file;
 mod parts;
@@ -16,6 +17,7 @@ mod work;
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use error::StudyError;
 pub use file::StudyFile;
+pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use section::nearest;
 
 use crate::{condition::Condition, units::nanos, workload::Workload};
@@ -26,14 +28,6 @@ use crate::{condition::Condition, units::nanos, workload::Workload};
 pub enum BedKind {
     /// Two network namespaces on this machine.
     Netns,
-}
-
-/// What stands between the two hosts of a bed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PathKind {
-    /// Regatta's own emulator in user space.
-    Emulator,
 }
 
 /// Value of a transport's option.
@@ -116,8 +110,8 @@ pub struct Study {
     pub seed: u64,
     /// Where it runs.
     pub bed: BedKind,
-    /// What stands between the hosts.
-    pub path: PathKind,
+    /// How the path between the hosts is made.
+    pub path: PathSetup,
     /// Longest that a transfer may take; one that reaches it is measured on what was delivered.
     #[serde(rename = "deadline_ns", with = "nanos")]
     pub deadline: Duration,

@@ -12,7 +12,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Bytes, Condition, Histogram, HostFacts, Link, OptionValue,
-    Outcome, PathCheck, PathKind, Pattern, Probe, Published, Ratio, RunHeader, Series, Source,
+    Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio, RunHeader, Series, Source,
     Study, Transport, TrialRecord, Warning, Workload, WorkloadKind,
 };
 use regatta_report::RunData;
@@ -123,7 +123,7 @@ pub fn study() -> Study {
         rounds: 5,
         seed: 20_260_101,
         bed: BedKind::Netns,
-        path: PathKind::Emulator,
+        path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(4),
         sample_interval: Duration::from_millis(100),
         transports: vec![

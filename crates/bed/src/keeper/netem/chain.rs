@@ -1,0 +1,143 @@
+//! Which namespaces the path is made of, and where on it each direction's disciplines stand.
+
+use std::net::Ipv4Addr;
+
+use regatta_model::Placement;
+
+use super::{
+    iptables::Rule,
+    wires::{Interface, Node},
+};
+use crate::keeper::{
+    ADDRESSES,
+    error::KeeperError,
+    namespaces::Namespace,
+};
+
+/// Name of the interface in each host.
+const HOST_INTERFACE: &str = "path0";
+
+/// Names of the interfaces of a router, towards host a and towards host b.
+const LEFT: &str = "left";
+const RIGHT: &str = "right";
+
+/// Routers between the hosts: a direction's queue, its rate, and its loss and delay each have an
+/// interface of their own, in this order from the sender.
+const ROUTERS: usize = 3;
+
+/// An interface of one of the nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    pub node: usize,
+    pub interface: Interface,
+}
+
+/// Where one direction's packets go out, from the sending host on.
+#[derive(Debug, Clone)]
+pub(super) struct Lane {
+    /// The sending host's interface, then those of the routers.
+    pub spots: Vec<Spot>,
+    /// Where iptables drops, and which node that is.
+    pub rule: (usize, Rule),
+}
+
+impl Lane {
+    /// Where loss and delay stand.
+    pub(super) fn wire(&self) -> Spot {
+        self.spots[self.spots.len() - 1]
+    }
+
+    /// Where the queue and the rate stand, if the routers are there.
+    pub(super) fn before_wire(&self) -> Option<[Spot; 2]> {
+        match self.spots[..] {
+            [_, queue, rate, _] => Some([queue, rate]),
+            _ => None,
+        }
+    }
+}
+
+/// The nodes from host a to host b.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub nodes: Vec<Node>,
+    /// Forward and reverse.
+    pub lanes: [Lane; 2],
+}
+
+impl Chain {
+    pub(super) fn lay(placement: Placement) -> Result<Self, KeeperError> {
+        let routers = match placement {
+            Placement::Between => ROUTERS,
+            Placement::Ends => 0,
+        };
+        let nodes = (0..routers + 2)
+            .map(|_| Node::create())
+            .collect::<Result<Vec<_>, _>>()?;
+        let last = nodes.len() - 1;
+        let mut rightward = Vec::new();
+        let mut leftward = Vec::new();
+        for (place, pair) in nodes.windows(2).enumerate() {
+            let names = [
+                if place == 0 { HOST_INTERFACE } else { RIGHT },
+                if place + 1 == last { HOST_INTERFACE } else { LEFT },
+            ];
+            let [here, there] = pair[0].join(names[0], &pair[1], names[1])?;
+            rightward.push(Spot {
+                node: place,
+                interface: here,
+            });
+            leftward.push(Spot {
+                node: place + 1,
+                interface: there,
+            });
+        }
+        leftward.reverse();
+        let addressed: [(&Node, Spot, Ipv4Addr); 2] = [
+            (&nodes[0], rightward[0], ADDRESSES[0]),
+            (&nodes[last], leftward[0], ADDRESSES[1]),
+        ];
+        for (node, spot, address) in addressed {
+            node.address(spot.interface, address)?;
+        }
+        for (lane, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
+            for spot in &lane[1..] {
+                nodes[spot.node].route(to, spot.interface)?;
+            }
+        }
+        let rule = |lane: &[Spot], far: usize, from: &'static str| match lane {
+            [_] => (
+                far,
+                Rule {
+                    chain: "INPUT",
+                    interface: HOST_INTERFACE,
+                },
+            ),
+            _ => (
+                lane[lane.len() - 1].node,
+                Rule {
+                    chain: "FORWARD",
+                    interface: from,
+                },
+            ),
+        };
+        let lanes = [
+            Lane {
+                rule: rule(&rightward, last, LEFT),
+                spots: rightward,
+            },
+            Lane {
+                rule: rule(&leftward, 0, RIGHT),
+                spots: leftward,
+            },
+        ];
+        Ok(Self { nodes, lanes })
+    }
+
+    /// The namespaces of the hosts, a and b.
+    pub(super) fn hosts(&self) -> [&Namespace; 2] {
+        [
+            &self.nodes[0].namespace,
+            &self.nodes[self.nodes.len() - 1].namespace,
+        ]
+    }
+}

@@ -1,0 +1,263 @@
+//! The disciplines that stand on the path: put there, changed, counted.
+
+use std::io;
+
+use regatta_model::{LossBy, PathSetup, Placement};
+
+use super::{
+    chain::{Chain, Lane, Spot},
+    failed,
+    plan::Stages,
+    qdisc::{self, Qdisc, Statistics},
+    sampler::Watched,
+    wires::Counted,
+};
+use crate::{keeper::error::KeeperError, messages::LinkCounters};
+
+/// Places of a direction's disciplines in what is kept of them.
+const WIRE: usize = 0;
+const RATE: usize = 1;
+const QUEUE: usize = 2;
+const PLACES: usize = 3;
+
+/// What stands on one direction, with what was counted before.
+#[derive(Debug)]
+struct Standing {
+    stages: Stages,
+    /// Of the sending host's interface, then of the routers', when the condition was set.
+    before: Vec<Counted>,
+    /// What disciplines counted that a step replaced.
+    gone: [Statistics; PLACES],
+    /// Packets that rules dropped before a step replaced them.
+    gone_by_rule: u64,
+}
+
+/// What stands on both.
+#[derive(Debug, Default)]
+pub(super) struct Installed([Option<Standing>; 2]);
+
+impl Installed {
+    /// Takes away what stands and puts these there.
+    pub(super) fn replace(
+        &mut self,
+        chain: &Chain,
+        setup: PathSetup,
+        mtu_bytes: u32,
+        wanted: [Stages; 2],
+    ) -> Result<(), KeeperError> {
+        for (lane, stages) in wanted.into_iter().enumerate() {
+            let place = &chain.lanes[lane];
+            if let Some(old) = self.0[lane].take() {
+                for (spot, stands) in places(place, &old.stages) {
+                    if stands.is_some() {
+                        qdisc::remove(&chain.nodes[spot.node].netlink, spot.interface.index)
+                            .map_err(failed("take a queueing discipline away"))?;
+                    }
+                }
+            }
+            for spot in &place.spots {
+                chain.nodes[spot.node]
+                    .set_mtu(spot.interface, mtu_bytes)
+                    .map_err(failed("set the largest packet"))?;
+            }
+            for (spot, wanted) in places(place, &stages) {
+                if let Some(wanted) = wanted {
+                    wanted
+                        .add(&chain.nodes[spot.node].netlink, spot.interface.index)
+                        .map_err(failed("set a queueing discipline"))?;
+                }
+            }
+            if setup.loss_by == LossBy::Iptables {
+                let (node, rule) = place.rule;
+                rule.set(&chain.nodes[node].namespace, stages.dropped_by_rule)?;
+            }
+            let before = counted(chain, place)?;
+            self.0[lane] = Some(Standing {
+                stages,
+                before,
+                gone: Default::default(),
+                gone_by_rule: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes what stands these: what is of the same kind is changed and keeps its packets.
+    pub(super) fn change(
+        &mut self,
+        chain: &Chain,
+        setup: PathSetup,
+        wanted: [Stages; 2],
+    ) -> Result<(), KeeperError> {
+        for (lane, stages) in wanted.into_iter().enumerate() {
+            let place = &chain.lanes[lane];
+            if let Some(standing) = &mut self.0[lane] {
+                standing.change(chain, place, setup, stages)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the queues stand: nowhere on a link without a rate, and not apart at the ends.
+    pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
+        [0, 1].map(|lane: usize| {
+            let Some(Standing { stages, .. }) = &self.0[lane] else {
+                return Vec::new();
+            };
+            places(&chain.lanes[lane], stages)
+                .into_iter()
+                .skip(RATE)
+                .filter(|(_, stands)| stands.is_some())
+                .map(|(spot, _)| spot)
+                .collect()
+        })
+    }
+
+    pub(super) fn counters(
+        &self,
+        chain: &Chain,
+        setup: PathSetup,
+        most_bytes: [u64; 2],
+    ) -> Result<[LinkCounters; 2], KeeperError> {
+        let of = |lane: usize| match &self.0[lane] {
+            None => Ok(LinkCounters::default()),
+            Some(standing) => {
+                standing.counters(chain, &chain.lanes[lane], setup, most_bytes[lane])
+            }
+        };
+        Ok([of(0)?, of(1)?])
+    }
+}
+
+impl Standing {
+    fn change(
+        &mut self,
+        chain: &Chain,
+        place: &Lane,
+        setup: PathSetup,
+        wanted: Stages,
+    ) -> Result<(), KeeperError> {
+        let standing = places(place, &self.stages);
+        for (index, (spot, wanted)) in places(place, &wanted).into_iter().enumerate() {
+            let netlink = &chain.nodes[spot.node].netlink;
+            let interface = spot.interface.index;
+            let stands = standing[index].1;
+            let set = || -> io::Result<()> {
+                if let (Some(stands), Some(wanted)) = (stands, wanted)
+                    && wanted.is_like(stands)
+                {
+                    return match wanted == stands {
+                        true => Ok(()),
+                        false => wanted.change(netlink, interface),
+                    };
+                }
+                if stands.is_some() {
+                    self.gone[index].add(qdisc::statistics(netlink, interface)?);
+                    qdisc::remove(netlink, interface)?;
+                }
+                wanted.map_or(Ok(()), |wanted| wanted.add(netlink, interface))
+            };
+            set().map_err(failed("change a queueing discipline"))?;
+        }
+        if setup.loss_by == LossBy::Iptables
+            && wanted.dropped_by_rule != self.stages.dropped_by_rule
+        {
+            let (node, rule) = place.rule;
+            let namespace = &chain.nodes[node].namespace;
+            self.gone_by_rule += rule.dropped(namespace)?;
+            rule.set(namespace, wanted.dropped_by_rule)?;
+        }
+        let full = self.stages.full_queue_bytes.max(wanted.full_queue_bytes);
+        self.stages = Stages {
+            full_queue_bytes: full,
+            ..wanted
+        };
+        Ok(())
+    }
+
+    /// What a place's disciplines counted since the condition was set.
+    fn statistics(&self, chain: &Chain, place: &Lane) -> Result<[Statistics; PLACES], KeeperError> {
+        let mut all = self.gone;
+        for (index, (spot, stands)) in places(place, &self.stages).into_iter().enumerate() {
+            if stands.is_some() {
+                let netlink = &chain.nodes[spot.node].netlink;
+                let counted = qdisc::statistics(netlink, spot.interface.index)
+                    .map_err(failed("read a discipline's counters"))?;
+                all[index].add(counted);
+            }
+        }
+        Ok(all)
+    }
+
+    fn counters(
+        &self,
+        chain: &Chain,
+        place: &Lane,
+        setup: PathSetup,
+        most_bytes: u64,
+    ) -> Result<LinkCounters, KeeperError> {
+        let all = self.statistics(chain, place)?;
+        let wire = all[WIRE];
+        let at_ends = setup.placement == Placement::Ends;
+        let by_rule = if setup.loss_by == LossBy::Iptables {
+            let (node, rule) = place.rule;
+            self.gone_by_rule + rule.dropped(&chain.nodes[node].namespace)?
+        } else {
+            0
+        };
+        let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
+        let mut loss_drops = wire.drops + by_rule;
+        if at_ends && self.stages.loses_nothing() {
+            // Whatever this netem dropped found it full.
+            (loss_drops, queue_drops) = (by_rule, wire.drops);
+        }
+        let now = counted(chain, place)?;
+        let pairs = now.iter().zip(&self.before);
+        let since = |now: u64, before: u64| now.saturating_sub(before);
+        let refused_drops = pairs
+            .map(|(now, before)| since(now.sent_drops, before.sent_drops))
+            .sum();
+        // At the ends the host's own interface sends what netem has delayed, and the rule comes
+        // last; between the hosts the rule comes before the wire.
+        let passed = wire.sent + wire.drops + wire.waiting_packets;
+        let (offered, arrived, delivered) = if at_ends {
+            (passed, passed, wire.sent.saturating_sub(by_rule))
+        } else {
+            let offered = since(now[0].sent_packets, self.before[0].sent_packets);
+            let waiting = all[RATE].waiting_packets + all[QUEUE].waiting_packets;
+            let arrived = offered.saturating_sub(queue_drops + waiting + by_rule);
+            (offered, arrived, wire.sent)
+        };
+        // A drop-tail queue that dropped was full, whenever it was looked at.
+        let full = self.stages.full_queue_bytes.filter(|_| queue_drops > 0);
+        Ok(LinkCounters {
+            offered,
+            delivered,
+            loss_drops,
+            queue_drops,
+            refused_drops,
+            duplicated: passed.saturating_sub(arrived),
+            queue_max_bytes: most_bytes.max(full.unwrap_or(0)),
+            ..LinkCounters::default()
+        })
+    }
+}
+
+/// The places of a direction's disciplines (wire, then rate and queue if there are routers), with
+/// what stages put there.
+fn places<'a>(lane: &Lane, stages: &'a Stages) -> Vec<(Spot, Option<&'a Qdisc>)> {
+    let mut places = vec![(lane.wire(), Some(&stages.wire))];
+    if let Some([queue, rate]) = lane.before_wire() {
+        places.push((rate, stages.rate.as_ref()));
+        places.push((queue, stages.queue.as_ref()));
+    }
+    places
+}
+
+fn counted(chain: &Chain, place: &Lane) -> Result<Vec<Counted>, KeeperError> {
+    let spots = place.spots.iter();
+    spots
+        .map(|spot| chain.nodes[spot.node].counted(spot.interface))
+        .collect::<io::Result<_>>()
+        .map_err(failed("read an interface's counters"))
+}

@@ -1,0 +1,108 @@
+//! How full the bottleneck's queues became: the kernel counts what waits and not the most that
+//! ever did, so it is looked at again and again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    chain::{Chain, Spot},
+    netlink::Netlink,
+    qdisc,
+};
+use crate::keeper::error::KeeperError;
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Interfaces of one direction whose disciplines hold the queue.
+pub(super) type Watched = Vec<Spot>;
+
+/// What is to be watched.
+struct Order {
+    watched: [Watched; 2],
+    /// Whether what was seen is to be forgotten.
+    afresh: bool,
+}
+
+/// The handle of the thread that looks; it ends with the handle.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    orders: Sender<Order>,
+    most_bytes: Arc<[AtomicU64; 2]>,
+}
+
+impl Sampler {
+    /// Starts the thread, with sockets of its own in the chain's namespaces. The calling thread
+    /// changes its namespace.
+    pub(super) fn start(chain: &Chain) -> Result<Self, KeeperError> {
+        let sockets = chain
+            .nodes
+            .iter()
+            .map(|node| {
+                node.namespace.enter()?;
+                Netlink::open().map_err(|source| KeeperError::Netem {
+                    step: "open a netlink socket",
+                    source,
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let (orders, inbox) = mpsc::channel::<Order>();
+        let most_bytes = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let most = Arc::clone(&most_bytes);
+        let look = move || {
+            let mut now: [Watched; 2] = [Vec::new(), Vec::new()];
+            loop {
+                let nothing = now.iter().all(Vec::is_empty);
+                let told = if nothing {
+                    inbox.recv().map_err(RecvTimeoutError::from)
+                } else {
+                    inbox.recv_timeout(INTERVAL)
+                };
+                match told {
+                    Ok(order) => {
+                        now = order.watched;
+                        if order.afresh {
+                            most.iter().for_each(|most| most.store(0, Ordering::Relaxed));
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+                for (spots, most) in now.iter().zip(most.iter()) {
+                    let waiting = spots
+                        .iter()
+                        // A discipline that is being replaced has nothing to tell.
+                        .filter_map(|spot| {
+                            qdisc::statistics(&sockets[spot.node], spot.interface.index).ok()
+                        })
+                        .map(|counted| counted.waiting_bytes)
+                        .sum();
+                    most.fetch_max(waiting, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("queue-sampler".into())
+            .spawn(look)
+            .map_err(KeeperError::Thread)?;
+        Ok(Self { orders, most_bytes })
+    }
+
+    /// Watches these from now on; forgets what was seen if it is to begin afresh.
+    pub(super) fn watch(&self, watched: [Watched; 2], afresh: bool) {
+        // The thread ends only with this handle.
+        let _ = self.orders.send(Order { watched, afresh });
+    }
+
+    /// Most bytes seen to wait, forward and reverse.
+    pub(super) fn most_bytes(&self) -> [u64; 2] {
+        [0, 1].map(|lane: usize| self.most_bytes[lane].load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,96 @@
+//! Takes the steps of a schedule when their time has come.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::lock;
+use crate::keeper::{clock, error::KeeperError};
+
+/// A schedule that was begun. Dropping it ends it: steps that have not come do not come.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// Nothing is ever sent: its end tells the thread of the drop.
+    _alive: Sender<()>,
+    failed: Arc<Mutex<Option<KeeperError>>>,
+}
+
+impl Schedule {
+    /// Starts taking steps: `take` is called with the number of each when the time since the
+    /// beginning has come, until it fails.
+    pub(super) fn start(
+        begun: Instant,
+        steps: Vec<Duration>,
+        mut take: impl FnMut(usize) -> Result<(), KeeperError> + Send + 'static,
+    ) -> Result<Self, KeeperError> {
+        let (alive, dropped) = mpsc::channel::<()>();
+        let failed = Arc::new(Mutex::new(None));
+        let outcome = Arc::clone(&failed);
+        let run = move || {
+            clock::be_punctual();
+            for (index, at) in steps.into_iter().enumerate() {
+                let left = at.saturating_sub(begun.elapsed());
+                if dropped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if let Err(error) = take(index) {
+                    *lock(&outcome) = Some(error);
+                    return;
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("schedule".into())
+            .spawn(run)
+            .map_err(KeeperError::Thread)?;
+        Ok(Self {
+            _alive: alive,
+            failed,
+        })
+    }
+
+    /// What kept it from taking a step, told once.
+    pub(super) fn outcome(&self) -> Result<(), KeeperError> {
+        lock(&self.failed).take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_in_order_until_it_is_dropped() {
+        let (tell, told) = mpsc::channel();
+        let steps = vec![Duration::ZERO, Duration::from_millis(5), Duration::MAX];
+        let take = move |index| {
+            tell.send(index).map_err(|_| KeeperError::ForwarderGone)?;
+            Ok(())
+        };
+        let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");
+        assert_eq!((told.recv(), told.recv()), (Ok(0), Ok(1)));
+        assert!(schedule.outcome().is_ok());
+        drop(schedule);
+        // The thread ends, and with it what it told with.
+        assert!(told.recv().is_err());
+    }
+
+    #[test]
+    fn a_step_that_fails_is_told_and_the_rest_are_not_taken() {
+        let (tell, told) = mpsc::channel::<()>();
+        let steps = vec![Duration::ZERO; 2];
+        let take = move |_| {
+            let _held = &tell;
+            Err(KeeperError::Mtu(0))
+        };
+        let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");
+        assert!(told.recv().is_err());
+        assert!(matches!(schedule.outcome(), Err(KeeperError::Mtu(0))));
+        assert!(schedule.outcome().is_ok());
+    }
+}

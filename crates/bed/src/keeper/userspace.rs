@@ -1,0 +1,92 @@
+//! The path as Regatta's own emulator makes it: a TUN device in each host and a thread that carries
+//! packets between them.
+
+use std::fs::File;
+
+use regatta_model::{Condition, Emulator, PathSetup};
+
+use super::{
+    ADDRESSES, error::KeeperError, forwarder::Forwarder, namespaces::Namespace, tun::Tun,
+};
+use crate::messages::{LinkCounters, PathForm};
+
+/// One of the two hosts.
+struct HostSide {
+    namespace: Namespace,
+    tun: Tun,
+    /// The device's drops when the condition was set.
+    dropped_before: u64,
+}
+
+impl HostSide {
+    fn create(address: std::net::Ipv4Addr) -> Result<Self, KeeperError> {
+        let namespace = Namespace::create()?;
+        let tun = Tun::create(address)?;
+        Ok(Self {
+            namespace,
+            tun,
+            dropped_before: 0,
+        })
+    }
+
+    fn handles(&self) -> Result<[File; 2], KeeperError> {
+        Ok([self.tun.packets()?, self.tun.packets()?])
+    }
+}
+
+/// The path.
+pub(super) struct UserspacePath {
+    hosts: [HostSide; 2],
+    forwarder: Forwarder,
+}
+
+impl UserspacePath {
+    pub(super) fn up() -> Result<Self, KeeperError> {
+        let hosts = [
+            HostSide::create(ADDRESSES[0])?,
+            HostSide::create(ADDRESSES[1])?,
+        ];
+        let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
+        Ok(Self { hosts, forwarder })
+    }
+
+    pub(super) fn form() -> PathForm {
+        let PathSetup {
+            placement, loss_by, ..
+        } = PathSetup::USERSPACE;
+        PathForm {
+            emulator: Emulator::Userspace,
+            placement,
+            loss_by,
+            kernel: String::new(),
+            seeded: true,
+        }
+    }
+
+    pub(super) fn hosts(&self) -> [&Namespace; 2] {
+        [&self.hosts[0].namespace, &self.hosts[1].namespace]
+    }
+
+    pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
+        for host in &self.hosts {
+            host.tun.set_mtu(condition.mtu_bytes)?;
+        }
+        self.forwarder.set(condition, seed)?;
+        for host in &mut self.hosts {
+            host.dropped_before = host.tun.dropped()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin(&self) -> Result<(), KeeperError> {
+        self.forwarder.begin()
+    }
+
+    pub(super) fn counters(&mut self) -> Result<[LinkCounters; 2], KeeperError> {
+        let mut links = self.forwarder.counters()?;
+        for (link, host) in links.iter_mut().zip(&mut self.hosts) {
+            link.refused_drops += host.tun.dropped()?.saturating_sub(host.dropped_before);
+        }
+        Ok(links)
+    }
+}

@@ -1,0 +1,171 @@
+//! What stands between the two hosts of a bed.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Who delays, loses and queues the packets of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Emulator {
+    /// The kernel's netem where the bed's kernel has it and it can do every condition of the
+    /// study, else Regatta's own.
+    #[default]
+    Auto,
+    /// Queueing disciplines of the kernel: netem, tbf, CoDel.
+    Netem,
+    /// Regatta's own emulator in user space.
+    Userspace,
+}
+
+impl Emulator {
+    /// As studies and options say it.
+    pub const WORDS: &[(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("netem", Self::Netem),
+        ("userspace", Self::Userspace),
+    ];
+}
+
+/// Where netem stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On routers between the hosts, each part of the path on an interface of its own.
+    #[default]
+    Between,
+    /// On the hosts' own interfaces, as published experiments have it: there TCP's small queues
+    /// and the delayed packets of the sending host meet.
+    Ends,
+}
+
+impl Placement {
+    /// As studies and options say it.
+    pub const WORDS: &[(&'static str, Self)] = &[("between", Self::Between), ("ends", Self::Ends)];
+}
+
+/// Who draws the random losses of a path of netem's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossBy {
+    /// The emulator itself.
+    #[default]
+    Emulator,
+    /// The `statistic` match of iptables, as some published experiments have it; it draws from the
+    /// kernel's own random numbers, so that no seed gives the same losses again.
+    Iptables,
+}
+
+impl LossBy {
+    /// As studies say it.
+    pub const WORDS: &[(&'static str, Self)] =
+        &[("emulator", Self::Emulator), ("iptables", Self::Iptables)];
+}
+
+/// How the path is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PathSetup {
+    /// Who delays, loses and queues.
+    pub emulator: Emulator,
+    /// Where netem stands.
+    pub placement: Placement,
+    /// Who draws the random losses.
+    pub loss_by: LossBy,
+}
+
+impl PathSetup {
+    /// Regatta's own emulator.
+    pub const USERSPACE: Self = Self {
+        emulator: Emulator::Userspace,
+        placement: Placement::Between,
+        loss_by: LossBy::Emulator,
+    };
+
+    /// The setting that only netem can have, if there is one.
+    #[must_use]
+    pub fn needs_netem(&self) -> Option<&'static str> {
+        if self.placement == Placement::Ends {
+            Some("placement = \"ends\"")
+        } else if self.loss_by == LossBy::Iptables {
+            Some("loss_by = \"iptables\"")
+        } else {
+            (self.emulator == Emulator::Netem).then_some("emulator = \"netem\"")
+        }
+    }
+
+    /// Why the settings exclude one another, if they do.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        let needs = self.needs_netem()?;
+        (self.emulator == Emulator::Userspace)
+            .then(|| format!("`{needs}` is netem's, and `emulator = \"userspace\"` is not netem"))
+    }
+}
+
+/// Before there was a choice, a study said `"emulator"` and meant Regatta's own.
+impl<'de> Deserialize<'de> for PathSetup {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Stored {
+            Kind(First),
+            Setup {
+                #[serde(default)]
+                emulator: Emulator,
+                #[serde(default)]
+                placement: Placement,
+                #[serde(default)]
+                loss_by: LossBy,
+            },
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum First {
+            Emulator,
+        }
+        Ok(match Stored::deserialize(deserializer)? {
+            Stored::Kind(First::Emulator) => Self::USERSPACE,
+            Stored::Setup {
+                emulator,
+                placement,
+                loss_by,
+            } => Self {
+                emulator,
+                placement,
+                loss_by,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_first_version_stored_is_the_user_space_emulator() {
+        let read = |text| serde_json::from_str::<PathSetup>(text);
+        assert_eq!(read("\"emulator\"").ok(), Some(PathSetup::USERSPACE));
+        assert!(read("\"wire\"").is_err());
+        let ends = PathSetup {
+            emulator: Emulator::Netem,
+            placement: Placement::Ends,
+            loss_by: LossBy::Iptables,
+        };
+        let text = serde_json::to_string(&ends).expect("JSON");
+        assert_eq!(
+            text,
+            r#"{"emulator":"netem","placement":"ends","loss_by":"iptables"}"#
+        );
+        assert_eq!(read(&text).ok(), Some(ends));
+        assert_eq!(read("{}").ok(), Some(PathSetup::default()));
+        assert_eq!(ends.contradiction(), None);
+        assert!(
+            PathSetup {
+                emulator: Emulator::Userspace,
+                ..ends
+            }
+            .contradiction()
+            .is_some()
+        );
+        assert_eq!(PathSetup::USERSPACE.contradiction(), None);
+    }
+}
