@@ -42,7 +42,13 @@ fn main() -> Outcome<()> {
     };
     let mut emulation = Vec::new();
     let mut forwarder = [Vec::new(), Vec::new()];
-    let mut bed = Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &host, "path bench")?;
+    let mut bed = Bed::up(
+        BedKind::Netns,
+        PathSetup::USERSPACE,
+        &[],
+        &host,
+        "path bench",
+    )?;
     // Interleaved, so that a drift of the machine meets all alike.
     for _ in 0..rounds.max(1) {
         emulation.push(emulate()?);

@@ -9,9 +9,7 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
-use regatta_model::{
-    BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement,
-};
+use regatta_model::{BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
 
 use crate::{
     error::BedError,

@@ -15,7 +15,13 @@ fn bed() -> Result<Bed, BedError> {
         what: "this program".into(),
         source,
     })?;
-    Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &executable, "host")
+    Bed::up(
+        BedKind::Netns,
+        PathSetup::USERSPACE,
+        &[],
+        &executable,
+        "host",
+    )
 }
 
 fn report(error: &BedError) -> ExitCode {

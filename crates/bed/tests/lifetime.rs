@@ -140,8 +140,14 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("regatta");
     fs::copy(executable(), &program).expect("a copy");
-    let mut bed =
-        Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], &program, "bed tests").expect("a bed");
+    let mut bed = Bed::up(
+        BedKind::Netns,
+        PathSetup::USERSPACE,
+        &[],
+        &program,
+        "bed tests",
+    )
+    .expect("a bed");
     fs::remove_file(&program).expect("removed");
     let removed = Agent::start(&mut bed, Host::B).listen("echo");
     assert_ne!(removed.port(), 0);

@@ -79,7 +79,13 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
 /// [`BenchError::Bed`] where no namespaces can be had, and as [`agents::run`].
 pub fn measure(executable: &Path, rounds: u32, bytes: u64) -> Result<Vec<Emulation>, BenchError> {
     let paths = [None, Some(BitRate(1_000_000_000))];
-    let mut bed = Bed::up(BedKind::Netns, PathSetup::USERSPACE, &[], executable, "bench")?;
+    let mut bed = Bed::up(
+        BedKind::Netns,
+        PathSetup::USERSPACE,
+        &[],
+        executable,
+        "bench",
+    )?;
     let mut runs = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         for (runs, rate) in runs.iter_mut().zip(paths) {

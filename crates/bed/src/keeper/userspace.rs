@@ -5,9 +5,7 @@ use std::fs::File;
 
 use regatta_model::{Condition, Emulator, PathSetup};
 
-use super::{
-    ADDRESSES, error::KeeperError, forwarder::Forwarder, namespaces::Namespace, tun::Tun,
-};
+use super::{ADDRESSES, error::KeeperError, forwarder::Forwarder, namespaces::Namespace, tun::Tun};
 use crate::messages::{LinkCounters, PathForm};
 
 /// One of the two hosts.

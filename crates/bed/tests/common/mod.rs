@@ -10,8 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Bed, Host};
-use regatta_model::{AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio};
+use regatta_bed::{Bed, BedError, Host};
+use regatta_model::{
+    AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio,
+};
 
 /// The program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
@@ -21,14 +23,12 @@ pub fn executable() -> &'static Path {
 /// A bed whose draws are the same in every run of the tests: a statistical assertion either always
 /// holds or never.
 pub fn bed() -> Bed {
-    Bed::up(
-        BedKind::Netns,
-        PathSetup::USERSPACE,
-        &[],
-        executable(),
-        "bed tests",
-    )
-    .unwrap_or_else(|error| panic!("{}", explain(&error)))
+    bed_of(PathSetup::USERSPACE).unwrap_or_else(|error| panic!("{}", explain(&error)))
+}
+
+/// The same with a path made in another way.
+pub fn bed_of(path: PathSetup) -> Result<Bed, BedError> {
+    Bed::up(BedKind::Netns, path, &[], executable(), "bed tests")
 }
 
 /// An error with its causes.

@@ -260,7 +260,9 @@ fn read_path(file: &File<'_>, root: &mut Section<'_>) -> Result<PathSetup, Study
         loss_by: loss_by.unwrap_or_default(),
     };
     match path.contradiction() {
-        Some(message) => Err(file.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`")),
+        Some(message) => {
+            Err(file.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`"))
+        }
         None => Ok(path),
     }
 }

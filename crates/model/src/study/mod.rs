@@ -15,9 +15,9 @@ mod steps;
 mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
+pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
-pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use section::nearest;
 
 use crate::{condition::Condition, units::nanos, workload::Workload};

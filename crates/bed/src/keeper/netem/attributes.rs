@@ -91,7 +91,9 @@ mod tests {
         let attributes = Attributes::new().text(1, "tbf!").u32(2, 7);
         assert_eq!(
             attributes.as_bytes(),
-            [9, 0, 1, 0, b't', b'b', b'f', b'!', 0, 0, 0, 0, 8, 0, 2, 0, 7, 0, 0, 0]
+            [
+                9, 0, 1, 0, b't', b'b', b'f', b'!', 0, 0, 0, 0, 8, 0, 2, 0, 7, 0, 0, 0
+            ]
         );
         let nested = Attributes::new().nested(3, &attributes);
         assert_eq!(nested.as_bytes()[..4], [24, 0, 3, 0]);

@@ -8,11 +8,7 @@ use super::{
     iptables::Rule,
     wires::{Interface, Node},
 };
-use crate::keeper::{
-    ADDRESSES,
-    error::KeeperError,
-    namespaces::Namespace,
-};
+use crate::keeper::{ADDRESSES, error::KeeperError, namespaces::Namespace};
 
 /// Name of the interface in each host.
 const HOST_INTERFACE: &str = "path0";
@@ -79,7 +75,11 @@ impl Chain {
         for (place, pair) in nodes.windows(2).enumerate() {
             let names = [
                 if place == 0 { HOST_INTERFACE } else { RIGHT },
-                if place + 1 == last { HOST_INTERFACE } else { LEFT },
+                if place + 1 == last {
+                    HOST_INTERFACE
+                } else {
+                    LEFT
+                },
             ];
             let [here, there] = pair[0].join(names[0], &pair[1], names[1])?;
             rightward.push(Spot {

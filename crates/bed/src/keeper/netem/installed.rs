@@ -121,9 +121,7 @@ impl Installed {
     ) -> Result<[LinkCounters; 2], KeeperError> {
         let of = |lane: usize| match &self.0[lane] {
             None => Ok(LinkCounters::default()),
-            Some(standing) => {
-                standing.counters(chain, &chain.lanes[lane], setup, most_bytes[lane])
-            }
+            Some(standing) => standing.counters(chain, &chain.lanes[lane], setup, most_bytes[lane]),
         };
         Ok([of(0)?, of(1)?])
     }
@@ -142,7 +140,7 @@ impl Standing {
             let netlink = &chain.nodes[spot.node].netlink;
             let interface = spot.interface.index;
             let stands = standing[index].1;
-            let set = || -> io::Result<()> {
+            let mut set = || -> io::Result<()> {
                 if let (Some(stands), Some(wanted)) = (stands, wanted)
                     && wanted.is_like(stands)
                 {

@@ -112,7 +112,12 @@ impl NetemPath {
         }
         // Everything is known to be possible before anything is changed.
         for setting in condition.settings() {
-            stages(condition, [setting.forward, setting.reverse], self.setup, seed)?;
+            stages(
+                condition,
+                [setting.forward, setting.reverse],
+                self.setup,
+                seed,
+            )?;
         }
         let links = [&condition.forward, &condition.reverse];
         let wanted = stages(condition, links, self.setup, seed)?;

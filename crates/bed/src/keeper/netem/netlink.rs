@@ -58,7 +58,9 @@ impl Netlink {
         head: &[u8],
         attributes: &Attributes,
     ) -> io::Result<Vec<u8>> {
-        self.send(kind, NlmF::empty(), head, attributes)?;
+        // Kernels before 6.7 tell of a discipline only those who listen to changes, unless the
+        // answer is asked for as an echo.
+        self.send(kind, NlmF::ECHO, head, attributes)?;
         for answer in self.receive()? {
             match answer.nl_payload() {
                 NlPayload::Payload(body) => return Ok(body.as_ref().to_vec()),
@@ -69,13 +71,7 @@ impl Netlink {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    fn send(
-        &self,
-        kind: Rtm,
-        flags: NlmF,
-        head: &[u8],
-        attributes: &Attributes,
-    ) -> io::Result<()> {
+    fn send(&self, kind: Rtm, flags: NlmF, head: &[u8], attributes: &Attributes) -> io::Result<()> {
         let mut body = head.to_vec();
         body.extend(attributes.as_bytes());
         let message = NlmsghdrBuilder::default()
@@ -99,9 +95,7 @@ fn refused(error: i32) -> io::Result<()> {
 
 fn from_neli(error: SocketError) -> io::Error {
     match error {
-        SocketError::Io(error) => {
-            io::Error::new(error.kind(), error)
-        }
+        SocketError::Io(error) => io::Error::new(error.kind(), error),
         other => io::Error::other(other),
     }
 }

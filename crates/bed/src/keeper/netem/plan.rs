@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, GilbertElliott, Link, LossBy, PathSetup, Placement, QueueDiscipline};
+use regatta_model::{
+    Condition, GilbertElliott, Link, LossBy, PathSetup, Placement, QueueDiscipline,
+};
 
 use super::{
     distribution,
@@ -345,7 +347,10 @@ mod tests {
         let Qdisc::Netem(wire) = found.wire else {
             panic!("no wire");
         };
-        assert_eq!((wire.delay_ns, wire.pace), (15_000_000, Some(Pace::InOrder)));
+        assert_eq!(
+            (wire.delay_ns, wire.pace),
+            (15_000_000, Some(Pace::InOrder))
+        );
         assert_eq!((wire.loss, wire.seed), (Loss::Random(0.05), 7));
         // All that 100 Mbit/s can put under way in 15 ms, in packets of 28 bytes.
         assert!(wire.limit > 12_500_000 / 1000 * 15 / 28, "{}", wire.limit);
@@ -360,7 +365,10 @@ mod tests {
         };
         let found = stages(link, BETWEEN).expect("netem can");
         assert_eq!(found.queue, None);
-        assert!(matches!(found.rate, Some(Qdisc::Netem(Netem { limit: 51, .. }))));
+        assert!(matches!(
+            found.rate,
+            Some(Qdisc::Netem(Netem { limit: 51, .. }))
+        ));
     }
 
     #[test]
@@ -375,7 +383,15 @@ mod tests {
             ..s0()
         };
         let found = stages(link, BETWEEN).expect("netem can");
-        let Qdisc::Netem(Netem { loss: Loss::Bursts { bad_loss, good_loss, .. }, .. }) = found.wire
+        let Qdisc::Netem(Netem {
+            loss:
+                Loss::Bursts {
+                    bad_loss,
+                    good_loss,
+                    ..
+                },
+            ..
+        }) = found.wire
         else {
             panic!("no bursts");
         };
@@ -396,7 +412,10 @@ mod tests {
         };
         assert_eq!(wire.limit, 250 + 125 + 1);
         assert_eq!(wire.pace, Some(Pace::BytesPerSecond(12_500_000)));
-        assert_eq!((wire.loss, found.dropped_by_rule), (Loss::Random(0.0), 0.05));
+        assert_eq!(
+            (wire.loss, found.dropped_by_rule),
+            (Loss::Random(0.0), 0.05)
+        );
     }
 
     #[test]
@@ -416,13 +435,22 @@ mod tests {
                 interval: Duration::from_millis(100),
             };
         };
-        assert_eq!(refused(|l| l.loss_list = vec![1], BETWEEN), Refusal::LossList);
-        assert_eq!(refused(|l| l.rate = Some(BitRate(7)), BETWEEN), Refusal::Rate(7));
+        assert_eq!(
+            refused(|l| l.loss_list = vec![1], BETWEEN),
+            Refusal::LossList
+        );
+        assert_eq!(
+            refused(|l| l.rate = Some(BitRate(7)), BETWEEN),
+            Refusal::Rate(7)
+        );
         assert_eq!(
             refused(|l| l.jitter = Duration::from_secs(3), BETWEEN),
             Refusal::Jitter
         );
-        assert_eq!(refused(|l| l.queue = Some(Bytes(1 << 32)), BETWEEN), Refusal::Queue);
+        assert_eq!(
+            refused(|l| l.queue = Some(Bytes(1 << 32)), BETWEEN),
+            Refusal::Queue
+        );
         let trace = |l: &mut Link| {
             l.trace = Some(DeliveryTrace {
                 name: "t".into(),
@@ -431,10 +459,7 @@ mod tests {
         };
         assert_eq!(refused(trace, BETWEEN), Refusal::Trace);
         assert_eq!(refused(codel, ends), Refusal::Ends("no CoDel"));
-        let mut link = Link {
-            rate: None,
-            ..s0()
-        };
+        let mut link = Link { rate: None, ..s0() };
         codel(&mut link);
         assert_eq!(stages(link, BETWEEN), Err(Refusal::CodelWithoutRate));
         let mut scheduled = condition(s0());

@@ -69,7 +69,8 @@ impl Sampler {
                     Ok(order) => {
                         now = order.watched;
                         if order.afresh {
-                            most.iter().for_each(|most| most.store(0, Ordering::Relaxed));
+                            most.iter()
+                                .for_each(|most| most.store(0, Ordering::Relaxed));
                         }
                     }
                     Err(RecvTimeoutError::Timeout) => {}

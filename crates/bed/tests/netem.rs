@@ -1,0 +1,371 @@
+//! Paths of netem, in guests whose kernel has it. Needs User Mode Linux kernels, as
+//! `scripts/need linux.uml` and `make lab-kernel` provide them.
+//!
+//! In real time a guest on a busy machine keeps no exact time: there only what is counted is
+//! asserted. In virtual time everything is exact.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Agent, bed_of, condition, explain, quantity};
+use regatta_bed::{
+    Bed, BedError, Host,
+    guest::testing::{Clock, in_guest},
+};
+use regatta_model::{
+    BedKind, BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, Emulator, GilbertElliott,
+    Link, LossBy, PathSetup, Placement, QueueDiscipline, Ratio,
+};
+
+const NETEM: PathSetup = PathSetup {
+    emulator: Emulator::Netem,
+    placement: Placement::Between,
+    loss_by: LossBy::Emulator,
+};
+
+/// Both links changed.
+fn with(mut condition: Condition, change: impl Fn(&mut Link)) -> Condition {
+    change(&mut condition.forward);
+    change(&mut condition.reverse);
+    condition
+}
+
+/// A bed with an agent that pings and one that answers.
+struct Pings {
+    bed: Bed,
+    a: Agent,
+    _b: Agent,
+    peer: std::net::SocketAddr,
+}
+
+impl Pings {
+    fn over(path: PathSetup) -> Self {
+        let mut bed = bed_of(path).unwrap_or_else(|error| panic!("{}", explain(&error)));
+        let a = Agent::start(&mut bed, Host::A);
+        let mut b = Agent::start(&mut bed, Host::B);
+        let peer = b.listen("echo");
+        Self {
+            bed,
+            a,
+            _b: b,
+            peer,
+        }
+    }
+
+    fn set(&mut self, condition: &Condition, seed: u64) {
+        self.bed
+            .set_condition(condition, seed)
+            .unwrap_or_else(|error| panic!("{}", explain(&error)));
+    }
+
+    /// Delays of what came back of so many datagrams that make IP packets of so many bytes.
+    fn send(&mut self, count: u64, packet_bytes: u64, interval: Duration) -> Vec<u64> {
+        let (peer, payload) = (self.peer, packet_bytes - 28);
+        let interval = interval.as_nanos();
+        self.a
+            .say(&format!("ping {peer} {count} {payload} {interval}"));
+        let answer = self.a.hear();
+        let delays = answer.split_whitespace().map(|word| word.parse());
+        delays
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|_| panic!("{answer}"))
+    }
+}
+
+#[test]
+fn in_a_guest() {
+    let _ = in_guest("shared::", Clock::Real);
+}
+
+mod shared {
+    use super::*;
+    use regatta_bed::guest::is_guest;
+
+    #[test]
+    fn every_packet_is_accounted_for() {
+        if !is_guest() {
+            return;
+        }
+        let mut pings = Pings::over(NETEM);
+        let description = pings.bed.description();
+        assert!(
+            description.starts_with("netns, netem between the hosts (Linux "),
+            "{description}"
+        );
+        pings.set(&condition(30, 100, 0.1), 1);
+        let back = pings.send(3000, 200, Duration::from_micros(200)).len() as u64;
+        let counters = pings.bed.counters().expect("counters");
+        println!("{counters:?}");
+        let (forward, reverse) = (counters.forward, counters.reverse);
+        // Nothing but the datagrams travels on the path.
+        assert_eq!(forward.offered, 3000);
+        assert_eq!(forward.delivered + forward.loss_drops, 3000);
+        assert_eq!(reverse.offered, forward.delivered);
+        assert_eq!(reverse.delivered, back);
+        assert_eq!(reverse.delivered + reverse.loss_drops, reverse.offered);
+        assert_eq!(forward.queue_drops + forward.refused_drops, 0);
+        // Kernels before 6.6 take no seed, so once in 10^5 runs this is false.
+        for (link, n) in [(forward, 3000), (reverse, reverse.offered)] {
+            let (low, high) = regatta_stats::plausible_counts(n, 0.1, 5e-6);
+            assert!((low..=high).contains(&link.loss_drops), "{link:?}");
+        }
+        // Counters and queues are new with each condition.
+        pings.set(&condition(0, 100, 0.0), 1);
+        let fresh = pings.bed.counters().expect("counters").forward;
+        assert_eq!((fresh.offered, fresh.loss_drops), (0, 0));
+        assert_eq!(pings.send(100, 200, Duration::from_millis(1)).len(), 100);
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_says_so() {
+        if !is_guest() {
+            return;
+        }
+        let mut pings = Pings::over(NETEM);
+        let slow = |change: fn(&mut Link)| {
+            with(condition(10, 2, 0.0), |link| {
+                link.queue = Some(Bytes(30_000));
+                change(link);
+            })
+        };
+        for change in [
+            |_: &mut Link| {},
+            |link: &mut Link| link.queue_packets = Some(20),
+            |link: &mut Link| {
+                link.queue_packets = Some(20);
+                link.burst_bytes = Some(Bytes(3000));
+            },
+        ] {
+            let path = slow(change);
+            pings.set(&path, 1);
+            // At least 20 Mbit/s into 2.
+            let back = pings.send(200, 1500, Duration::from_micros(1)).len() as u64;
+            let forward = pings.bed.counters().expect("counters").forward;
+            println!("{back} back; {forward:?}");
+            assert_eq!(forward.offered, 200);
+            assert_eq!(forward.delivered + forward.queue_drops, 200);
+            assert!(forward.queue_drops > 0 && forward.loss_drops == 0);
+            // 20 wait, and what the rate took away meanwhile.
+            assert!(forward.delivered >= 20, "{forward:?}");
+            if path.forward.queue_packets.is_none() {
+                assert!(forward.queue_max_bytes >= 30_000, "{forward:?}");
+            }
+        }
+    }
+
+    /// TCP makes packets of up to 64 kB where it is let.
+    #[test]
+    fn packets_on_the_path_are_those_of_the_wire() {
+        if !is_guest() {
+            return;
+        }
+        for placement in [Placement::Between, Placement::Ends] {
+            let setup = PathSetup { placement, ..NETEM };
+            let mut bed = bed_of(setup).unwrap_or_else(|error| panic!("{}", explain(&error)));
+            let mut a = Agent::start(&mut bed, Host::A);
+            let mut b = Agent::start(&mut bed, Host::B);
+            bed.set_condition(&condition(4, 100, 0.0), 1)
+                .expect("a condition");
+            let peer = b.listen("listen");
+            a.say(&format!("send {peer} 1 cubic"));
+            assert!(a.hear().ends_with("cubic"));
+            let received = b.hear();
+            let bytes: u64 = received
+                .split_whitespace()
+                .nth(1)
+                .and_then(|word| word.parse().ok())
+                .expect("a number of bytes");
+            let forward = bed.counters().expect("counters").forward;
+            println!("{received}; {forward:?}");
+            assert!(bytes > 100_000, "{received}");
+            assert!(forward.offered >= bytes / 1460, "{placement:?} {forward:?}");
+        }
+    }
+
+    #[test]
+    fn netem_on_the_ends_loses_by_itself_or_by_iptables() {
+        if !is_guest() {
+            return;
+        }
+        for loss_by in [LossBy::Emulator, LossBy::Iptables] {
+            for placement in [Placement::Between, Placement::Ends] {
+                let setup = PathSetup {
+                    placement,
+                    loss_by,
+                    ..NETEM
+                };
+                let mut pings = Pings::over(setup);
+                let description = pings.bed.description();
+                assert_eq!(
+                    description.contains("on both ends"),
+                    placement == Placement::Ends
+                );
+                assert_eq!(
+                    description.contains("loss by iptables"),
+                    loss_by == LossBy::Iptables
+                );
+                pings.set(&condition(4, 100, 0.2), 1);
+                let back = pings.send(1000, 200, Duration::from_micros(100)).len() as u64;
+                let counters = pings.bed.counters().expect("counters");
+                println!("{description}: {counters:?}");
+                let (forward, reverse) = (counters.forward, counters.reverse);
+                assert_eq!(forward.offered, 1000, "{description}");
+                assert_eq!(forward.delivered + forward.loss_drops, 1000);
+                assert_eq!(
+                    (reverse.offered, reverse.delivered),
+                    (forward.delivered, back)
+                );
+                let (low, high) = regatta_stats::plausible_counts(1000, 0.2, 1e-6);
+                assert!((low..=high).contains(&forward.loss_drops), "{forward:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn everything_that_a_link_can_be_is_accepted_and_changes_the_packets() {
+        if !is_guest() {
+            return;
+        }
+        let mut pings = Pings::over(NETEM);
+        let plain = condition(10, 50, 0.0);
+        let mut counted = |change: fn(&mut Link)| {
+            pings.set(&with(plain.clone(), change), 3);
+            let back = pings.send(1000, 100, Duration::from_micros(200)).len();
+            (back, pings.bed.counters().expect("counters").forward)
+        };
+        let (_, twice) = counted(|link| link.duplicate_ratio = Ratio(0.5));
+        assert!((1350..1650).contains(&twice.delivered), "{twice:?}");
+        let (back, damaged) = counted(|link| link.corrupt_ratio = Ratio(1.0));
+        assert_eq!(damaged.delivered, 1000);
+        // A checksum covers every bit but those of the Ethernet header, of which the 6 bytes of the
+        // sender's address do not matter: 2.8 of 1000 are expected to be hit there both times.
+        assert!(back < 20, "{back}");
+        let (_, bursts) = counted(|link| {
+            link.loss_bursts = Some(GilbertElliott {
+                to_bad_ratio: Ratio(1.0),
+                to_good_ratio: Ratio(0.0),
+                bad_loss_ratio: Ratio(1.0),
+                good_loss_ratio: Ratio(0.0),
+            });
+        });
+        // The first packet finds the good state, all others the bad one.
+        assert_eq!((bursts.delivered, bursts.loss_drops), (1, 999));
+        for change in [
+            |link: &mut Link| link.reorder_ratio = Ratio(0.2),
+            |link: &mut Link| link.rate = None,
+            |link: &mut Link| {
+                link.jitter = Duration::from_millis(2);
+                link.jitter_distribution = DelayDistribution::Normal;
+            },
+            |link: &mut Link| {
+                link.jitter = Duration::from_millis(2);
+                link.jitter_distribution = DelayDistribution::Pareto;
+                link.jitter_reorders = true;
+            },
+            |link: &mut Link| link.rate = Some(BitRate(40_000_000_000)),
+            |link: &mut Link| {
+                link.discipline = QueueDiscipline::Codel {
+                    target: Duration::from_millis(5),
+                    interval: Duration::from_millis(100),
+                };
+            },
+        ] {
+            let (back, forward) = counted(change);
+            assert_eq!((back, forward.delivered), (1000, 1000), "{forward:?}");
+        }
+    }
+
+    #[test]
+    fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
+        if !is_guest() {
+            return;
+        }
+        let traced = with(condition(10, 0, 0.0), |link| {
+            link.trace = Some(DeliveryTrace {
+                name: "lte".into(),
+                opportunities_ms: vec![1],
+            });
+        });
+        let up = |emulator, conditions: &[Condition]| {
+            let path = PathSetup { emulator, ..NETEM };
+            Bed::up(BedKind::Netns, path, conditions, common::executable(), "t")
+        };
+        let plain = condition(10, 10, 0.0);
+        let description = |bed: Result<Bed, BedError>| bed.map(|bed| bed.description());
+        let free = description(up(Emulator::Auto, std::slice::from_ref(&plain))).expect("a bed");
+        assert!(free.contains("netem"), "{free}");
+        let other = description(up(Emulator::Auto, &[plain.clone(), traced.clone()]));
+        assert_eq!(other.expect("a bed"), "netns, user-space emulator");
+        let mut bed = up(Emulator::Netem, &[]).expect("a bed");
+        let error = bed.set_condition(&traced, 1).expect_err("a trace");
+        assert_eq!(
+            explain(&error),
+            "the bed `netns` cannot set the condition: the forward link of condition `test` \
+             cannot be had from netem: netem has no traces of deliveries"
+        );
+        assert!(error.hint().contains("userspace"), "{}", error.hint());
+        bed.set_condition(&plain, 1).expect("the bed still serves");
+    }
+}
+
+/// Without noise: every quantity of the path's check, and the same losses from the same seed.
+#[test]
+fn in_virtual_time() {
+    let _ = in_guest("virtual_time::", Clock::Virtual);
+}
+
+mod virtual_time {
+    use super::*;
+    use regatta_bed::guest::is_guest;
+
+    #[test]
+    fn the_path_s_own_check_finds_what_was_asked() {
+        if !is_guest() {
+            return;
+        }
+        let mut bed = bed_of(NETEM).unwrap_or_else(|error| panic!("{}", explain(&error)));
+        for asked in [
+            condition(30, 100, 0.0),
+            condition(30, 100, 0.05),
+            condition(300, 10, 0.01),
+            with(condition(60, 100, 0.0), |link| {
+                link.jitter = Duration::from_millis(5)
+            }),
+        ] {
+            let check = bed.check_path(&asked).expect("a check");
+            println!("{:#?}", check.quantities);
+            assert!(check.within, "{:#?}", check.quantities);
+            if asked.forward.jitter.is_zero() {
+                let delay = quantity(&check, "round_trip_delay_ns").expect("a delay");
+                assert!(
+                    (delay.achieved - delay.asked).abs() < 100_000.0,
+                    "{delay:?}"
+                );
+            }
+            let rate = quantity(&check, "forward_link_rate_bps").expect("a rate");
+            assert!((rate.achieved / rate.asked - 1.0).abs() < 0.002, "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_loses_the_same_packets() {
+        if !is_guest() {
+            return;
+        }
+        let mut pings = Pings::over(NETEM);
+        let description = pings.bed.description();
+        assert!(description.ends_with(", seeded)"), "{description}");
+        let lossy = condition(30, 100, 0.2);
+        let mut run = |seed| {
+            pings.set(&lossy, seed);
+            pings.send(500, 200, Duration::from_millis(1)).len()
+        };
+        let runs = [run(7), run(7), run(8), run(9), run(10)];
+        println!("{runs:?}");
+        assert_eq!(runs[0], runs[1]);
+        // Of 500 packets 320 ± 11 come back: that four seeds have the same number is a thing of
+        // one in 10^4, and of one in none with these.
+        assert!(runs[2..].iter().any(|back| *back != runs[0]), "{runs:?}");
+    }
+}
