@@ -15,7 +15,7 @@ use regatta_bed::{
 };
 use regatta_model::{
     BedKind, BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, Emulator, GilbertElliott,
-    Link, LossBy, PathSetup, Placement, QueueDiscipline, Ratio,
+    Link, LossBy, PathSetup, Placement, QueueDiscipline, Ratio, Step,
 };
 
 const NETEM: PathSetup = PathSetup {
@@ -274,6 +274,47 @@ mod shared {
             let (back, forward) = counted(change);
             assert_eq!((back, forward.delivered), (1000, 1000), "{forward:?}");
         }
+    }
+
+    #[test]
+    fn a_schedule_changes_the_path_and_loses_no_count() {
+        if !is_guest() {
+            return;
+        }
+        let mut pings = Pings::over(NETEM);
+        let mut path = condition(2, 100, 0.0);
+        let step = |at, delay, rate| {
+            let link = Link {
+                delay: Duration::from_millis(delay),
+                rate,
+                ..path.forward.clone()
+            };
+            Step {
+                at: Duration::from_millis(at),
+                forward: link.clone(),
+                reverse: link,
+            }
+        };
+        // The second one takes queue and rate away.
+        path.schedule = vec![
+            step(400, 50, Some(BitRate(100_000_000))),
+            step(800, 100, None),
+        ];
+        pings.set(&path, 1);
+        pings.bed.begin().expect("a schedule");
+        let delays = pings.send(300, 200, Duration::from_millis(4));
+        let forward = pings.bed.counters().expect("counters").forward;
+        assert_eq!((forward.offered, forward.delivered), (300, 300));
+        assert_eq!(delays.len(), 300);
+        let least = |from: usize, to: usize| delays[from..to].iter().min().copied();
+        println!("{:?}", [least(0, 60), least(110, 180), least(210, 300)]);
+        assert!(least(0, 60).is_some_and(|delay| delay < 50_000_000));
+        // However late the guest's clock runs, the last packets find the last setting.
+        assert!(least(280, 300).is_some_and(|delay| delay >= 200_000_000));
+        let middle = delays
+            .iter()
+            .filter(|delay| (100_000_000..150_000_000).contains(*delay));
+        assert!(middle.count() > 20, "{delays:?}");
     }
 
     #[test]

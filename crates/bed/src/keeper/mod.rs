@@ -134,7 +134,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
 /// What carries the packets between the hosts.
 enum Path {
     Userspace(UserspacePath),
-    Netem(NetemPath),
+    Netem(Box<NetemPath>),
 }
 
 impl Path {
@@ -144,7 +144,7 @@ impl Path {
             return UserspacePath::up().map(Self::Userspace);
         }
         match NetemPath::up(setup) {
-            Ok(path) => Ok(Self::Netem(path)),
+            Ok(path) => Ok(Self::Netem(Box::new(path))),
             Err(KeeperError::NoNetem { .. }) if setup.needs_netem().is_none() => {
                 UserspacePath::up().map(Self::Userspace)
             }
