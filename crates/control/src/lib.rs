@@ -208,6 +208,12 @@ pub enum Note {
         /// Whether the deadline stopped it.
         deadline_reached: bool,
     },
+    /// Whatever was to leave a sender that the deadline stopped has left it: of the messages that
+    /// [`Note::Sent`] told of so many. The others waited in its transport, which has given them up.
+    Left {
+        /// The first so many messages left.
+        messages: u64,
+    },
     /// The receiver will count no more: so much was delivered. The sender may close.
     Received {
         /// Distinct messages delivered whole.
@@ -216,7 +222,7 @@ pub enum Note {
         bytes: u64,
     },
     /// The receiver of a transfer that the deadline stopped has waited for what was under way
-    /// then: so many of the messages that [`Note::Sent`] told of have arrived by now.
+    /// then: so many of the messages that [`Note::Left`] told of have arrived by now.
     Arrived {
         /// Distinct messages that arrived whole, before the deadline and after it.
         messages: u64,

@@ -42,6 +42,13 @@ pub trait MessageFlow: Send {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> impl Future<Output = Result<usize, TransportError>>;
 
+    /// Waits a while, once the flow is stopped, for what it was handed to leave this end, and gives
+    /// up what has not left by then. Returns how many messages that is: they were never sent, so
+    /// that they are not lost either. A flow whose messages leave with the call has none.
+    fn settle(&mut self) -> impl Future<Output = u64> {
+        async { 0 }
+    }
+
     /// Whether nothing that was sent is still to be sent, or sent again. A flow that sends nothing
     /// again never has to wait for that; one that is reliable is not ended before.
     fn is_drained(&self) -> bool {

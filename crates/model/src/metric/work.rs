@@ -190,7 +190,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "messages lost",
         better: Better::Lower,
-        definition: "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.",
+        definition: "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; nor is what the sender's transport still held then and gave up (fact `messages_given_up.sender`); absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.",
     },
     MetricDefinition {
         name: "message_loss_ratio",

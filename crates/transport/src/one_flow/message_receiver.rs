@@ -15,7 +15,7 @@ use crate::{
     probe,
     stop::Stop,
     trial::{
-        MARGIN, NOTE_SLACK, Trial,
+        LEAVING, MARGIN, NOTE_SLACK, Trial,
         findings::{Deliveries, Findings},
         message_control::{self, Control},
         message_probe::echo,
@@ -187,9 +187,13 @@ impl Ending {
 /// What is still waited for after the deadline: what was under way then is not lost.
 #[derive(Debug)]
 struct Late {
-    until: MonotonicTime,
+    at: MonotonicTime,
     /// Messages that were sent by then.
     sent: u64,
+    /// How long they may take.
+    within: Duration,
+    /// Nothing has come since this moment, although it was looked for.
+    silent_since: Option<MonotonicTime>,
 }
 
 impl Late {
@@ -199,15 +203,38 @@ impl Late {
             _ => (MonotonicTime::now(), 0),
         };
         Self {
-            until: at + trial.late_arrivals_within().unwrap_or_default(),
+            at,
             sent,
+            within: trial.late_arrivals_within().unwrap_or_default(),
+            silent_since: None,
         }
     }
 
-    /// Whether all that was sent is here, or nothing can come any more.
-    fn is_over(&self, sink: &impl MessageSink) -> bool {
-        self.until.has_passed()
-            || (sink.delivered().messages >= self.sent && sink.arrived_of(self.sent) == self.sent)
+    /// Messages that left the sender: all that were sent, unless it says otherwise.
+    fn left(&self, watch: &ReceiverWatch) -> u64 {
+        watch
+            .left()
+            .map_or(self.sent, |(_, messages)| messages.min(self.sent))
+    }
+
+    /// Nothing came between this moment and now.
+    fn is_silent(&mut self, since: MonotonicTime) {
+        self.silent_since = Some(since);
+    }
+
+    /// Whether all that left the sender is here, or nothing can come any more: the time in which
+    /// it could is over, and what had come by then is read, however late this end is with that.
+    fn is_over(&self, watch: &ReceiverWatch, sink: &impl MessageSink) -> bool {
+        let left = self.left(watch);
+        if sink.delivered().messages >= left && sink.arrived_of(left) == left {
+            return true;
+        }
+        let last = match watch.left() {
+            Some((at, _)) => at,
+            None => self.at + LEAVING,
+        };
+        self.silent_since
+            .is_some_and(|since| since >= last + self.within)
     }
 }
 
@@ -258,24 +285,33 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
         if late.is_none() && deadline.is_stopped() {
             late = Some(Late::new(trial, watch));
         }
-        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(sink)) {
+        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(watch, sink)) {
             break;
         }
-        let until = end_at.min(MonotonicTime::now() + LOOK);
+        let began = MonotonicTime::now();
+        let until = end_at.min(began + LOOK);
         // One time for a whole batch: its messages came with one system call.
         let mut now = None;
-        flow.receive_batch(until, &mut |arrival| {
-            if let Some((_, control)) = Control::decode(trial, arrival.data) {
-                ending.note(control);
-                return;
-            }
-            let now = *now.get_or_insert_with(MonotonicTime::now);
-            let sent = sink.consume(arrival.data, now);
-            if let (Some(sent), true) = (sent, shared_clock) {
-                probe::record(one_way, now - sent, 1);
-            }
-        })
-        .await?;
+        let received = flow
+            .receive_batch(until, &mut |arrival| {
+                if let Some((_, control)) = Control::decode(trial, arrival.data) {
+                    ending.note(control);
+                    return;
+                }
+                let now = *now.get_or_insert_with(MonotonicTime::now);
+                let sent = sink.consume(arrival.data, now);
+                if let (Some(sent), true) = (sent, shared_clock) {
+                    probe::record(one_way, now - sent, 1);
+                }
+            })
+            .await;
+        match (received, &mut late) {
+            (Ok(0), Some(late)) => late.is_silent(began),
+            (Ok(_), _) => {}
+            // The sender has closed the flow that its deadline stopped: nothing more comes.
+            (Err(_), Some(_)) if !trial.stop.is_stopped() => break,
+            (Err(error), _) => return Err(error),
+        }
         // What comes after the deadline was not delivered within it.
         if let Some(now) = now
             && late.is_none()
@@ -298,10 +334,11 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
     }
     let delivered = sink.delivered();
     if !watch.complete(delivered) {
-        if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
+        if matches!(watch.end(), Some(ReceiverEnd::Deadline { .. }))
             && trial.late_arrivals_within().is_some()
         {
-            let messages = sink.arrived_of(sent);
+            let late = late.unwrap_or_else(|| Late::new(trial, watch));
+            let messages = sink.arrived_of(late.left(watch));
             let note = Note::Arrived { messages };
             trial.context.observer.send_note(note);
         }

@@ -14,7 +14,7 @@ use crate::{
     probe::{Delays, Probed},
     stop::Stop,
     trial::{
-        MARGIN, Trial,
+        LEAVING, MARGIN, Trial,
         connecting::Begun,
         findings::Findings,
         message_control::{self, Control},
@@ -108,8 +108,11 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     // have been delivered.
     let bytes = handed_over.bytes.max(delivered.bytes);
     let messages = handed_over.messages.max(delivered.messages);
-    // What was under way at the deadline is not lost.
+    // What was under way at the deadline is not lost, and what never left this end neither. What
+    // a reliable flow would have sent again is not known.
+    let left = sent.left.unwrap_or(messages);
     let arrived = match end {
+        SenderEnd::Deadline { .. } if endpoint.reliable() => None,
         SenderEnd::Deadline { .. } if delivered.messages < messages => arrived_late(trial),
         _ => Some(delivered.messages),
     };
@@ -126,11 +129,15 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     findings.count("bytes_sent", bytes);
     findings.count("messages_sent", messages);
     if let Some(arrived) = arrived {
-        let lost = messages.saturating_sub(arrived);
+        let lost = left.max(delivered.messages).saturating_sub(arrived);
         findings.count("messages_lost", lost);
         if messages > 0 {
             findings.metric("message_loss_ratio", lost as f64 / messages as f64);
         }
+    }
+    if let (Some(left), Some(_)) = (sent.left, arrived) {
+        let given_up = handed_over.messages.saturating_sub(left);
+        findings.fact("messages_given_up.sender", given_up.to_string());
     }
     if let Some(probed) = &sent.probed {
         let early = matches!(end, SenderEnd::Deadline { .. });
@@ -147,7 +154,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
 /// Waits for what the receiver says over control that has arrived after the deadline as well;
 /// `None` if that takes too long.
 fn arrived_late(trial: &Trial) -> Option<u64> {
-    let until = MonotonicTime::now() + trial.late_arrivals_within()? + LATE_ANSWER;
+    let until = MonotonicTime::now() + LEAVING + trial.late_arrivals_within()? + LATE_ANSWER;
     while let Some(note) = trial.context.mailbox.take_until(until) {
         if let Note::Arrived { messages } = note {
             return Some(messages);
@@ -161,6 +168,8 @@ fn arrived_late(trial: &Trial) -> Option<u64> {
 struct Sent<W> {
     set_up: Option<Duration>,
     work: W,
+    /// Messages that left this end, if the deadline stopped it.
+    left: Option<u64>,
     in_band: bool,
     probed: Option<Probed>,
     facts: BTreeMap<String, String>,
@@ -187,7 +196,7 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
 
     let over = Stop::new();
     let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
-    let work_sent = &mut sent.work;
+    let (work_sent, left) = (&mut sent.work, &mut sent.left);
     let (result, probed) = endpoint
         .join(
             move || async move {
@@ -195,6 +204,9 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
                     .send(trial, endpoint, flow_ref, (stop, watch), work_sent)
                     .await;
                 over_ref.stop();
+                if let Some(handed_over) = watch.stopped_with() {
+                    *left = Some(settle(trial, flow_ref, handed_over).await);
+                }
                 result
             },
             move || async move {
@@ -209,6 +221,16 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
     sent.facts = flow.facts();
     sent.in_band = result?;
     Ok(())
+}
+
+/// Waits for what the deadline has left in the flow; returns how many messages have left this end,
+/// and tells the receiver.
+async fn settle<F: MessageFlow>(trial: &Trial, flow: &mut F, handed_over: Delivered) -> u64 {
+    // The counters lag behind by the batch under way, whose messages are among those given up.
+    let messages = handed_over.messages.saturating_sub(flow.settle().await);
+    let note = Note::Left { messages };
+    trial.context.observer.send_note(note);
+    messages
 }
 
 /// Takes what arrives until the moment has come, or until an acknowledgement is among it.

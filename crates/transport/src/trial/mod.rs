@@ -35,6 +35,9 @@ pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
 /// is not the path under test.
 pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
+/// How long a sender that the deadline stopped may take to say that nothing more leaves it.
+pub(crate) const LEAVING: Duration = Duration::from_secs(2);
+
 /// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
 /// take longer it is not known what was lost.
 const LATE_ARRIVALS: Duration = Duration::from_secs(5);
@@ -72,7 +75,8 @@ impl Trial {
         MonotonicTime::now() + self.probe.idle_limit.min(self.order.deadline)
     }
 
-    /// How long after the deadline messages may arrive; `None` if that is too long to wait for.
+    /// How long messages may arrive after they have left a sender that the deadline stopped; `None`
+    /// if that is too long to wait for.
     pub(crate) fn late_arrivals_within(&self) -> Option<Duration> {
         let longest = self.order.path.longest_one_way;
         (longest <= LATE_ARRIVALS).then(|| longest + NOTE_SLACK)

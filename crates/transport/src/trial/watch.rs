@@ -232,6 +232,15 @@ impl SenderWatch {
         self.shared.changed.notify_all();
     }
 
+    /// What was handed over when the deadline stopped the transfer; `None` before that, and for one
+    /// that ended otherwise.
+    pub(crate) fn stopped_with(&self) -> Option<Delivered> {
+        match self.shared.lock().end {
+            Some(SenderEnd::Deadline { sent, .. }) => Some(sent),
+            _ => None,
+        }
+    }
+
     /// How the transfer ended, if it did, and what the samples come to.
     pub(crate) fn finish(mut self) -> (Option<SenderEnd>, Samples) {
         self.end_thread();
@@ -281,6 +290,9 @@ struct ReceiverState {
     end: Option<ReceiverEnd>,
     /// When the sender said that it has sent everything, and how many messages.
     sent: Option<(MonotonicTime, u64)>,
+    /// When a sender that the deadline stopped said that nothing more leaves it, and how many
+    /// messages have.
+    left: Option<(MonotonicTime, u64)>,
     /// The thread has ended: nothing will be heard any more.
     deaf: bool,
     /// Stops the transfer's flow, once it is there.
@@ -304,15 +316,19 @@ impl ReceiverShared {
 
     fn watch(&self) {
         while let Some(note) = self.context.mailbox.take_until(self.limit) {
-            let Note::Sent {
-                messages,
-                deadline_reached,
-                ..
-            } = note
-            else {
-                continue;
-            };
             let now = MonotonicTime::now();
+            let (messages, deadline_reached) = match note {
+                Note::Sent {
+                    messages,
+                    deadline_reached,
+                    ..
+                } => (messages, deadline_reached),
+                Note::Left { messages } => {
+                    self.lock().left = Some((now, messages));
+                    continue;
+                }
+                _ => continue,
+            };
             if deadline_reached {
                 self.stop_at_deadline(now, messages);
             } else {
@@ -455,6 +471,12 @@ impl ReceiverWatch {
     /// When the sender's note came that it has sent everything, and how many messages it sent.
     pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
         self.shared.lock().sent
+    }
+
+    /// When the note came that nothing more leaves a sender that the deadline stopped, and how many
+    /// messages have left it.
+    pub(crate) fn left(&self) -> Option<(MonotonicTime, u64)> {
+        self.shared.lock().left
     }
 
     /// How the transfer ended, when its flow has ended before all was there: a sender that its

@@ -1,14 +1,10 @@
 //! What `quic-quiche` promises beside the contract of every driver.
 
-use std::{fs, net::UdpSocket, thread, time::Duration};
+use std::{fs, time::Duration};
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use regatta_control::{FailureKind, Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
-use regatta_transport::{
-    Carries, Driver, TransportError,
-    testing::{Pair, SERVER_NAME, order_for, run_pair, trial_context},
-};
+use regatta_transport::testing::{Pair, run_pair};
 use regatta_transport_quic::quiche_driver::QuicQuiche;
 
 fn pair_of(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
@@ -29,46 +25,6 @@ fn option(order: &mut TrialOrder, name: &str, value: OptionValue) {
 
 fn text(order: &mut TrialOrder, name: &str, value: &str) {
     option(order, name, OptionValue::Text(value.to_owned()));
-}
-
-#[test]
-fn another_certificate_with_the_same_name_is_refused() {
-    let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
-    let mut order = order_for(Role::Sender, "quic-quiche", 1000, 1000);
-    order.tls.certificate_der_base64 = BASE64.encode(other.cert.der());
-    let (context, _) = trial_context();
-    let sender = QuicQuiche.prepare(&order, context).expect("a sender");
-    let order = order_for(Role::Receiver, "quic-quiche", 1000, 1000);
-    let (context, _) = trial_context();
-    let receiver = QuicQuiche
-        .prepare(&order, context.clone())
-        .expect("a receiver");
-    let peer = receiver.listen_address();
-    let error = thread::scope(|scope| {
-        let receiver = scope.spawn(move || receiver.run(None));
-        let error = sender.run(peer).expect_err("it is not the pinned one");
-        // The receiver waits on for the right sender until it is told not to.
-        context.stop.stop();
-        let receiver = receiver.join().expect("no panic");
-        assert!(matches!(receiver, Err(TransportError::Cancelled)));
-        error
-    });
-    let reasons = error.reasons().join(": ");
-    assert!(reasons.contains("invalid peer certificate"), "{reasons}");
-}
-
-#[test]
-fn a_certificate_without_its_key_is_refused() {
-    let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
-    let mut order = order_for(Role::Receiver, "quic-quiche", 1000, 1000);
-    order.tls.key_der_base64 = Some(BASE64.encode(other.signing_key.serialize_der()));
-    let (context, _) = trial_context();
-    assert!(QuicQuiche.prepare(&order, context.clone()).is_err());
-    order.tls.key_der_base64 = None;
-    assert!(matches!(
-        QuicQuiche.prepare(&order, context),
-        Err(TransportError::Order { .. })
-    ));
 }
 
 #[test]
@@ -137,50 +93,6 @@ fn handshakes_are_what_is_asked_for() {
 }
 
 #[test]
-fn datagrams_arrive_and_the_longest_is_known() {
-    let datagrams = |order: &mut TrialOrder| {
-        text(order, "mode", "datagram");
-        order.workload.probe.idle_messages = 3;
-        order.workload.probe.under_load = true;
-    };
-    for message in [1, 64, 1000, 1432] {
-        let pair = pair_of(2000 * message, message, datagrams);
-        let sender = pair.sender.expect("a report");
-        let receiver = pair.receiver.expect("a report");
-        assert_eq!(sender.metrics["messages_sent"], 2000.0);
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-        // Loopback loses none; what the receiving application is too slow for is dropped.
-        let lost = sender.metrics["messages_lost"];
-        assert_eq!(receiver.metrics["messages_delivered"] + lost, 2000.0);
-        assert_eq!(lost, 0.0, "{:?}", receiver.facts);
-    }
-    let refused = run_pair(&QuicQuiche, 10_000, 1433, |order| {
-        order.path.mtu_bytes = 1500;
-        datagrams(order);
-    });
-    let error = refused.err().expect("it does not fit a packet");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
-    let told = format!("{} {}", error.reasons().join(": "), error.hint());
-    assert!(told.contains("1432"), "{told}");
-    let order = order_for(Role::Sender, "quic-quiche", 1, 1);
-    assert_eq!(
-        QuicQuiche.carries(&order.transport.options),
-        Carries::Streams
-    );
-}
-
-#[test]
-fn a_datagram_transfer_keeps_its_deadline() {
-    let pair = pair_of(1 << 40, 1000, |order| {
-        text(order, "mode", "datagram");
-        order.deadline = Duration::from_millis(300);
-    });
-    let sender = pair.sender.expect("a report");
-    assert_eq!(sender.metrics["transfer_time_ns"], 300e6);
-    assert!(pair.receiver.expect("a report").metrics["bytes_delivered"] > 0.0);
-}
-
-#[test]
 fn a_transfer_goes_on_from_another_port() {
     let pair = pair(1 << 40, |order| {
         text(order, "migrate_after", "200ms");
@@ -222,33 +134,4 @@ fn files_are_left_where_the_order_says_and_nowhere_else() {
     let facts = without.sender.expect("a report").facts;
     assert!(facts["keylog.sender"].starts_with("not written"));
     assert!(facts["qlog.sender"].starts_with("not written"));
-}
-
-#[test]
-fn a_peer_that_never_answers_is_timed_out() {
-    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    for mode in ["stream", "datagram"] {
-        let mut order = order_for(Role::Sender, "quic-quiche", 1000, 1000);
-        order.deadline = Duration::from_millis(400);
-        text(&mut order, "mode", mode);
-        let (context, _) = trial_context();
-        let sender = QuicQuiche.prepare(&order, context).expect("a sender");
-        let peer = silent.local_addr().expect("an address");
-        let error = sender.run(Some(peer)).expect_err("nobody answers");
-        assert_eq!(error.kind(), FailureKind::TimedOut, "{mode}: {error}");
-        assert_eq!(error.to_string(), "no connection within 0.4 s");
-    }
-}
-
-#[test]
-fn a_path_with_too_small_packets_is_unsupported() {
-    let mut order = order_for(Role::Sender, "quic-quiche", 1000, 1000);
-    order.path.mtu_bytes = 1000;
-    let (context, _) = trial_context();
-    let error = QuicQuiche
-        .prepare(&order, context)
-        .err()
-        .expect("QUIC needs more");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
-    assert!(!error.hint().is_empty());
 }

@@ -7,14 +7,13 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
+use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
 use regatta_transport::{
-    ByteStream, Driver, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
+    ByteStream, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
     StreamEndpoint, TransportError,
     stream::Accepted,
-    testing::{Pair, SERVER_NAME, order_for, run_pair, trial_context},
+    testing::{Pair, order_for, run_pair},
 };
 use regatta_transport_quic::s2n_driver::{QuicS2n, S2nEndpoint};
 
@@ -42,43 +41,6 @@ fn reports(pair: Pair) -> (SideReport, SideReport) {
         report(pair.sender, "sender"),
         report(pair.receiver, "receiver"),
     )
-}
-
-#[test]
-fn another_certificate_with_the_same_name_is_refused() {
-    let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
-    let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
-    order.tls.certificate_der_base64 = BASE64.encode(other.cert.der());
-    let (context, _) = trial_context();
-    let sender = QuicS2n.prepare(&order, context).expect("a sender");
-    let order = order_for(Role::Receiver, "quic-s2n", 1000, 1000);
-    let (context, _) = trial_context();
-    let receiver = QuicS2n
-        .prepare(&order, context.clone())
-        .expect("a receiver");
-    let peer = receiver.listen_address();
-    let error = thread::scope(|scope| {
-        let receiver = scope.spawn(move || receiver.run(None));
-        let error = sender.run(peer).expect_err("it is not the pinned one");
-        // The receiver waits on for the right sender until it is told not to.
-        context.stop.stop();
-        let receiver = receiver.join().expect("no panic");
-        assert!(matches!(receiver, Err(TransportError::Cancelled)));
-        error
-    });
-    let reasons = error.reasons().join(": ");
-    assert!(reasons.contains("invalid certificate"), "{reasons}");
-}
-
-#[test]
-fn a_certificate_without_its_key_is_refused() {
-    let mut order = order_for(Role::Receiver, "quic-s2n", 1000, 1000);
-    order.tls.key_der_base64 = None;
-    let (context, _) = trial_context();
-    assert!(matches!(
-        QuicS2n.prepare(&order, context),
-        Err(TransportError::Order { .. })
-    ));
 }
 
 #[test]
@@ -137,122 +99,6 @@ fn a_stream_window_below_the_path_is_seen() {
         "{:?}",
         sender.warnings
     );
-}
-
-#[test]
-fn a_peer_that_never_answers_is_timed_out() {
-    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    for mode in ["stream", "datagram"] {
-        let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
-        order.deadline = Duration::from_millis(400);
-        text(&mut order, "mode", mode);
-        let (context, _) = trial_context();
-        let sender = QuicS2n.prepare(&order, context).expect("a sender");
-        let peer = silent.local_addr().expect("an address");
-        let error = sender.run(Some(peer)).expect_err("nobody answers");
-        assert_eq!(error.kind(), FailureKind::TimedOut, "{mode}");
-        assert_eq!(error.to_string(), "no connection within 0.4 s", "{mode}");
-    }
-}
-
-/// Answers every packet with rubbish until it is told to stop.
-fn rubbish(socket: &UdpSocket, stop: &AtomicBool) {
-    socket
-        .set_read_timeout(Some(Duration::from_millis(10)))
-        .expect("a time");
-    let mut place = [0; 2048];
-    while !stop.load(Ordering::Relaxed) {
-        if let Ok((_, from)) = socket.recv_from(&mut place) {
-            let _ = socket.send_to(b"HTTP/1.1 400 Bad Request\r\n\r\n", from);
-        }
-    }
-}
-
-#[test]
-fn a_peer_that_speaks_another_protocol_is_no_connection() {
-    let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let peer = other.local_addr().expect("an address");
-    let stop = AtomicBool::new(false);
-    let error = thread::scope(|scope| {
-        scope.spawn(|| rubbish(&other, &stop));
-        let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
-        order.deadline = Duration::from_millis(300);
-        let (context, _) = trial_context();
-        let sender = QuicS2n.prepare(&order, context).expect("a sender");
-        let error = sender.run(Some(peer)).expect_err("it is no QUIC");
-        stop.store(true, Ordering::Relaxed);
-        error
-    });
-    assert_eq!(error.kind(), FailureKind::TimedOut);
-}
-
-#[test]
-fn a_path_with_too_small_packets_is_unsupported() {
-    let mut order = order_for(Role::Sender, "quic-s2n", 1000, 1000);
-    order.path.mtu_bytes = 1000;
-    let (context, _) = trial_context();
-    let error = QuicS2n
-        .prepare(&order, context)
-        .err()
-        .expect("QUIC needs more");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
-    assert!(!error.hint().is_empty());
-}
-
-#[test]
-fn datagrams_carry_messages_and_their_losses_are_counted() {
-    let datagrams = |order: &mut TrialOrder| text(order, "mode", "datagram");
-    for (size, message) in [(0, 1), (1, 1), (100, 1), (100_000, 1000), (5_000_000, 1432)] {
-        let (sender, receiver) = reports(pair(size, message, |order| {
-            datagrams(order);
-            order.workload.probe.idle_messages = 3;
-            order.workload.probe.under_load = true;
-            order.workload.probe.interval = Duration::from_millis(1);
-        }));
-        let what = format!("{size} bytes in messages of {message}: {:?}", sender.facts);
-        let sent = sender.metrics["messages_sent"];
-        assert_eq!(sent, size.div_ceil(message) as f64, "{what}");
-        let delivered = receiver.metrics["messages_delivered"];
-        assert_eq!(delivered + sender.metrics["messages_lost"], sent, "{what}");
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
-        // Nothing is dropped before it is sent, and loopback loses nothing.
-        assert_eq!(
-            sender.facts["quic.datagrams_too_long.sender"], "0",
-            "{what}"
-        );
-        assert_eq!(
-            receiver.facts["quic.datagrams_not_taken.receiver"], "0",
-            "{what}"
-        );
-        assert_eq!(delivered, sent, "{what}");
-        assert_eq!(sender.facts["acknowledgement"], "in_band", "{what}");
-        assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
-        let idle = sender.metrics["round_trip_delay_idle_ns"];
-        assert!((1e3..1e9).contains(&idle), "{what}");
-    }
-}
-
-#[test]
-fn a_transfer_of_datagrams_ends_at_its_deadline() {
-    let (sender, receiver) = reports(pair(1 << 40, 1000, |order| {
-        text(order, "mode", "datagram");
-        order.deadline = Duration::from_millis(300);
-    }));
-    assert_eq!(sender.metrics["transfer_time_ns"], 300e6);
-    assert!(receiver.metrics["bytes_delivered"] > 0.0);
-    // What was under way then was not lost.
-    assert_eq!(sender.metrics["messages_lost"], 0.0, "{:?}", sender.facts);
-}
-
-#[test]
-fn a_message_longer_than_a_datagram_is_unsupported_and_the_limit_is_said() {
-    let mut order = order_for(Role::Sender, "quic-s2n", 10_000, 1433);
-    order.path.mtu_bytes = 1500;
-    text(&mut order, "mode", "datagram");
-    let (context, _) = trial_context();
-    let error = QuicS2n.prepare(&order, context).err().expect("too long");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
-    assert!(error.hint().contains("1432"), "{}", error.hint());
 }
 
 /// Passes packets on both ways until it is told to stop, and counts Retry packets.

@@ -128,6 +128,7 @@ pub(super) fn figures(connection: &Connection) -> Figures {
         black_holes: path.black_holes_detected,
         payload_bytes: path.current_mtu,
         blocked_frames: None,
+        datagram_frames_sent: stats.frame_tx.datagram,
         datagram_frames_received: stats.frame_rx.datagram,
     }
 }

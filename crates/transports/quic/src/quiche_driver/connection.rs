@@ -85,6 +85,31 @@ impl Abort for Closer {
     }
 }
 
+/// Stops the datagrams of a connection, and leaves it open for those that wait to be sent.
+pub(super) struct Halter {
+    shared: Weak<Shared>,
+    id: u64,
+}
+
+impl Halter {
+    pub fn of(link: &Link) -> Arc<Self> {
+        Arc::new(Self {
+            shared: Arc::downgrade(&link.shared),
+            id: link.id,
+        })
+    }
+}
+
+impl Abort for Halter {
+    fn abort(&self) {
+        if let Some(entry) = self.shared.upgrade()
+            && let Some(entry) = entry.lock().entry(self.id)
+        {
+            entry.halt();
+        }
+    }
+}
+
 /// A connection that is closed when this is dropped.
 pub(super) struct Owner {
     pub link: Link,

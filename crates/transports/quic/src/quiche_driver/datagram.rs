@@ -17,7 +17,7 @@ use regatta_transport::{
 };
 
 use super::{
-    connection::{Link, Owner},
+    connection::{Halter, Link, Owner},
     end::End,
     endpoint::QuicheEndpoint,
     options::Options,
@@ -35,6 +35,9 @@ const WAITING_MESSAGES: usize = 256;
 
 /// Messages that are passed on at once, at most.
 const ARRIVALS: usize = 1024;
+
+/// How long a flow that is stopped waits for what it was handed to leave.
+const LEAVING: Duration = Duration::from_millis(500);
 
 /// What the sender likes to be handed at once, in bytes: a full call of the kernel.
 const BATCH_BYTES: usize = 64 << 10;
@@ -72,20 +75,23 @@ impl QuicheDatagrams {
         })
     }
 
-    fn flow(&self, owner: Owner) -> QuicheFlow {
+    fn flow(&self, owner: Owner, stop: &Stop) -> QuicheFlow {
         let statistics = self.endpoint.statistics(&owner.link);
+        let halter = Halter::of(&owner.link);
+        stop.on_stop(&halter);
         QuicheFlow {
             facts: self.endpoint.facts.clone(),
             statistics,
             arrived: Vec::new(),
+            settled: false,
             owner,
+            _halter: halter,
         }
     }
 
     /// Takes new connections, and looks for one whose next message is admitted.
     fn look(
         &self,
-        stop: &Stop,
         context: &Context<'_>,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Option<Owner> {
@@ -127,9 +133,7 @@ impl QuicheDatagrams {
                 break;
             }
         }
-        let owner = unadmitted.remove(admitted?);
-        owner.stops_with(stop);
-        Some(owner)
+        Some(unadmitted.remove(admitted?))
     }
 }
 
@@ -166,8 +170,13 @@ impl MessageEndpoint for QuicheDatagrams {
         stop: &Stop,
     ) -> Result<QuicheFlow, TransportError> {
         let within = MonotonicTime::now() + self.patience;
-        let owner = self.endpoint.connected(peer, within, stop).await?;
-        Ok(self.flow(owner))
+        // What stops the flow does not close the connection: what waits is sent first.
+        let stopped = Arc::new(Stopped::default());
+        stop.on_stop(&stopped);
+        let never = Stop::new();
+        let connected = self.endpoint.connected(peer, within, &never);
+        let owner = stopped.or(connected).await?;
+        Ok(self.flow(owner, stop))
     }
 
     async fn accept(
@@ -179,12 +188,12 @@ impl MessageEndpoint for QuicheDatagrams {
         let since = MonotonicTime::now();
         let stopped = Arc::new(Stopped::default());
         stop.on_stop(&stopped);
-        let admitted = poll_fn(|context| match self.look(stop, context, admit) {
+        let admitted = poll_fn(|context| match self.look(context, admit) {
             Some(owner) => Poll::Ready(Ok(owner)),
             None => Poll::Pending,
         });
         match until(moment, stopped.or(admitted)).await {
-            Timed::Done(owner) => Ok(self.flow(owner?)),
+            Timed::Done(owner) => Ok(self.flow(owner?, stop)),
             Timed::Late => Err(timed_out("opening of a flow", since)),
         }
     }
@@ -222,6 +231,23 @@ pub struct QuicheFlow {
     statistics: Arc<Statistics>,
     facts: BTreeMap<String, String>,
     arrived: Vec<Vec<u8>>,
+    /// What waited when it was stopped has left, or is given up.
+    settled: bool,
+    /// Kept, as a [`Stop`] does not.
+    _halter: Arc<Halter>,
+}
+
+/// Whether the other end closed the connection, done or stopped: it has no more to say, as an end of
+/// UDP that is gone.
+fn is_gone(end: &End) -> bool {
+    matches!(
+        end,
+        End::Done
+            | End::Told {
+                application: true,
+                ..
+            }
+    )
 }
 
 fn broken(end: End) -> TransportError {
@@ -244,6 +270,9 @@ impl MessageFlow for QuicheFlow {
         let link = &self.owner.link;
         let mut messages = batch.chunks(message_bytes.max(1)).peekable();
         let sent = link.poll(|entry, context| {
+            if entry.halted {
+                return Poll::Ready(Err(End::Stopped));
+            }
             if let Some(end) = &entry.end {
                 return Poll::Ready(Err(end.clone()));
             }
@@ -280,7 +309,7 @@ impl MessageFlow for QuicheFlow {
     ) -> Result<usize, TransportError> {
         let arrived = &mut self.arrived;
         let received = self.owner.link.poll(|entry, context| {
-            if entry.end == Some(End::Stopped) {
+            if entry.halted {
                 return Poll::Ready(Err(End::Stopped));
             }
             while arrived.len() < ARRIVALS {
@@ -292,8 +321,11 @@ impl MessageFlow for QuicheFlow {
             if !arrived.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(end) = &entry.end {
-                return Poll::Ready(Err(end.clone()));
+            match &entry.end {
+                // Nothing more comes until the moment.
+                Some(end) if is_gone(end) && moment != MonotonicTime::NEVER => {}
+                Some(end) => return Poll::Ready(Err(end.clone())),
+                None => {}
             }
             entry.wait(context);
             Poll::Pending
@@ -307,6 +339,21 @@ impl MessageFlow for QuicheFlow {
             consume(Arrival { data: &data });
         }
         Ok(count)
+    }
+
+    async fn settle(&mut self) -> u64 {
+        let link = &self.owner.link;
+        let left = link.poll(|entry, context| {
+            if entry.has_sent_datagrams() {
+                return Poll::Ready(Ok(()));
+            }
+            entry.wait_to_send(context);
+            Poll::Pending
+        });
+        let _ = tokio::time::timeout(LEAVING, left).await;
+        self.settled = true;
+        link.with(|entry| entry.give_up_datagrams() as u64)
+            .unwrap_or_default()
     }
 
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
@@ -323,6 +370,10 @@ impl MessageFlow for QuicheFlow {
 impl Drop for QuicheFlow {
     fn drop(&mut self) {
         self.statistics.release();
+        let link = &self.owner.link;
+        if !self.settled && link.with(|entry| entry.halted) == Some(true) {
+            link.close(End::Stopped);
+        }
     }
 }
 

@@ -322,7 +322,12 @@ fn facts(
     buffers: Buffers,
 ) -> BTreeMap<String, String> {
     let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mode = match options.mode {
+        Mode::Stream => "stream",
+        Mode::Datagram => "datagram",
+    };
     let mut facts = BTreeMap::from([
+        ("quic.mode".to_owned(), mode.to_owned()),
         ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
         (format!("hystart.{side}"), on_off(options.hystart)),
         (

@@ -96,6 +96,8 @@ pub(super) struct Entry {
     answers: bool,
     /// Its owner has gone.
     released: bool,
+    /// Its datagrams are stopped: no more are taken, and those that wait are sent.
+    pub halted: bool,
     /// Whether it began with a ticket of an earlier connection.
     pub shows_ticket: bool,
     /// Whether early data could be sent, or was taken.
@@ -130,6 +132,7 @@ impl Entry {
             farewell: None,
             answers: false,
             released: false,
+            halted: false,
             shows_ticket: false,
             early: false,
             was_established: false,
@@ -334,6 +337,25 @@ impl Entry {
         }
     }
 
+    /// Takes no more datagrams; what waits is sent.
+    pub fn halt(&mut self) {
+        self.halted = true;
+        self.wake_everybody();
+    }
+
+    /// Whether nothing waits to be sent, or nothing can be sent any more.
+    pub fn has_sent_datagrams(&self) -> bool {
+        let waiting = self.quiche.dgram_send_queue_len();
+        self.end.is_some() || (waiting == 0 && self.outbox.is_empty())
+    }
+
+    /// Gives up the datagrams that wait to be sent; returns how many those are.
+    pub fn give_up_datagrams(&mut self) -> usize {
+        let waiting = self.quiche.dgram_send_queue_len();
+        self.quiche.dgram_purge_outgoing(|_| true);
+        waiting
+    }
+
     /// Ends it, if it has not ended yet.
     pub fn close(&mut self, end: End) {
         let (code, reason): (_, &[u8]) = match end {
@@ -468,10 +490,12 @@ impl Entry {
         Some(datagram)
     }
 
-    /// Datagrams that arrived and that nobody has taken: quiche drops the oldest of a full queue.
+    /// Datagrams that arrived and that nobody can take any more: quiche drops the oldest of a full
+    /// queue.
     pub fn datagrams_not_taken(&self) -> usize {
         let arrived = self.quiche.stats().dgram_recv;
-        arrived.saturating_sub(self.datagrams_taken)
+        let known = self.datagrams_taken + self.quiche.dgram_recv_queue_len();
+        arrived.saturating_sub(known)
     }
 
     /// Goes on from another port.

@@ -54,6 +54,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         "resumption",
         "0-rtt",
         "retry",
+        "datagram",
         "migration",
         "keylog",
         "qlog",

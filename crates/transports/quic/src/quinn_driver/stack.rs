@@ -107,6 +107,7 @@ pub(super) fn figures(connection: &Connection) -> Figures {
         black_holes: stats.path.black_holes_detected,
         payload_bytes: stats.path.current_mtu,
         blocked_frames: Some(stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked),
+        datagram_frames_sent: stats.frame_tx.datagram,
         datagram_frames_received: stats.frame_rx.datagram,
     }
 }

@@ -44,7 +44,9 @@ pub struct Figures {
     /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent (RFC 9000 §19.12 f.); absent where the stack
     /// sends none.
     pub blocked_frames: Option<u64>,
-    /// DATAGRAM frames received (RFC 9221).
+    /// DATAGRAM frames sent (RFC 9221).
+    pub datagram_frames_sent: u64,
+    /// DATAGRAM frames received.
     pub datagram_frames_received: u64,
 }
 

@@ -168,6 +168,11 @@ impl Queues {
         Poll::Pending
     }
 
+    /// Gives up what waits to be sent; returns how many messages that is.
+    pub(super) fn give_up(&self) -> u64 {
+        std::mem::take(&mut lock(&self.outgoing).waiting).len() as u64
+    }
+
     /// One message that has arrived.
     pub(super) fn take_one(&self) -> Option<Bytes> {
         lock(&self.incoming).arrived.pop_front()

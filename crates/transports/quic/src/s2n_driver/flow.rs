@@ -38,7 +38,7 @@ const OVERHEAD_BYTES: usize = 1 + 16 + 4 + 16 + 3;
 /// How much a flow likes to be handed at once, in bytes.
 const BATCH_BYTES: usize = 32 << 10;
 
-/// What a flow that is done may take for what waits to be sent.
+/// What a flow that is stopped, or done, may take for what waits to be sent.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// The runtime's own timer is late by up to so much; the rest of a wait is left to a better one.
@@ -215,6 +215,12 @@ impl MessageFlow for S2nFlow {
             consume(Arrival { data: &data });
         }
         Ok(count)
+    }
+
+    async fn settle(&mut self) -> u64 {
+        let sent = poll_fn(|context| self.queues.poll_sent(context));
+        let _ = tokio::time::timeout(LINGER, sent).await;
+        self.queues.give_up()
     }
 
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {

@@ -1,12 +1,10 @@
 //! What `quic-quinn` and `quic-noq` promise beside the contract of every driver.
 
-mod datagrams;
 mod files;
 mod handshakes;
 mod migration;
 mod relay;
 mod stack;
-mod strangers;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;

@@ -7,72 +7,11 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use regatta_control::{FailureKind, Role};
+use regatta_control::Role;
 use regatta_model::OptionValue;
-use regatta_transport::{
-    TransportError,
-    testing::{SERVER_NAME, order_for, trial_context},
-};
+use regatta_transport::testing::{order_for, trial_context};
 
 use crate::{BOTH, option, pair, relay::relay, text};
-
-#[test]
-fn another_certificate_with_the_same_name_is_refused() {
-    for driver in BOTH {
-        let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
-        let mut order = order_for(Role::Sender, driver.descriptor().name, 1000, 1000);
-        order.tls.certificate_der_base64 = BASE64.encode(other.cert.der());
-        let (context, _) = trial_context();
-        let sender = driver.prepare(&order, context).expect("a sender");
-        let order = order_for(Role::Receiver, driver.descriptor().name, 1000, 1000);
-        let (context, _) = trial_context();
-        let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
-        let peer = receiver.listen_address();
-        let error = thread::scope(|scope| {
-            let receiver = scope.spawn(move || receiver.run(None));
-            let error = sender.run(peer).expect_err("it is not the pinned one");
-            // The receiver waits on for the right sender until it is told not to.
-            context.stop.stop();
-            let receiver = receiver.join().expect("no panic");
-            assert!(matches!(receiver, Err(TransportError::Cancelled)));
-            error
-        });
-        let reasons = error.reasons().join(": ");
-        assert!(reasons.contains("invalid peer certificate"), "{reasons}");
-    }
-}
-
-#[test]
-fn a_certificate_without_its_key_is_refused() {
-    for driver in BOTH {
-        let other = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).expect("made");
-        let mut order = order_for(Role::Receiver, driver.descriptor().name, 1000, 1000);
-        order.tls.key_der_base64 = Some(BASE64.encode(other.signing_key.serialize_der()));
-        let (context, _) = trial_context();
-        assert!(driver.prepare(&order, context.clone()).is_err());
-        order.tls.key_der_base64 = None;
-        assert!(matches!(
-            driver.prepare(&order, context),
-            Err(TransportError::Order { .. })
-        ));
-    }
-}
-
-#[test]
-fn a_path_with_too_small_packets_is_unsupported() {
-    for driver in BOTH {
-        let mut order = order_for(Role::Sender, driver.descriptor().name, 1000, 1000);
-        order.path.mtu_bytes = 1000;
-        let (context, _) = trial_context();
-        let error = driver
-            .prepare(&order, context)
-            .err()
-            .expect("QUIC needs more");
-        assert_eq!(error.kind(), FailureKind::Unsupported);
-        assert!(!error.hint().is_empty());
-    }
-}
 
 #[test]
 fn what_runs_is_read_back() {
@@ -187,23 +126,5 @@ fn the_probe_outlives_the_deadline_until_its_answers_are_there() {
         assert!(sender.metrics["probe_messages_sent"] >= 20.0);
         assert_eq!(sender.metrics["probe_messages_lost"], 0.0);
         assert_eq!(sender.facts["probe.interval"], "20 ms");
-    }
-}
-
-#[test]
-fn a_peer_that_never_answers_is_timed_out() {
-    for driver in BOTH {
-        let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        for under_load in [true, false] {
-            let mut order = order_for(Role::Sender, driver.descriptor().name, 1000, 1000);
-            order.deadline = Duration::from_millis(400);
-            order.workload.probe.under_load = under_load;
-            let (context, _) = trial_context();
-            let sender = driver.prepare(&order, context).expect("a sender");
-            let peer = silent.local_addr().expect("an address");
-            let error = sender.run(Some(peer)).expect_err("nobody answers");
-            assert_eq!(error.kind(), FailureKind::TimedOut);
-            assert_eq!(error.to_string(), "no connection within 0.4 s");
-        }
     }
 }

@@ -1,6 +1,15 @@
 //! Messages in DATAGRAM frames (RFC 9221): each flow is a connection of its own.
 
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -34,7 +43,7 @@ const OVERHEAD_BYTES: usize = 1 + 8 + 4 + 16 + 9;
 /// How much of a message's size is handed over at once, at most.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// How long a flow that is stopped waits for what it has handed over to leave.
+/// How long a flow that is stopped waits for what it was handed to leave.
 const LEAVING: Duration = Duration::from_millis(500);
 
 /// How often it looks.
@@ -76,9 +85,10 @@ impl QuicDatagramEndpoint {
             statistics,
             stopper,
             on_stop,
-            queue_bytes: self.0.needs().datagram_queue_bytes,
             end: self.0.shared().end,
             facts: self.0.facts_of_end(),
+            handed_over: 0,
+            left: AtomicU64::new(0),
             taken: u64::from(first.is_some()),
         }
     }
@@ -101,9 +111,12 @@ pub struct DatagramFlow {
     /// Kept for the stop, which has a weak reference.
     stopper: Arc<Stopper>,
     on_stop: watch::Receiver<bool>,
-    queue_bytes: usize,
     end: &'static str,
     facts: BTreeMap<String, String>,
+    /// Messages that the stack has taken.
+    handed_over: u64,
+    /// Messages that were left in the stack when the flow was stopped, as far as they are counted.
+    left: AtomicU64,
     /// Messages that came out of this flow.
     taken: u64,
 }
@@ -142,7 +155,10 @@ impl DatagramFlow {
             sent = self.closer.connection.send_datagram_wait(message) => sent,
         };
         match sent {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.handed_over += 1;
+                Ok(())
+            }
             Err(SendDatagramError::TooLarge) => {
                 let most = self.connection().max_datagram_size().unwrap_or_default();
                 Err(Unsupported {
@@ -158,16 +174,24 @@ impl DatagramFlow {
         }
     }
 
-    /// Waits until what was handed over has left, for a while.
-    async fn leave(&self) {
-        let until = MonotonicTime::now() + LEAVING;
-        let connection = self.connection();
-        while connection.datagram_send_buffer_space() < self.queue_bytes
-            && connection.close_reason().is_none()
-            && !until.has_passed()
-        {
-            tokio::time::sleep(LOOK).await;
+    /// Messages that wait in the stack for their turn.
+    fn waiting(&self) -> u64 {
+        let sent = stack::figures(self.connection()).datagram_frames_sent;
+        self.handed_over.saturating_sub(sent)
+    }
+
+    /// Messages that a flow which takes no more has left in the stack, which does not tell how many
+    /// it has: they are taken out to be counted.
+    fn untaken(&self) -> u64 {
+        if !*self.stopper.0.borrow() {
+            return 0;
         }
+        let mut left = self.left.load(Ordering::Relaxed);
+        while let Some(Ok(_)) = self.connection().read_datagram().now_or_never() {
+            left += 1;
+        }
+        self.left.store(left, Ordering::Relaxed);
+        left
     }
 
     /// Waits for a message until the moment has come; `None` for the latter.
@@ -207,12 +231,7 @@ impl MessageFlow for DatagramFlow {
         let mut rest = Bytes::copy_from_slice(batch);
         while !rest.is_empty() {
             let message = rest.split_to(message_bytes.clamp(1, rest.len()));
-            if let Err(error) = self.send(message).await {
-                if matches!(error, TransportError::Cancelled) {
-                    self.leave().await;
-                }
-                return Err(error);
-            }
+            self.send(message).await?;
         }
         if batch.len() <= message_bytes {
             // One message, for which somebody waits: the connection has its turn at once.
@@ -241,6 +260,17 @@ impl MessageFlow for DatagramFlow {
         Ok(count)
     }
 
+    async fn settle(&mut self) -> u64 {
+        let until = MonotonicTime::now() + LEAVING;
+        while self.waiting() > 0
+            && self.connection().close_reason().is_none()
+            && !until.has_passed()
+        {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.waiting()
+    }
+
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
         Some(Arc::<Statistics>::clone(&self.statistics))
     }
@@ -250,10 +280,11 @@ impl MessageFlow for DatagramFlow {
         facts.extend(self.statistics.facts());
         let received = stack::figures(self.connection()).datagram_frames_received;
         // What came and was not taken: the stack throws the oldest away when the application is
-        // late, and does not count that.
+        // late, and does not count that. What it still has it has not thrown away.
+        let not_taken = received.saturating_sub(self.taken + self.untaken());
         facts.insert(
             format!("quic.datagrams_not_taken.{}", self.end),
-            received.saturating_sub(self.taken).to_string(),
+            not_taken.to_string(),
         );
         facts
     }

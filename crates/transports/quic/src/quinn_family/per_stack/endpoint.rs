@@ -251,10 +251,6 @@ impl QuicEndpoint {
         &self.shared
     }
 
-    pub(super) fn needs(&self) -> &Needs {
-        &self.needs
-    }
-
     pub(super) fn listens(&self) -> Option<SocketAddr> {
         self.listen
     }

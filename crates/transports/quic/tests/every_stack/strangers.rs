@@ -10,7 +10,7 @@ use std::{
 use regatta_control::{FailureKind, Role};
 use regatta_transport::testing::{order_for, trial_context};
 
-use crate::BOTH;
+use regatta_transport_quic::drivers;
 
 /// The first packets of other protocols: DNS, SIP, DTLS, a QUIC version that nobody has, noise.
 fn other_protocols() -> Vec<Vec<u8>> {
@@ -32,7 +32,7 @@ fn other_protocols() -> Vec<Vec<u8>> {
 
 #[test]
 fn a_listening_end_lets_other_protocols_pass_by() {
-    for driver in BOTH {
+    for driver in drivers() {
         let name = driver.descriptor().name;
         let mut order = order_for(Role::Receiver, name, 100_000, 1000);
         let (context, seen) = trial_context();
@@ -60,7 +60,7 @@ fn a_listening_end_lets_other_protocols_pass_by() {
 
 #[test]
 fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline() {
-    for driver in BOTH {
+    for driver in drivers() {
         let name = driver.descriptor().name;
         let mut order = order_for(Role::Sender, name, 1000, 1000);
         order.deadline = Duration::from_millis(400);

@@ -1,0 +1,306 @@
+//! One end of one trial, carried out by a program.
+
+mod receiving;
+mod sending;
+mod told;
+
+use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{Bytes, Direction, Finish, Pattern, Warning, WorkloadKind};
+use regatta_transport::{MonotonicTime, Phase, Session, TransportError, TrialContext, Unsupported};
+
+use crate::{
+    content::Content,
+    contract::{self, CONTRACT_VERSION, Description, FromProgram, ToProgram},
+    describe::{self, WORKLOAD},
+    driver::Command,
+    error::{Broken, ProgramError},
+    files::{MemoryFile, TlsFiles},
+    inbox::Event,
+    program::Program,
+};
+
+/// Longest message, in bytes: one is held in memory whole.
+const LONGEST_MESSAGE: u64 = 256 << 20;
+
+/// How long a program may take to get ready.
+const READY_LIMIT: Duration = Duration::from_secs(8);
+
+/// How long a program may take to end by itself once it is done.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// What a program that can end without the acknowledgement says of itself.
+const ABANDON: &str = "abandon";
+
+/// One end of one trial, whose program is ready.
+struct ProgramSession {
+    name: String,
+    description: Description,
+    order: TrialOrder,
+    context: TrialContext,
+    content: Content,
+    /// The sender closes without waiting for the acknowledgement.
+    abandons: bool,
+    listen: Option<SocketAddr>,
+    program: Program,
+    // The program may read them at any time.
+    _message: MemoryFile,
+    _tls: TlsFiles,
+}
+
+fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> TransportError {
+    Unsupported {
+        reason: reason.into(),
+        hint: hint.into(),
+    }
+    .into()
+}
+
+/// What the workload asks for, if a program can be asked for it, and how it ends.
+fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
+    let WorkloadKind::Bulk {
+        size,
+        message,
+        pattern,
+        options,
+    } = order.workload.kind
+    else {
+        return Err(unsupported(
+            format!(
+                "external programs carry out `{WORKLOAD}` and not `{}`",
+                order.workload.kind.name()
+            ),
+            "",
+        ));
+    };
+    let beyond = |what: &str| {
+        unsupported(
+            format!("the contract with external programs has no {what}"),
+            "leave it out, or use a transport that is no external program",
+        )
+    };
+    if options.direction != Direction::Forward {
+        return Err(beyond("transfer to the connecting host"));
+    }
+    if options.flows != 1 {
+        return Err(beyond("transfer over several flows"));
+    }
+    if options.duration.is_some() {
+        return Err(beyond("transfer of a given duration"));
+    }
+    if !options.warm_up.is_zero() {
+        return Err(beyond("warm-up that is left out"));
+    }
+    if pattern == Pattern::File {
+        return Err(beyond("file that is read during the transfer"));
+    }
+    if message.0 == 0 {
+        return Err(TransportError::Order {
+            what: "a message of zero bytes cannot be sent".to_owned(),
+        });
+    }
+    // A message is never longer than all of it.
+    let longest = message.0.min(size.0.max(1));
+    let length = usize::try_from(longest).unwrap_or(usize::MAX);
+    if longest > LONGEST_MESSAGE {
+        let limit = Bytes(LONGEST_MESSAGE);
+        return Err(unsupported(
+            format!("a message of `{message}` is longer than `{limit}`"),
+            format!("send messages of at most `{limit}`"),
+        ));
+    }
+    let content = Content::new(pattern, length, size.0, order.seed);
+    Ok((content, options.finish))
+}
+
+/// Starts a program and waits until it is ready.
+pub(crate) fn prepare(
+    command: Command,
+    order: &TrialOrder,
+    context: TrialContext,
+) -> Result<Box<dyn Session>, TransportError> {
+    let (content, finish) = content(order)?;
+    let name = command.program.display().to_string();
+    let message = MemoryFile::new(&content.message)
+        .map_err(TransportError::io("cannot make the message's file"))?;
+    let tls = TlsFiles::new(&order.tls)
+        .map_err(TransportError::io("cannot make the certificate's file"))?;
+    let ready = || {
+        let description = describe::describe(&command.program, &command.arguments, &context.stop)?;
+        if finish == Finish::Abandon && !description.capabilities.iter().any(|name| name == ABANDON)
+        {
+            return Err(Broken::Unsupported(Unsupported {
+                reason: format!(
+                    "`{}` does not end without the receiver's acknowledgement",
+                    description.name
+                ),
+                hint: "leave `finish` out".to_owned(),
+            }));
+        }
+        let mut program = Program::start(&command.program, &command.arguments, &context.stop)?;
+        let request = Box::new(request(order, &command, &content, finish, &message, &tls));
+        program.tell(&match order.connects() {
+            true => ToProgram::Connect(request),
+            false => ToProgram::Listen(request),
+        })?;
+        let port = await_ready(&program)?;
+        Ok((description, program, port))
+    };
+    let (description, program, port) = ready().map_err(|broken: Broken| broken.explain(&name))?;
+    let listen = match (order.connects(), port) {
+        (true, _) => None,
+        (false, Some(port)) if port > 0 => Some(SocketAddr::new(order.local, port)),
+        (false, _) => {
+            let wrong = "it listens and did not say at which port".to_owned();
+            return Err(Broken::from(ProgramError::Wrong(wrong)).explain(&name));
+        }
+    };
+    Ok(Box::new(ProgramSession {
+        name,
+        description,
+        order: order.clone(),
+        context,
+        content,
+        abandons: finish == Finish::Abandon,
+        listen,
+        program,
+        _message: message,
+        _tls: tls,
+    }))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn request(
+    order: &TrialOrder,
+    command: &Command,
+    content: &Content,
+    finish: Finish,
+    message: &MemoryFile,
+    tls: &TlsFiles,
+) -> contract::Order {
+    contract::Order {
+        contract: CONTRACT_VERSION,
+        local: order.local,
+        peer: order.peer,
+        token: order.token.clone(),
+        workload: WORKLOAD,
+        size_bytes: content.size,
+        message_bytes: content.message.len() as u64,
+        message_file: message.path(),
+        finish: match finish {
+            Finish::Agree => "agree",
+            Finish::Abandon => ABANDON,
+        },
+        congestion_control: command.congestion_control.clone(),
+        deadline_ns: nanoseconds(order.deadline),
+        tls: contract::Tls {
+            certificate_file: tls.certificate.path(),
+            key_file: tls.key.as_ref().map(MemoryFile::path),
+            server_name: order.tls.server_name.clone(),
+        },
+        path: contract::Path {
+            round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
+            link_rate_bps: order.path.link_rate_bps,
+            mtu_bytes: order.path.mtu_bytes,
+        },
+    }
+}
+
+fn await_ready(program: &Program) -> Result<Option<u16>, Broken> {
+    let until = MonotonicTime::now() + READY_LIMIT;
+    loop {
+        match program.next(until)? {
+            Some(Event::Said(FromProgram::Ready { port })) => return Ok(port),
+            Some(Event::Said(said)) => return Err(out_of_turn(&said, "before it was ready")),
+            Some(_) => {}
+            None => return Err(program.silent("ready", READY_LIMIT)),
+        }
+    }
+}
+
+fn out_of_turn(said: &FromProgram, when: &'static str) -> Broken {
+    let said = said.name();
+    ProgramError::OutOfTurn { said, when }.into()
+}
+
+fn wrong(what: impl Into<String>) -> Broken {
+    ProgramError::Wrong(what.into()).into()
+}
+
+impl Session for ProgramSession {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listen
+    }
+
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        let mut this = *self;
+        this.context.stop.on_stop(&this.context.mailbox);
+        let result = match (this.order.connects(), peer) {
+            (true, Some(peer)) => this.send(peer),
+            (true, None) => Err(Failure::Transport(TransportError::Order {
+                what: "a sender needs the receiver's address".to_owned(),
+            })),
+            (false, _) => this.receive(),
+        };
+        this.context.live.set_phase(Phase::Done);
+        // Ends the thread that waits for notes.
+        this.context.mailbox.close();
+        let mut report = match result {
+            Ok(report) => report,
+            Err(_) if this.context.stop.is_stopped() => return Err(TransportError::Cancelled),
+            Err(Failure::Broken(broken)) => return Err(broken.explain(&this.name)),
+            Err(Failure::Transport(error)) => return Err(error),
+        };
+        let side = this.order.role.name();
+        report.facts.insert(
+            format!("external.{side}"),
+            format!("{} {}", this.description.name, this.description.version),
+        );
+        if let Some(how) = this.program.finish(END_LIMIT)
+            && !this.context.stop.is_stopped()
+        {
+            report.warnings.push(Warning {
+                code: "external_end".to_owned(),
+                message: format!("when all was done, the {side}'s program {how}"),
+                hint: String::new(),
+            });
+        }
+        Ok(report)
+    }
+}
+
+/// Why there is no report.
+enum Failure {
+    Broken(Broken),
+    Transport(TransportError),
+}
+
+impl<T: Into<Broken>> From<T> for Failure {
+    fn from(broken: T) -> Self {
+        Self::Broken(broken.into())
+    }
+}
+
+impl ProgramSession {
+    /// Counts what was handed over or delivered so far.
+    fn count(&self, bytes: u64) -> Result<(), Broken> {
+        if bytes > self.content.size {
+            return Err(wrong(format!(
+                "it speaks of `{bytes}` bytes, and there are `{}`",
+                self.content.size
+            )));
+        }
+        let live = &self.context.live;
+        let (live_bytes, live_messages) = match self.order.connects() {
+            true => (&live.bytes_sent, &live.messages_sent),
+            false => (&live.bytes_delivered, &live.messages_delivered),
+        };
+        live_bytes.store(bytes, Ordering::Release);
+        live_messages.store(self.content.messages(bytes), Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! The receiving end: what its program got, and when it was all.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use regatta_control::{Note, SideReport};
+use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
+
+use super::{Failure, ProgramSession, out_of_turn, wrong};
+use crate::{
+    contract::{Done, FromProgram, ToProgram},
+    error::{Broken, ProgramError},
+    inbox::Event,
+};
+
+/// How long a receiver's program may take to say what was delivered by the deadline.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a receiver waits for the sender's start, and how much longer than the deadline for its
+/// end.
+const FIRST_FLOW: Duration = Duration::from_secs(30);
+const MARGIN: Duration = Duration::from_secs(15);
+
+/// How much longer than the path can take a receiver waits for the end of a connection that the
+/// sender has abandoned, and the longest that it waits.
+const ABANDON_SLACK: Duration = Duration::from_millis(200);
+const ABANDON_LIMIT: Duration = Duration::from_secs(5);
+
+impl ProgramSession {
+    /// Has the program receive, until all is here or the sender has been stopped.
+    pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
+        let observer = Arc::clone(&self.context.observer);
+        observer.on_process(self.program.process());
+        let within = FIRST_FLOW + self.order.deadline + MARGIN;
+        let until = MonotonicTime::now() + within;
+        self.listen_for_notes(until)?;
+
+        let mut started = None;
+        let mut stopped: Option<MonotonicTime> = None;
+        // The sender may know that all has arrived before this end's program has said so.
+        let mut sender_is_done = false;
+        // When to ask a program that has not noticed that the sender has abandoned the transfer.
+        let mut ask_at: Option<MonotonicTime> = None;
+        let (done, ended) = loop {
+            let limit = stopped.map_or(until, |at| at + STOP_LIMIT);
+            let Some(event) = self.program.next(ask_at.unwrap_or(limit))? else {
+                if ask_at.take().is_some() {
+                    stopped = Some(MonotonicTime::now());
+                    observer.on_window(WindowEdge::End);
+                    self.program.tell(&ToProgram::Stop)?;
+                    continue;
+                }
+                return Err(match stopped {
+                    Some(_) => self.program.silent("done", STOP_LIMIT).into(),
+                    None => Failure::Transport(TransportError::TimedOut {
+                        what: "end of the transfer".to_owned(),
+                        seconds: within.as_secs_f64(),
+                    }),
+                });
+            };
+            match event {
+                Event::Said(FromProgram::Connected { .. }) if stopped.is_none() => {
+                    self.context.live.set_phase(Phase::Transfer);
+                    observer.on_window(WindowEdge::Start);
+                    started = Some(MonotonicTime::now());
+                }
+                Event::Said(FromProgram::Progress { bytes }) if started.is_some() => {
+                    self.count(bytes)?;
+                }
+                Event::Said(FromProgram::Done(done)) => {
+                    self.count(done.bytes)?;
+                    let ended = stopped.unwrap_or_else(MonotonicTime::now);
+                    if stopped.is_none() {
+                        observer.on_window(WindowEdge::End);
+                    }
+                    break (done, ended);
+                }
+                Event::Note(Note::Sent {
+                    deadline_reached: true,
+                    ..
+                }) if stopped.is_none() => {
+                    observer.on_window(WindowEdge::End);
+                    stopped = Some(MonotonicTime::now());
+                    self.program.tell(&ToProgram::Stop)?;
+                }
+                Event::Note(Note::Sent { .. }) => {
+                    sender_is_done = true;
+                    if self.abandons && stopped.is_none() {
+                        let under_way = self.order.path.longest_one_way.min(ABANDON_LIMIT);
+                        ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
+                    }
+                }
+                Event::Said(said @ (FromProgram::Ready { .. } | FromProgram::Description(_))) => {
+                    return Err(out_of_turn(&said, "when it had to receive").into());
+                }
+                _ => {}
+            }
+        };
+        self.check(&done, stopped.is_some() || self.abandons)?;
+        observer.send_note(Note::Received {
+            messages: self.content.messages(done.bytes),
+            bytes: done.bytes,
+        });
+        if stopped.is_none() && !sender_is_done {
+            self.await_sender(until, done.bytes)?;
+        }
+        Ok(self.receiver_report(started.unwrap_or(ended), ended, done))
+    }
+
+    /// Has the other end's notes put beside what the program says.
+    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Failure> {
+        let (inbox, mailbox) = (
+            Arc::clone(self.program.inbox()),
+            Arc::clone(&self.context.mailbox),
+        );
+        thread::Builder::new()
+            .name("program-notes".to_owned())
+            .spawn(move || {
+                while let Some(note) = mailbox.take_until(until) {
+                    if !inbox.put(Event::Note(note)) {
+                        return;
+                    }
+                }
+            })
+            .map(|_| ())
+            .map_err(|error| Failure::Transport(TransportError::io("cannot start a thread")(error)))
+    }
+
+    /// Whether what the receiver's program says that it got is what was sent.
+    fn check(&self, done: &Done, stopped: bool) -> Result<(), Broken> {
+        if !stopped && done.bytes != self.content.size {
+            return Err(wrong(format!(
+                "it is done with `{}` of `{}` bytes delivered",
+                done.bytes, self.content.size
+            )));
+        }
+        let expected = self.content.crc32(done.bytes);
+        match done.crc32 {
+            None => Err(wrong(
+                "it is done and did not say the CRC-32 of what it got",
+            )),
+            Some(crc32) if crc32 == expected => Ok(()),
+            Some(crc32) => Err(wrong(format!(
+                "the CRC-32 of the `{}` bytes that it got is `{crc32:08x}`, and of what was sent \
+                 `{expected:08x}`",
+                done.bytes
+            ))),
+        }
+    }
+
+    /// Waits until the sender has the acknowledgement, or was stopped before it came.
+    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Failure> {
+        loop {
+            match self.program.next(until) {
+                Ok(Some(Event::Note(Note::Sent {
+                    deadline_reached, ..
+                }))) => {
+                    if deadline_reached {
+                        // The first answer may have come before the sender waited for it.
+                        self.context.observer.send_note(Note::Received {
+                            messages: self.content.messages(bytes),
+                            bytes,
+                        });
+                    }
+                    return Ok(());
+                }
+                Ok(Some(_)) => {}
+                // It has done its part, and the sender says how it goes on.
+                Err(Broken::Program(ProgramError::Ended { .. })) => {}
+                Err(broken) => return Err(broken.into()),
+                Ok(None) => {
+                    return Err(Failure::Transport(TransportError::TimedOut {
+                        what: "end of the sender's part".to_owned(),
+                        seconds: MARGIN.as_secs_f64(),
+                    }));
+                }
+            }
+        }
+    }
+
+    fn receiver_report(
+        &self,
+        started: MonotonicTime,
+        ended: MonotonicTime,
+        done: Done,
+    ) -> SideReport {
+        let mut report = SideReport {
+            started_monotonic_ns: started.0,
+            ended_monotonic_ns: ended.0.max(started.0 + 1),
+            ..SideReport::default()
+        };
+        let messages = self.content.messages(done.bytes) as f64;
+        report.metrics = [
+            ("bytes_delivered", done.bytes as f64),
+            ("messages_delivered", messages),
+            // The check holds for every byte, or the trial has failed.
+            ("messages_corrupted", 0.0),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        self.add(&mut report, done);
+        report
+    }
+}

@@ -1,0 +1,67 @@
+//! What a program tells of itself and of its stack beside the transfer.
+
+use regatta_control::SideReport;
+use regatta_model::{Warning, metric};
+
+use super::ProgramSession;
+use crate::contract::Done;
+
+/// Most facts that a program may tell, and the longest.
+const MOST_FACTS: usize = 32;
+const LONGEST_FACT: usize = 200;
+
+/// What a program may tell of its stack, by name in `regatta_model::METRICS`. Everything else is
+/// measured from outside.
+const METRICS: &[&str] = &[
+    "bytes_in_flight_max_bytes",
+    "congestion_window_max_bytes",
+    "congestion_window_mean_bytes",
+    "min_rtt_ns",
+    "retransmit_ratio",
+    "retransmitted_packets",
+    "smoothed_rtt_ns",
+];
+
+impl ProgramSession {
+    /// Adds what the program tells of itself and of its stack, as far as it is its business.
+    pub(super) fn add(&self, report: &mut SideReport, done: Done) {
+        let mut left_out = Vec::new();
+        for (name, value) in done.facts.unwrap_or_default() {
+            let fits = report.facts.len() < MOST_FACTS
+                && !name.is_empty()
+                && !name.starts_with("interface.")
+                && name.len() <= LONGEST_FACT
+                && value.len() <= LONGEST_FACT
+                && !(name.chars().chain(value.chars())).any(char::is_control);
+            if fits {
+                report.facts.entry(name).or_insert(value);
+            } else {
+                left_out.push(name);
+            }
+        }
+        for (name, value) in done.metrics.unwrap_or_default() {
+            let known = METRICS.contains(&name.as_str()) && metric::find(&name).is_some();
+            if known && value.is_finite() && value >= 0.0 {
+                report.metrics.insert(name, value);
+            } else {
+                left_out.push(name);
+            }
+        }
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out
+                .iter()
+                .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
+                .collect();
+            report.warnings.push(Warning {
+                code: "external_left_out".to_owned(),
+                message: format!(
+                    "what the {}'s program told was left out, as it is not its business or has no \
+                     such value: `{}`",
+                    self.order.role.name(),
+                    names.join("`, `")
+                ),
+                hint: "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
+            });
+        }
+    }
+}
