@@ -334,14 +334,6 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
     }
     let delivered = sink.delivered();
     if !watch.complete(delivered) {
-        if matches!(watch.end(), Some(ReceiverEnd::Deadline { .. }))
-            && trial.late_arrivals_within().is_some()
-        {
-            let late = late.unwrap_or_else(|| Late::new(trial, watch));
-            let messages = sink.arrived_of(late.left(watch));
-            let note = Note::Arrived { messages };
-            trial.context.observer.send_note(note);
-        }
         return Ok(());
     }
     let acknowledgement = Control::Acknowledgement(delivered);
@@ -492,6 +484,14 @@ fn report<W: MessageWork, F: MessageFlow>(
             return Err(trial.explain(error.unwrap_or(TransportError::Closed { flow: "transfer" })));
         }
     };
+    if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
+        && trial.late_arrivals_within().is_some()
+    {
+        let left = watch.left_after_break();
+        let left = left.map_or(sent, |(_, messages)| messages.min(sent));
+        let messages = taken.sink.arrived_of(left);
+        trial.context.observer.send_note(Note::Arrived { messages });
+    }
     let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(transfer.flow.facts());

@@ -325,6 +325,7 @@ impl ReceiverShared {
                 } => (messages, deadline_reached),
                 Note::Left { messages } => {
                     self.lock().left = Some((now, messages));
+                    self.changed.notify_all();
                     continue;
                 }
                 _ => continue,
@@ -482,17 +483,28 @@ impl ReceiverWatch {
     /// How the transfer ended, when its flow has ended before all was there: a sender that its
     /// deadline stopped says so over control, and that can come later than the end of the flow.
     pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
+        self.heard(|state| state.end)
+    }
+
+    /// What [`Self::left`] says, when the flow has ended: the note can come later than that.
+    pub(crate) fn left_after_break(&self) -> Option<(MonotonicTime, u64)> {
+        self.heard(|state| state.left)
+    }
+
+    /// Waits a while for what control is to say.
+    fn heard<T>(&self, what: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
         let mut state = self.shared.lock();
         loop {
-            let left = until.remaining();
-            if state.end.is_some() || state.deaf || left.is_zero() {
-                return state.end;
+            let heard = what(&state);
+            let time = until.remaining();
+            if heard.is_some() || state.deaf || time.is_zero() {
+                return heard;
             }
             state = self
                 .shared
                 .changed
-                .wait_timeout(state, left)
+                .wait_timeout(state, time)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
