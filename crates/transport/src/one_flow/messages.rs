@@ -48,7 +48,10 @@ async fn probe_idle<E: MessageEndpoint>(
     let until = MonotonicTime::now() + trial.probe.idle_limit;
     let opening_until = trial.opening_until();
     let stop = trial.stop.child();
-    let mut flow = endpoint.connect(peer, Purpose::IdleProbe, &stop).await?;
+    let mut flow = endpoint
+        .connect(peer, Purpose::IdleProbe, &stop)
+        .await
+        .map_err(|error| trial.explain_opening(error))?;
     match message_control::open(trial, &mut flow, Purpose::IdleProbe, opening_until).await {
         Ok(()) => Ok(message_probe::idle(trial, &mut flow, until).await),
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
@@ -77,7 +80,8 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         let until = trial.opening_until();
         let mut flow = endpoint
             .connect(peer, Purpose::LoadProbe, &trial.stop)
-            .await?;
+            .await
+            .map_err(|error| trial.explain_opening(error))?;
         message_control::open(trial, &mut flow, Purpose::LoadProbe, until)
             .await
             .map_err(|error| trial.explain_opening(error))?;
@@ -185,7 +189,12 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
 ) -> Result<(), TransportError> {
     // The watch ends the opening at the deadline; this limit only stands behind it.
     let until = started + trial.order.deadline + MARGIN;
-    let mut flow = endpoint.connect(peer, Purpose::Transfer, stop).await?;
+    let connected = endpoint.connect(peer, Purpose::Transfer, stop).await;
+    let mut flow = connected.map_err(|error| match error {
+        // A stack whose own limit is the deadline may notice it before the watch.
+        TransportError::TimedOut { .. } => trial.no_connection(trial.order.deadline),
+        error => error,
+    })?;
     message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
     sent.set_up = Some(MonotonicTime::now().since(started));
     sent.facts = flow.facts();

@@ -39,8 +39,10 @@ fn messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported() {
                 order.workload.probe.interval = Duration::from_millis(1);
             });
             let pair = pair.expect("both ends");
-            let (sender, receiver) = (pair.sender, pair.receiver);
-            let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
+            let sender = pair
+                .sender
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let receiver = pair.receiver.expect("a report");
             let what = format!("{name}, messages of {message}: {:?}", receiver.facts);
             // Nothing is dropped before it is sent, loopback loses nothing, and all is taken.
             assert_eq!(sender.metrics["messages_sent"], count, "{what}");
