@@ -8,20 +8,25 @@ use std::{
 };
 
 use regatta_bed::{Bed, BedError, Host};
-use regatta_model::{BedKind, BitRate, Condition, Link, PathSetup};
+use regatta_model::{BedKind, BitRate, Condition, Emulator, Link, LossBy, PathSetup, Placement};
 
+/// A path as the arguments after the first say: of the user-space emulator, or, with any of
+/// `netem`, `ends`, `iptables`, of netem so.
 fn bed() -> Result<Bed, BedError> {
+    let mut path = PathSetup::USERSPACE;
+    for word in std::env::args().skip(2) {
+        path.emulator = Emulator::Netem;
+        match word.as_str() {
+            "ends" => path.placement = Placement::Ends,
+            "iptables" => path.loss_by = LossBy::Iptables,
+            _ => {}
+        }
+    }
     let executable = std::env::current_exe().map_err(|source| BedError::Spawn {
         what: "this program".into(),
         source,
     })?;
-    Bed::up(
-        BedKind::Netns,
-        PathSetup::USERSPACE,
-        &[],
-        &executable,
-        "host",
-    )
+    Bed::up(BedKind::Netns, path, &[], &executable, "host")
 }
 
 fn report(error: &BedError) -> ExitCode {
@@ -52,6 +57,7 @@ pub(crate) fn check() -> ExitCode {
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
     };
+    println!("{}", bed.description());
     let quantities = match bed.check_path(&condition) {
         Ok(check) => check.quantities,
         Err(error) => return report(&error),

@@ -9,8 +9,9 @@
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
 //!   back, in nanoseconds
 //!
-//! `check` makes a bed, measures its path and sends through it, and prints a line for each or the
-//! error's causes and hint. `hold` makes a bed with two agents, prints their process identifiers
+//! `check` makes a bed, says what it is, measures its path and sends through it, and prints a line
+//! for each or the error's causes and hint. Words after it ask for a path of netem: `netem`, `ends`,
+//! `iptables`. `hold` makes a bed with two agents, prints their process identifiers
 //! and keeps it until it is killed.
 
 mod controller;

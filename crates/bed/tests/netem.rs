@@ -6,7 +6,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
 use common::{Agent, bed_of, condition, explain, quantity};
 use regatta_bed::{
@@ -315,6 +315,35 @@ mod shared {
             .iter()
             .filter(|delay| (100_000_000..150_000_000).contains(*delay));
         assert!(middle.count() > 20, "{delays:?}");
+    }
+
+    #[test]
+    fn an_ordinary_user_gets_every_form() {
+        if !is_guest() {
+            return;
+        }
+        // The build directory may be closed to others.
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), open).expect("open to all");
+        let program = directory.path().join("host");
+        std::fs::copy(common::executable(), &program).expect("a copy");
+        for form in [&["netem"][..], &["ends", "iptables"]] {
+            let output = Command::new("setpriv")
+                .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+                .arg(&program)
+                .arg("check")
+                .args(form)
+                .output()
+                .expect("`setpriv` runs");
+            let text = String::from_utf8_lossy(&output.stdout);
+            println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(text.starts_with("netns, netem "), "{text}");
+            assert!(text.contains("reverse_loss_ratio asked 0 "), "{text}");
+            let received = text.lines().find_map(|line| line.strip_prefix("received "));
+            let bytes = received.and_then(|r| r.split(' ').next()?.parse::<u64>().ok());
+            assert!(bytes.is_some_and(|bytes| bytes > 1_000_000), "{text}");
+        }
     }
 
     #[test]

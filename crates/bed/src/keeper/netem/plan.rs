@@ -15,11 +15,8 @@ use super::{
 /// kernel warn of it.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// Part of the link rate that the bucket before the serialising netem may let through at once: a
-/// timer that is late by less than this costs no rate.
-const LENIENCE: Duration = Duration::from_millis(2);
-
-/// The same before CoDel, which cannot see what has passed the bucket.
+/// Part of the link rate that the bucket before CoDel may let through at once: a timer that is late
+/// by less than this costs no rate. CoDel cannot see what has passed the bucket, so it is short.
 const CODEL_LENIENCE: Duration = Duration::from_micros(500);
 
 /// Smallest IP packet, by which a number of packets is had from bytes that must all find room.
@@ -167,13 +164,14 @@ impl Stages {
         }
         let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
         let full_packet = condition.mtu_bytes + ETHERNET_HEADER_BYTES;
-        let lenience = if drop_tail { LENIENCE } else { CODEL_LENIENCE };
-        let burst_bytes = match link.burst_bytes {
-            Some(burst) => u32::try_from(burst.0).map_err(|_| Refusal::Queue)?,
-            None => {
-                let lenient = rate as f64 * lenience.as_secs_f64();
-                (lenient as u32).min(queue / 2)
-            }
+        // Drop-tail, the bucket is as deep as the queue. Its tokens are then what is free of the
+        // queue, which waits at the serialising netem: a packet that finds too few is one that
+        // finds the queue full. That is reckoned from the clock when a packet comes, so that no
+        // timer, however late, moves a drop or costs rate.
+        let burst_bytes = match (link.burst_bytes, drop_tail) {
+            (Some(burst), _) => u32::try_from(burst.0).map_err(|_| Refusal::Queue)?,
+            (None, true) => queue,
+            (None, false) => (rate as f64 * CODEL_LENIENCE.as_secs_f64()) as u32,
         }
         .max(full_packet);
         let waiting = match link.discipline {
@@ -186,13 +184,8 @@ impl Stages {
                 Some(packets) => {
                     Waiting::Packets(u32::try_from(packets).map_err(|_| Refusal::Queue)?)
                 }
-                // What the bucket lets through waits at the serialising netem, and is part of the
-                // queue but for the packet under transmission.
-                None if link.burst_bytes.is_none() => Waiting::Bytes(
-                    queue
-                        .saturating_sub(burst_bytes.saturating_sub(full_packet))
-                        .max(1),
-                ),
+                // One packet waits here in the place of the one under transmission there.
+                None if link.burst_bytes.is_none() => Waiting::Bytes(full_packet),
                 None => Waiting::Bytes(queue),
             },
         };
@@ -332,11 +325,11 @@ mod tests {
     #[test]
     fn queue_rate_and_wire_are_three_disciplines() {
         let found = stages(s0(), BETWEEN).expect("netem can");
-        // 25 kB of the bandwidth-delay product wait behind the bucket.
+        // The bandwidth-delay product waits behind the bucket.
         let bucket = Bucket {
             bytes_per_second: 12_500_000,
-            burst_bytes: 25_000,
-            waiting: Waiting::Bytes(375_000 - 25_000 + 1514),
+            burst_bytes: 375_000,
+            waiting: Waiting::Bytes(1514),
         };
         assert_eq!(found.queue, Some(Qdisc::Bucket(bucket)));
         let Some(Qdisc::Netem(rate)) = found.rate else {
