@@ -73,6 +73,8 @@ pub(crate) struct TrialObserver {
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
     interface: Option<InterfaceInfo>,
     send_note: Box<dyn Fn(Note) + Send + Sync>,
+    /// Called when the window begins.
+    begun: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Window {
@@ -85,7 +87,7 @@ struct Window {
 
 impl TrialObserver {
     /// Opens the instruments and starts the sampler's thread, which sleeps until the window
-    /// begins. `local` is the address whose interface is counted.
+    /// begins. `local` is the address whose interface is counted; `begun` is called then.
     pub(crate) fn new(
         role: Role,
         local: IpAddr,
@@ -93,6 +95,7 @@ impl TrialObserver {
         deadline: Duration,
         live: Arc<LiveCounters>,
         send_note: impl Fn(Note) + Send + Sync + 'static,
+        begun: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let interface = interface_of(local).and_then(|name| InterfaceInfo::of(&name).ok());
         let name = interface.as_ref().map(|info| info.name.as_str());
@@ -128,6 +131,7 @@ impl TrialObserver {
             transfer,
             interface,
             send_note: Box::new(send_note),
+            begun,
         }
     }
 
@@ -152,6 +156,10 @@ impl Observer for TrialObserver {
         let mut window = lock(&self.window);
         match edge {
             WindowEdge::Start => {
+                // First, as the path follows it.
+                if let Some(begun) = &self.begun {
+                    begun();
+                }
                 let reading = window.instruments.read_start();
                 window.start = Some(reading);
                 if let Some(sampler) = &window.sampler {

@@ -235,6 +235,7 @@ impl<W: Write> Agent<W> {
             }
             _ if aborted => Ok(()),
             TrialEvent::Ready(listen) => self.say(&FromAgent::Ready { trial, listen }),
+            TrialEvent::Began => self.say(&FromAgent::Began { trial }),
             TrialEvent::Note(note) => self.say(&FromAgent::Note { trial, note }),
         }
     }

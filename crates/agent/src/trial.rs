@@ -61,6 +61,8 @@ impl From<TransportError> for Failure {
 pub(crate) enum TrialEvent {
     /// Prepared; a receiver listens.
     Ready(Option<SocketAddr>),
+    /// The transfer begins.
+    Began,
     /// To be passed on to the other end.
     Note(Note),
     /// The thread has ended.
@@ -175,6 +177,10 @@ fn run(
     let driver = find(drivers, order)?;
     let live = Arc::new(LiveCounters::default());
     let pass_on = tell.clone();
+    let announce = (order.tells_beginning && order.connects()).then(|| {
+        let tell = tell.clone();
+        Box::new(move || tell(TrialEvent::Began)) as Box<dyn Fn() + Send + Sync>
+    });
     let observer = Arc::new(TrialObserver::new(
         order.role,
         order.local,
@@ -182,6 +188,7 @@ fn run(
         order.deadline,
         Arc::clone(&live),
         move |note| pass_on(TrialEvent::Note(note)),
+        announce,
     ));
     let context = TrialContext {
         live,

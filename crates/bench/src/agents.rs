@@ -221,6 +221,7 @@ pub fn run(
                 local,
                 peer,
                 path: race.path,
+                tells_beginning: false,
                 tls: TlsMaterial {
                     certificate_der_base64: certificate.clone(),
                     key_der_base64: receives.then(|| key.clone()),
@@ -267,7 +268,7 @@ fn converse(
             FromAgent::Hello { protocol, .. } if protocol != PROTOCOL_VERSION => {
                 return Err(failed(role, format!("its agent speaks version {protocol}")));
             }
-            FromAgent::Hello { .. } => {}
+            FromAgent::Hello { .. } | FromAgent::Began { .. } => {}
             FromAgent::Ready { listen, .. } => {
                 match role {
                     Role::Sender => sender_ready = true,

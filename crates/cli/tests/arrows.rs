@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bed", &["model", "stats", "control", "emulation"]),
-    ("engine", &["bed", "control", "model"]),
+    ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),
     (

@@ -106,6 +106,10 @@ pub struct TrialOrder {
     pub peer: IpAddr,
     /// What is known of the path.
     pub path: PathHints,
+    /// Whether the connecting end says when its transfer begins, for a path that changes from then
+    /// on: [`FromAgent::Began`].
+    #[serde(default)]
+    pub tells_beginning: bool,
     /// For transports that encrypt.
     pub tls: TlsMaterial,
     /// Directory on this end's host for files that the transport's options ask for, such as key
@@ -259,6 +263,12 @@ pub enum FromAgent {
         trial: u32,
         /// What is passed on.
         note: Note,
+    },
+    /// The connecting end is about to make the first connect call, which starts the clock. Said
+    /// only where the order asks for it.
+    Began {
+        /// Position in the plan.
+        trial: u32,
     },
     /// This end's part is done.
     Finished {

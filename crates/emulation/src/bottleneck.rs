@@ -18,6 +18,7 @@ pub(crate) struct Serial {
 }
 
 impl Serial {
+    #[inline]
     fn take(&mut self, start: u64, size: u64) -> u64 {
         if start > self.busy_until {
             self.busy_until = start;
@@ -236,6 +237,7 @@ impl Bottleneck {
     }
 
     /// When a packet of this size can begin to be sent at the earliest.
+    #[inline]
     pub(crate) fn ready(&self, size: u64) -> u64 {
         match self {
             Self::Unlimited => 0,
@@ -246,6 +248,7 @@ impl Bottleneck {
     }
 
     /// Nothing waits at `now`. Tells whether opportunities of a trace have passed unused.
+    #[inline]
     pub(crate) fn idle(&mut self, now: u64) -> bool {
         match self {
             Self::Trace(trace) => trace.skip(now),
@@ -255,6 +258,7 @@ impl Bottleneck {
 
     /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; tells when it has been
     /// sent whole.
+    #[inline]
     pub(crate) fn take(&mut self, start: u64, size: u64) -> u64 {
         match self {
             Self::Unlimited => start,
@@ -264,6 +268,7 @@ impl Bottleneck {
         }
     }
 
+    #[inline]
     pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self, Self::Unlimited)
     }

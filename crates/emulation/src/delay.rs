@@ -97,6 +97,7 @@ impl Propagation {
 
     /// The delay that a draw stands for. One below zero is zero: nothing arrives before it was
     /// sent.
+    #[inline]
     pub(crate) fn of(&self, draw: u64) -> u64 {
         if self.jitter_ns == 0 {
             return self.delay_ns;

@@ -57,6 +57,7 @@ impl Draws {
     }
 
     /// A whole number, all of 64 bits equally likely.
+    #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -73,6 +74,7 @@ impl Chance {
     }
 
     /// Whether a draw falls below it.
+    #[inline]
     pub(crate) fn hits(self, draw: u64) -> bool {
         draw < self.0 || self.0 == u64::MAX
     }
@@ -81,6 +83,7 @@ impl Chance {
 /// The whole number from 0 to `highest` that a draw stands for, all equally likely.
 ///
 /// By multiplication: the bias is at most `highest` / 2^64.
+#[inline]
 pub(crate) fn up_to(draw: u64, highest: u64) -> u64 {
     let wide = u128::from(draw) * (u128::from(highest) + 1);
     (wide >> 64) as u64

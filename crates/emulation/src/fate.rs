@@ -7,19 +7,54 @@ use crate::{
     line::Cause,
 };
 
-/// What was drawn for one packet.
+/// What was drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Fate {
-    /// It is lost on the wire, and why.
-    pub(crate) lost: Option<Cause>,
-    /// It arrives twice.
-    pub(crate) twice: bool,
-    /// It skips the propagation delay.
-    pub(crate) skips: bool,
+    flags: u64,
     /// Stands for its propagation delay.
     pub(crate) delay_draw: u64,
-    /// Stands for the bit that is flipped.
-    pub(crate) flipped: Option<u64>,
+}
+
+impl Fate {
+    const LOSS: u64 = 1;
+    const BURST: u64 = 2;
+    const LIST: u64 = 4;
+    const TWICE: u64 = 8;
+    const SKIPS: u64 = 16;
+    const CORRUPTED: u64 = 32;
+
+    fn add(&mut self, flag: u64, hit: bool) {
+        self.flags |= if hit { flag } else { 0 };
+    }
+
+    /// Why it is lost on the wire, if it is. What was to be lost anyway is not charged to chance.
+    #[inline]
+    pub(crate) fn lost(self) -> Option<Cause> {
+        match self.flags & (Self::LOSS | Self::BURST | Self::LIST) {
+            0 => None,
+            flags if flags & Self::LIST != 0 => Some(Cause::List),
+            flags if flags & Self::BURST != 0 => Some(Cause::Burst),
+            _ => Some(Cause::Loss),
+        }
+    }
+
+    /// It arrives twice.
+    #[inline]
+    pub(crate) fn twice(self) -> bool {
+        self.flags & Self::TWICE != 0
+    }
+
+    /// It skips the propagation delay.
+    #[inline]
+    pub(crate) fn skips(self) -> bool {
+        self.flags & Self::SKIPS != 0
+    }
+
+    /// One of its bits is flipped, see [`Fates::flipped_bit`].
+    #[inline]
+    pub(crate) fn corrupted(self) -> bool {
+        self.flags & Self::CORRUPTED != 0
+    }
 }
 
 /// A stream of draws, and the chance that they decide.
@@ -57,6 +92,8 @@ struct Rare {
     reordering: Option<Trial>,
     duplication: Option<Trial>,
     corruption: Option<Trial>,
+    /// Stands for the bit to be flipped, if one is, of the last packet.
+    flipped: u64,
 }
 
 /// The draws of one direction of a path.
@@ -111,6 +148,7 @@ impl Fates {
             reordering: trial(link.reorder_ratio.0, Purpose::Reordering),
             duplication: trial(link.duplicate_ratio.0, Purpose::Duplication),
             corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
+            flipped: 0,
         };
         let asked = rare.bursts.is_some()
             || !rare.list.is_empty()
@@ -125,12 +163,13 @@ impl Fates {
     }
 
     /// The fate of the next packet, whose ordinal this is.
+    #[inline]
     pub(crate) fn next(&mut self, ordinal: u64) -> Fate {
         let mut fate = Fate::default();
         if let Some(trial) = &mut self.loss
             && trial.chance.hits(trial.draws.next())
         {
-            fate.lost = Some(Cause::Loss);
+            fate.flags = Fate::LOSS;
         }
         if let Some(draws) = &mut self.jitter {
             fate.delay_draw = draws.next();
@@ -140,26 +179,27 @@ impl Fates {
         }
         fate
     }
+
+    /// Stands for the bit that is flipped in the packet whose fate was told last.
+    #[cold]
+    pub(crate) fn flipped_bit(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.flipped)
+    }
 }
 
 impl Rare {
+    #[cold]
     fn add(&mut self, ordinal: u64, fate: &mut Fate) {
         let listed = self.list.get(self.listed) == Some(&ordinal);
         self.listed += usize::from(listed);
-        let in_burst = self.bursts.as_mut().is_some_and(Bursts::loses);
-        // What was to be lost anyway is not charged to chance.
-        if listed {
-            fate.lost = Some(Cause::List);
-        } else if in_burst {
-            fate.lost = Some(Cause::Burst);
-        }
+        fate.add(Fate::LIST, listed);
+        fate.add(Fate::BURST, self.bursts.as_mut().is_some_and(Bursts::loses));
         let hits = |trial: &mut Trial| trial.chance.hits(trial.draws.next());
-        fate.skips = self.reordering.as_mut().is_some_and(hits);
-        fate.twice = self.duplication.as_mut().is_some_and(hits);
+        fate.add(Fate::SKIPS, self.reordering.as_mut().is_some_and(hits));
+        fate.add(Fate::TWICE, self.duplication.as_mut().is_some_and(hits));
         if let Some(trial) = &mut self.corruption {
-            let hit = hits(trial);
-            let bit = trial.draws.next();
-            fate.flipped = hit.then_some(bit);
+            fate.add(Fate::CORRUPTED, hits(trial));
+            self.flipped = trial.draws.next();
         }
     }
 }

@@ -267,35 +267,24 @@ impl<P: Packet> Line<P> {
                 cause: Cause::Queue,
             };
         }
-        let (present, answer) = match fate.lost {
-            Some(cause) => {
-                self.count_loss(cause);
-                (None, Offer::Dropped { packet, cause })
+        if let Some(cause) = fate.lost() {
+            self.count_loss(cause);
+            // It takes its share of queue and rate all the same.
+            match start {
+                Some(start) => _ = self.bottleneck.take(start, size),
+                None => self.wait(now, ordinal, size, fate, None),
             }
-            None => {
-                if let Some(bit) = fate.flipped {
-                    packet.flip_bit(bit);
-                    self.counters.corrupted += 1;
-                }
-                (Some(packet), Offer::Carried)
-            }
-        };
-        let waiting = Waiting {
-            packet: present,
-            size,
-            arrived: now,
-            ordinal,
-            fate,
-        };
-        match start {
-            Some(start) => self.send(start, waiting),
-            None => {
-                self.queue.push(waiting);
-                let most = &mut self.counters.queue_max_bytes;
-                *most = (*most).max(self.queue.bytes());
-            }
+            return Offer::Dropped { packet, cause };
         }
-        answer
+        if fate.corrupted() {
+            packet.flip_bit(self.fates.flipped_bit());
+            self.counters.corrupted += 1;
+        }
+        match start {
+            Some(start) => self.send(start, ordinal, size, fate, packet),
+            None => self.wait(now, ordinal, size, fate, Some(packet)),
+        }
+        Offer::Carried
     }
 
     /// The next packet that is due by `now`, if there is one. Call it until there is none.
@@ -350,6 +339,7 @@ impl<P: Packet> Line<P> {
 
     /// When a packet that arrives `now` begins to be sent, if it need not wait. Without a
     /// bottleneck it need not, as long as there is memory.
+    #[inline]
     fn start(&mut self, now: u64, size: u64) -> Option<u64> {
         if self.bottleneck.is_unlimited() {
             return (self.wire_bytes + size <= self.settings.queue_bytes).then_some(now);
@@ -421,37 +411,54 @@ impl<P: Packet> Line<P> {
                     })
                 }
             };
-            if let Some(waiting) = taken {
-                // CoDel may have taken one of another size.
-                let start = start.max(self.bottleneck.ready(waiting.size));
-                self.send(start, waiting);
+            let Some(Waiting {
+                packet,
+                size,
+                ordinal,
+                fate,
+                ..
+            }) = taken
+            else {
+                continue;
+            };
+            // CoDel may have taken one of another size.
+            let start = start.max(self.bottleneck.ready(size));
+            match packet {
+                Some(packet) => self.send(start, ordinal, size, fate, packet),
+                None => _ = self.bottleneck.take(start, size),
             }
         }
     }
 
-    /// Sends a packet through the bottleneck from `start` on, and on its way.
-    fn send(&mut self, start: u64, waiting: Waiting<P>) {
-        let Waiting {
+    /// Puts a packet into the queue; `None` is one that is lost behind it.
+    #[inline]
+    fn wait(&mut self, arrived: u64, ordinal: u64, size: u64, fate: Fate, packet: Option<P>) {
+        self.queue.push(Waiting {
             packet,
             size,
+            arrived,
             ordinal,
             fate,
-            ..
-        } = waiting;
+        });
+        let most = &mut self.counters.queue_max_bytes;
+        *most = (*most).max(self.queue.bytes());
+    }
+
+    /// Sends a packet through the bottleneck from `start` on, and on its way.
+    #[inline]
+    fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, packet: P) {
         let sent = self.bottleneck.take(start, size);
-        let Some(packet) = packet else {
-            return;
-        };
         let at = self.due(sent, fate);
-        if fate.twice {
+        if fate.twice() {
             self.counters.duplicated += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
         self.hold(at, ordinal, size, packet);
     }
 
+    #[inline]
     fn due(&mut self, sent: u64, fate: Fate) -> u64 {
-        if fate.skips {
+        if fate.skips() {
             self.counters.reordered += 1;
             return sent;
         }
@@ -463,6 +470,7 @@ impl<P: Packet> Line<P> {
         at
     }
 
+    #[inline]
     fn hold(&mut self, at: u64, ordinal: u64, size: u64, packet: P) {
         self.wire_bytes += size;
         self.wire.push(Held {
@@ -503,7 +511,9 @@ impl<P: Packet> Line<P> {
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.
             while let Some(waiting) = self.queue.pop() {
-                self.send(now, waiting);
+                if let Some(packet) = waiting.packet {
+                    self.send(now, waiting.ordinal, waiting.size, waiting.fate, packet);
+                }
             }
         }
     }

@@ -61,6 +61,7 @@ impl<P> Wire<P> {
         matches!(self, Self::InOrder(_))
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, held: Held<P>) {
         match self {
             Self::InOrder(queue) => queue.push_back(held),

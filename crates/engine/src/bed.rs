@@ -28,6 +28,11 @@ pub trait TestBed {
     /// # Errors
     /// Whatever keeps the path from being what was asked for.
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
+    /// Begins the condition's schedule and its traces: the transfer starts now.
+    ///
+    /// # Errors
+    /// If the path's keeper does not answer.
+    fn begin(&mut self) -> Result<(), BedError>;
     /// What the path has counted since the condition was set.
     ///
     /// # Errors
@@ -110,6 +115,10 @@ impl TestBed for Bed {
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
         Bed::set_condition(self, condition, seed)
+    }
+
+    fn begin(&mut self) -> Result<(), BedError> {
+        Bed::begin(self)
     }
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {

@@ -7,7 +7,7 @@ use regatta_model::{Outcome, Workload};
 
 use crate::{
     agent::{Burial, host_name},
-    bed::Host,
+    bed::{BedError, Host},
     run::slot,
 };
 
@@ -50,6 +50,8 @@ pub(crate) enum Broken {
         reasons: Vec<String>,
         hint: String,
     },
+    /// The path did not follow the trial.
+    Path(BedError),
     /// An end did not answer in time.
     Silent {
         hosts: Vec<Host>,
@@ -118,6 +120,14 @@ pub(crate) fn explain(
             reasons.extend(why);
             Some((outcome, reasons, hint))
         }
+        Broken::Path(error) => Some((
+            Outcome::Failed,
+            vec![
+                "the path did not begin its schedule".to_owned(),
+                error.to_string(),
+            ],
+            String::new(),
+        )),
         Broken::Silent {
             hosts,
             within,

@@ -15,6 +15,7 @@ mod merge;
 mod plan;
 mod plausible;
 mod run;
+mod settling;
 mod stop;
 #[cfg(test)]
 mod testing;

@@ -27,9 +27,15 @@ pub const PATH_CHECK: Duration = Duration::from_secs(3);
 /// Slack for a loaded machine, on top of what the path imposes.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Longest round trip: full queues both ways.
+/// Longest round trip: full queues both ways, whatever the path is at the time.
 fn longest_round_trip(condition: &Condition) -> Duration {
-    condition.longest_one_way(&condition.forward) + condition.longest_one_way(&condition.reverse)
+    let ways = condition.settings().map(|setting| {
+        [setting.forward, setting.reverse].map(|link| condition.longest_one_way(link))
+    });
+    let longest = ways.fold([Duration::ZERO; 2], |[a, b], [forward, reverse]| {
+        [a.max(forward), b.max(reverse)]
+    });
+    longest[0].saturating_add(longest[1])
 }
 
 /// Upper bound of a trial's time when all goes well: the messages over the idle path, set-up, a

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::PathCounters;
+use regatta_bed::{LinkCounters, PathCounters};
 use regatta_control::{Role, SideReport};
-use regatta_model::{Direction, Histogram, Series, Warning, WorkloadKind};
+use regatta_model::{
+    Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
+};
 
 use crate::plan::{Plan, PlannedTrial};
 
@@ -98,7 +100,8 @@ pub(crate) fn merge(
         }
     }
     if let Some((path, since)) = path {
-        add_path(&mut merged.metrics, path, since, direction);
+        let condition = plan.condition(trial.cell);
+        add_path(&mut merged.metrics, condition, path, since, direction);
     }
     let warm_up_ns = merged.metrics.get("warm_up_ns").copied().unwrap_or(0.0);
     let transfer_ns = merged.metrics.get("transfer_time_ns").copied();
@@ -150,6 +153,12 @@ pub(crate) fn merge(
         }
         merged.warnings.extend(side.warnings);
     }
+    // Steps count from the first connect call, as the samples do; a warm-up changes nothing.
+    crate::settling::add(
+        plan.condition(trial.cell),
+        transfer_ns + warm_up_ns,
+        &mut merged,
+    );
     crate::plausible::check(plan, trial, path.map(|(path, _)| path), &mut merged);
     merged.warnings.sort();
     merged.warnings.dedup();
@@ -229,6 +238,7 @@ fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
 /// `direction`: that of the data, whose link is the path's forward one in every metric.
 fn add_path(
     metrics: &mut BTreeMap<String, f64>,
+    condition: &Condition,
     path: &PathCounters,
     since: Duration,
     direction: Direction,
@@ -237,6 +247,12 @@ fn add_path(
         Direction::Forward | Direction::Both => (&path.forward, &path.reverse),
         Direction::Reverse => (&path.reverse, &path.forward),
     };
+    for (prefix, counters, way) in [
+        ("path", forward, direction == Direction::Reverse),
+        ("path_reverse", reverse, direction != Direction::Reverse),
+    ] {
+        add_asked(metrics, condition, prefix, counters, way);
+    }
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
     };
@@ -250,7 +266,7 @@ fn add_path(
     if forward.offered > 0 {
         put(
             "path_loss_ratio",
-            forward.loss_drops as f64 / forward.offered as f64,
+            forward.lost() as f64 / forward.offered as f64,
         );
     }
     put("path_reverse_packets", reverse.offered as f64);
@@ -260,6 +276,50 @@ fn add_path(
     let since_ns = since.as_nanos() as f64;
     if since_ns > 0.0 {
         put("cpu_path_ratio", path.cpu_ns as f64 / since_ns);
+    }
+}
+
+/// What a link did that only some conditions ask for: zero is said where it was asked for, nothing
+/// elsewhere. `back` is the condition's link from the listening host.
+fn add_asked(
+    metrics: &mut BTreeMap<String, f64>,
+    condition: &Condition,
+    prefix: &str,
+    counters: &LinkCounters,
+    back: bool,
+) {
+    type Asks = fn(&Link) -> bool;
+    let asked: [(&str, u64, Asks); 6] = [
+        ("burst_drops", counters.burst_drops, |link| {
+            link.loss_bursts.is_some()
+        }),
+        ("list_drops", counters.list_drops, |link| {
+            !link.loss_list.is_empty()
+        }),
+        ("codel_drops", counters.codel_drops, |link| {
+            link.discipline != QueueDiscipline::DropTail
+        }),
+        ("corrupted", counters.corrupted, |link| {
+            link.corrupt_ratio.0 > 0.0
+        }),
+        ("duplicated", counters.duplicated, |link| {
+            link.duplicate_ratio.0 > 0.0
+        }),
+        ("reordered", counters.reordered, |link| {
+            link.reorder_ratio.0 > 0.0
+        }),
+    ];
+    for (name, count, asks) in asked {
+        let asks = condition.settings().any(|setting| {
+            asks(if back {
+                setting.reverse
+            } else {
+                setting.forward
+            })
+        });
+        if asks {
+            metrics.insert(format!("{prefix}_{name}"), count as f64);
+        }
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct FakeBed {
     pub check_within: bool,
     pub counters: PathCounters,
     pub conditions_set: Vec<(String, u64)>,
+    /// How often a schedule was begun.
+    pub begun: u32,
     /// The path's keeper is dead: it answers nothing that is asked after a trial.
     pub keeper_dead: bool,
     /// Every agent there is dies in the next path check.
@@ -108,6 +110,7 @@ impl FakeBed {
                 ..PathCounters::default()
             },
             conditions_set: Vec::new(),
+            begun: 0,
             keeper_dead: false,
             agents_die_in_check: false,
             outputs: Vec::new(),
@@ -279,6 +282,11 @@ impl TestBed for FakeBed {
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
         self.conditions_set.push((condition.name.clone(), seed));
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), BedError> {
+        self.begun += 1;
         Ok(())
     }
 

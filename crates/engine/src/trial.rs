@@ -9,7 +9,7 @@ use std::{
 
 use rand::RngExt;
 use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
-use regatta_model::{Condition, Direction, Outcome, TrialRecord, Workload};
+use regatta_model::{BitRate, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
     agent::{Burial, Said, Signal},
@@ -219,6 +219,9 @@ impl Crew<'_> {
                         )?;
                     }
                 }
+                Some((_, FromAgent::Began { .. })) => {
+                    self.bed.begin().map_err(Broken::Path)?;
+                }
                 Some((host, FromAgent::Finished { report, .. })) => {
                     reports.insert(slot(host), *report);
                 }
@@ -268,16 +271,14 @@ impl Crew<'_> {
             local: self.bed.address(host),
             peer: self.bed.address(other(host)),
             path: PathHints {
-                round_trip_delay: condition.round_trip_delay(),
-                longest_one_way: condition
-                    .longest_one_way(&condition.forward)
-                    .max(condition.longest_one_way(&condition.reverse)),
+                round_trip_delay: condition.longest_round_trip_delay(),
+                longest_one_way: condition.longest_one_way_ever(),
                 link_rate_bps: bottleneck(condition, self.plan.workload(trial.cell)),
                 mtu_bytes: condition.mtu_bytes,
                 shared_clock: self.bed.shares_clock(),
-                keeps_order: !condition.forward.jitter_reorders
-                    && !condition.reverse.jitter_reorders,
+                keeps_order: condition.keeps_order(),
             },
+            tells_beginning: condition.follows_a_clock(),
             tls,
             files: self
                 .options
@@ -468,10 +469,25 @@ impl Crew<'_> {
     }
 }
 
-/// Rate of the link on which a workload's data travels; of both the lower one.
+/// Highest rate that the link on which a workload's data travels ever has; of both directions the
+/// lower one.
 fn bottleneck(condition: &Condition, workload: &Workload) -> Option<u64> {
-    let forward = condition.forward.rate.map(|rate| rate.0);
-    let reverse = condition.reverse.rate.map(|rate| rate.0);
+    let highest = |rates: Vec<Option<BitRate>>| {
+        let rates: Option<Vec<u64>> = rates.into_iter().map(|rate| Some(rate?.0)).collect();
+        rates?.into_iter().max()
+    };
+    let forward = highest(
+        condition
+            .settings()
+            .map(|s| s.forward.mean_rate())
+            .collect(),
+    );
+    let reverse = highest(
+        condition
+            .settings()
+            .map(|s| s.reverse.mean_rate())
+            .collect(),
+    );
     match workload.kind.direction() {
         Direction::Forward => forward,
         Direction::Reverse => reverse,
@@ -483,6 +499,7 @@ fn trial_of(message: &FromAgent) -> Option<u32> {
     match message {
         FromAgent::Hello { .. } => None,
         FromAgent::Ready { trial, .. }
+        | FromAgent::Began { trial }
         | FromAgent::Note { trial, .. }
         | FromAgent::Finished { trial, .. }
         | FromAgent::Failed { trial, .. }

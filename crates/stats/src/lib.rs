@@ -13,12 +13,14 @@ mod describe;
 mod distribution;
 pub mod paired;
 mod relative;
+mod settling;
 
 pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{bonferroni_confidence, holm};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use paired::{PairedComparison, RatioEstimate, compare_paired};
 pub use relative::{RelativeDifference, WelchDifference, relative_difference, welch_difference};
+pub use settling::{SETTLING_BAND, Settling, settling_time};
 
 /// Whether a confidence level can be used: strictly between 0 and 1.
 fn usable(confidence: f64) -> bool {

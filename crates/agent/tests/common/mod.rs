@@ -218,6 +218,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             shared_clock: true,
             keeps_order: true,
         },
+        tells_beginning: false,
         tls,
         files: None,
     }

@@ -110,6 +110,12 @@ pub const SERIES: &[SeriesDefinition] = &[
         title: "bytes in flight",
         definition: "Bytes sent and not yet acknowledged or declared lost.",
     },
+    SeriesDefinition {
+        name: "settling_time_ns",
+        unit: Unit::Nanoseconds,
+        title: "settling time after a step",
+        definition: "Settling time of the goodput after each step of the path's schedule, at the time of the step; steps after which it did not settle are not in it. See the metric of this name.",
+    },
 ];
 
 /// Looks a series up by its name.

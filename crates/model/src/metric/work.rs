@@ -374,4 +374,18 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         better: Better::Lower,
         definition: "Maximum of the same connections.",
     },
+    MetricDefinition {
+        name: "settling_time_ns",
+        unit: Unit::Nanoseconds,
+        title: "settling time after a step",
+        better: Better::Lower,
+        definition: "Mean over the steps of the path's schedule after which the goodput settled: time from the step until the last sample of the receiver's goodput (running median of three) that lies more than 10 % away from the final goodput, which is the mean of the second half of the time until the next step. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.",
+    },
+    MetricDefinition {
+        name: "unsettled_steps",
+        unit: Unit::Count,
+        title: "steps without settling",
+        better: Better::Lower,
+        definition: "Steps of the path's schedule after which the goodput did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.",
+    },
 ];

@@ -1,0 +1,123 @@
+//! How long each transport takes to settle after each step of the path's schedule.
+
+use regatta_model::{Condition, Series};
+use regatta_stats::{Settling, settling_time};
+
+use crate::merge::Merged;
+
+/// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the
+/// trial's, at which the time after the last step ends.
+pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) {
+    if condition.schedule.is_empty() {
+        return;
+    }
+    let goodput = merged
+        .series
+        .iter()
+        .find(|series| series.name == "goodput_bps" && series.side == "receiver");
+    let Some(goodput) = goodput else {
+        return;
+    };
+    let samples: Vec<(f64, f64)> = goodput
+        .t_ns
+        .iter()
+        .map(|t| *t as f64)
+        .zip(goodput.values.iter().copied())
+        .collect();
+    let starts: Vec<f64> = condition
+        .schedule
+        .iter()
+        .map(|step| step.at.as_nanos() as f64)
+        .collect();
+    let mut settled = Series {
+        name: "settling_time_ns".to_owned(),
+        side: "path".to_owned(),
+        t_ns: Vec::new(),
+        values: Vec::new(),
+    };
+    let mut unsettled = 0u32;
+    for (number, start) in starts.iter().enumerate() {
+        let end = starts
+            .get(number + 1)
+            .map_or(transfer_ns, |next| next.min(transfer_ns));
+        let from = samples.partition_point(|sample| sample.0 <= *start);
+        let to = samples.partition_point(|sample| sample.0 <= end);
+        match settling_time(samples.get(from..to).unwrap_or_default(), *start) {
+            Some(Settling::After(time)) => {
+                settled.t_ns.push(*start as i64);
+                settled.values.push(time);
+            }
+            Some(Settling::Not) => unsettled += 1,
+            None => {}
+        }
+    }
+    let n = settled.values.len();
+    if n > 0 {
+        let mean = settled.values.iter().sum::<f64>() / n as f64;
+        merged.metrics.insert("settling_time_ns".to_owned(), mean);
+        merged.series.push(settled);
+    }
+    if n > 0 || unsettled > 0 {
+        let unsettled = f64::from(unsettled);
+        merged
+            .metrics
+            .insert("unsettled_steps".to_owned(), unsettled);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use regatta_model::Step;
+
+    use super::*;
+
+    fn merged(values: Vec<f64>) -> Merged {
+        Merged {
+            series: vec![Series {
+                name: "goodput_bps".into(),
+                side: "receiver".into(),
+                t_ns: (1..=values.len() as i64).map(|n| n * 100_000_000).collect(),
+                values,
+            }],
+            ..Merged::default()
+        }
+    }
+
+    #[test]
+    fn each_step_has_its_own_settling_time() {
+        let mut condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        condition.schedule = [5, 10, 15, 19]
+            .map(|at| Step {
+                at: Duration::from_secs(at),
+                forward: condition.forward.clone(),
+                reverse: condition.reverse.clone(),
+            })
+            .into();
+        // Half a second of little after 5 s, nothing to see after 10 s, no rest after 15 s, and too
+        // little time after 19 s.
+        let values = (1..=199)
+            .map(|n| match n {
+                51..=55 => 10e6,
+                151..=190 => f64::from(n - 150) * 1e6,
+                _ => 90e6,
+            })
+            .collect();
+        let mut merged = merged(values);
+        add(&condition, 19.9e9, &mut merged);
+        let series = merged.series.last().expect("settling times");
+        assert_eq!(series.t_ns, [5_000_000_000, 10_000_000_000]);
+        assert_eq!(series.values, [0.5e9, 0.0]);
+        assert_eq!(merged.metrics["settling_time_ns"], 0.25e9);
+        assert_eq!(merged.metrics["unsettled_steps"], 1.0);
+    }
+
+    #[test]
+    fn a_path_without_a_schedule_has_none() {
+        let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let mut merged = merged(vec![1e6; 100]);
+        add(&condition, 10e9, &mut merged);
+        assert!(merged.metrics.is_empty());
+    }
+}

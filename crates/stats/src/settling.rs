@@ -1,0 +1,106 @@
+//! How long a quantity takes to settle after a step.
+
+/// Half the width of the band around the final value, as a part of it.
+pub const SETTLING_BAND: f64 = 0.1;
+
+/// Fewest samples until the next step that say something.
+const FEWEST_SAMPLES: usize = 10;
+
+/// What became of a quantity after a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Settling {
+    /// It settled so long after the step, in the unit of the samples' times.
+    After(f64),
+    /// It still left the band in the second half of the time until the next step.
+    Not,
+}
+
+/// The settling time after a step at `step`, from the samples of the time from then until the next
+/// step: pairs of time and value, in the order of time. A sample describes the time up to its own.
+///
+/// The final value is the mean of the second half of the samples. Settled is the quantity after
+/// the last sample that lies further than [`SETTLING_BAND`] from it. Of three neighbours the median
+/// is taken first, so that one stray sample unsettles nothing; a response shorter than two samples
+/// is not seen for the same reason.
+///
+/// `None` for fewer than ten samples, or one that is not finite.
+///
+/// Sources: the settling time of control engineering, Ogata, *Modern Control Engineering*, 5-3,
+/// there with bands of 2 % and 5 %, which the sawtooth of a loss-based congestion control leaves for
+/// ever; response to changes as a metric, RFC 5166 §2.2.1.
+#[must_use]
+pub fn settling_time(samples: &[(f64, f64)], step: f64) -> Option<Settling> {
+    let n = samples.len();
+    let finite = |sample: &(f64, f64)| sample.0.is_finite() && sample.1.is_finite();
+    if n < FEWEST_SAMPLES || !samples.iter().all(finite) {
+        return None;
+    }
+    let half = n / 2;
+    let last = &samples[half..];
+    let end = last.iter().map(|sample| sample.1).sum::<f64>() / last.len() as f64;
+    let median = |index: usize| {
+        let first = index.saturating_sub(1).min(n - 3);
+        let mut three = [first, first + 1, first + 2].map(|index| samples[index].1);
+        three.sort_by(f64::total_cmp);
+        three[1]
+    };
+    let outside = |index: &usize| (median(*index) - end).abs() > SETTLING_BAND * end.abs();
+    Some(match (0..n).rev().find(outside) {
+        None => Settling::After(0.0),
+        Some(index) if index >= half => Settling::Not,
+        Some(index) => Settling::After((samples[index].0 - step).max(0.0)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples every 100 ms from 20 s on.
+    fn samples(value: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+        (1..=200)
+            .map(|number| {
+                let t = f64::from(number) * 0.1;
+                (20.0 + t, value(t))
+            })
+            .collect()
+    }
+
+    fn after(found: Option<Settling>) -> f64 {
+        match found {
+            Some(Settling::After(time)) => time,
+            other => panic!("it settles: {other:?}"),
+        }
+    }
+
+    /// A first-order lag reaches 90 % after its time constant times ln 10: with 0.5 s after 1.151 s,
+    /// so that 1.1 s is the last sample outside.
+    #[test]
+    fn a_first_order_lag_settles_when_theory_says() {
+        let lag = samples(|t| 100.0 * (1.0 - (-t / 0.5).exp()));
+        assert!((after(settling_time(&lag, 20.0)) - 1.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_does_not_move_settles_at_once_whatever_one_sample_says() {
+        let still = samples(|t| if (t - 7.0).abs() < 0.01 { 3.0 } else { 80.0 });
+        assert_eq!(settling_time(&still, 20.0), Some(Settling::After(0.0)));
+        let wobble = samples(|t| 80.0 + 7.0 * (t * 10.0).sin());
+        assert_eq!(settling_time(&wobble, 20.0), Some(Settling::After(0.0)));
+    }
+
+    #[test]
+    fn what_leaves_the_band_late_has_not_settled() {
+        let late = samples(|t| if t > 12.0 && t < 12.5 { 40.0 } else { 80.0 });
+        assert_eq!(settling_time(&late, 20.0), Some(Settling::Not));
+        let climbing = samples(|t| 10.0 * t);
+        assert_eq!(settling_time(&climbing, 20.0), Some(Settling::Not));
+    }
+
+    #[test]
+    fn too_few_samples_say_nothing() {
+        assert_eq!(settling_time(&samples(|_| 1.0)[..9], 20.0), None);
+        assert_eq!(settling_time(&[], 20.0), None);
+        assert_eq!(settling_time(&samples(|_| f64::NAN), 20.0), None);
+    }
+}
