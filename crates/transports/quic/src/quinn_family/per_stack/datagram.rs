@@ -207,9 +207,12 @@ impl DatagramFlow {
             Timed::Done(Ok(Some(message))) => Ok(Some(message)),
             Timed::Done(Ok(None)) => Err(TransportError::Cancelled),
             Timed::Done(Err(error)) if is_gone(&error) => {
-                // Nothing more comes until then.
-                let _ = until(moment, self.on_stop.wait_for(|stopped| *stopped)).await;
-                Ok(None)
+                // Nothing more comes until then, and who is stopped must hear of it: it would ask
+                // for ever.
+                match until(moment, self.on_stop.wait_for(|stopped| *stopped)).await {
+                    Timed::Done(_) => Err(TransportError::Cancelled),
+                    Timed::Late => Ok(None),
+                }
             }
             Timed::Done(Err(error)) => Err(broken(error)),
             Timed::Late => Ok(None),
