@@ -197,6 +197,12 @@ pub trait StatisticsSource: Send + Sync {
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
+
+    /// What only this stack measures, by the metric's name in `regatta_model::metric`. Read once, at
+    /// the end of a trial of one flow.
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        BTreeMap::new()
+    }
 }
 
 /// Notes from the other end, in order.

@@ -13,6 +13,7 @@
 //! The process that hosts a session gives it a [`TrialContext`]: live counters, an observer that
 //! is told of the edges of the transfer window, a way to the other end over control, and a stop.
 
+pub mod addresses;
 mod applicable;
 mod bulk;
 pub mod clock;

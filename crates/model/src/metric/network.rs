@@ -53,6 +53,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         definition: "Maximum of the samples during the transfer.",
     },
     MetricDefinition {
+        name: "fail_over_time_ns",
+        unit: Unit::Nanoseconds,
+        title: "time to fail over",
+        better: Better::Lower,
+        definition: "From the moment when the primary path of a multihomed association was taken down, at the receiver, to the first data after it that reached its application over another path (RFC 9260 §6.4.1 and §8.2, RFC 7829). Only of trials in which the driver takes the path down.",
+    },
+    MetricDefinition {
         name: "path_packets",
         unit: Unit::Count,
         title: "packets into the path",

@@ -182,6 +182,7 @@ pub(super) async fn run<W: StreamWork, E: StreamEndpoint>(
     };
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(statistics.facts());
+    findings.stack(statistics.as_ref());
     let deliveries = taken.deliveries.filter(|_| work.has_goodput());
     findings.delivery(delivered, taken.sink.corrupted(), deliveries);
     findings.refused(refused);

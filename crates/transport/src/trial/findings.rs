@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime,
+    context::StatisticsSource,
     probe::{Delays, Probed},
 };
 
@@ -145,6 +146,13 @@ impl Findings {
                 ),
                 limited.hint,
             );
+        }
+    }
+
+    /// What only this stack measures.
+    pub(crate) fn stack(&mut self, source: &dyn StatisticsSource) {
+        for (name, value) in source.metrics() {
+            self.metric(name, value);
         }
     }
 

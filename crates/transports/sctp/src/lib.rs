@@ -1,4 +1,6 @@
-//! SCTP in user space: `sctp-proto` at both ends, its packets as payload of UDP (as RFC 6951).
+//! SCTP twice: of the running kernel (`kernel`), and in user space, with `sctp-proto` at both ends
+//! and its packets as payload of UDP (as RFC 6951). All rooms but `kernel` are the latter's; `link`
+//! and `timer` have what both use to wait.
 //!
 //! - `driver` says what it is; `options` reads what a study sets and sizes windows.
 //! - `core` has one end's socket and associations and drives them; `association` is one of them;
@@ -11,6 +13,7 @@ mod connection;
 mod core;
 mod driver;
 mod endpoint;
+mod kernel;
 mod link;
 mod messages;
 mod options;
@@ -21,8 +24,8 @@ mod wire;
 
 use regatta_transport::Driver;
 
-/// The drivers of this crate: `sctp-userspace`.
+/// The drivers of this crate: `sctp`, `sctp-userspace`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&driver::SctpUserspace]
+    &[&kernel::driver::Sctp, &driver::SctpUserspace]
 }

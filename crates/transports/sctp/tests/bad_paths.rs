@@ -18,7 +18,10 @@ const SIZE: u64 = 400_000;
 const MESSAGE: u64 = 9000;
 
 fn driver() -> &'static dyn Driver {
-    regatta_transport_sctp::drivers()[0]
+    *regatta_transport_sctp::drivers()
+        .iter()
+        .find(|driver| driver.descriptor().name == "sctp-userspace")
+        .expect("the driver is registered")
 }
 
 fn order(role: Role, ordered: bool) -> TrialOrder {

@@ -4,11 +4,23 @@
 mod paths;
 mod subflows;
 
-pub(crate) use paths::{Paths, further_addresses};
+pub(crate) use paths::Paths;
 pub(crate) use subflows::{sample, state};
 
-use regatta_transport::Unsupported;
+use std::net::{IpAddr, Ipv4Addr};
+
+use regatta_transport::{Unsupported, addresses};
 use socket2::{Domain, Protocol, Socket, Type};
+
+/// Most further addresses that are used, as the kernel's own limit is two subflows.
+const MOST_FURTHER: usize = 2;
+
+/// Addresses of further subflows: of the interface that has this one, without it.
+pub(crate) fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
+    let mut found = addresses::further_addresses(local);
+    found.truncate(MOST_FURTHER);
+    found
+}
 
 /// Whether this host gives out MPTCP sockets.
 pub(crate) fn supported() -> Result<(), Unsupported> {

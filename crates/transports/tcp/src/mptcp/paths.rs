@@ -1,12 +1,6 @@
 //! What the kernel's path manager is told: from which addresses to open further subflows.
 
-use std::{
-    error::Error,
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{error::Error, net::Ipv4Addr, sync::Arc, thread, time::Duration};
 
 use neli::{
     consts::{nl::NlmF, socket::NlFamily},
@@ -28,9 +22,6 @@ const SUBFLOW: u32 = 2;
 
 /// First identifier of an address of ours; the first subflow has zero.
 const FIRST_IDENTIFIER: u8 = 1;
-
-/// Most further addresses that are used, as the kernel's own limit is two subflows.
-const MOST: usize = 2;
 
 /// Commands of the family.
 #[neli_enum(serialized_type = "u8")]
@@ -59,35 +50,6 @@ pub(crate) enum AddressAttribute {
 }
 
 impl neli::consts::genl::NlAttrType for AddressAttribute {}
-
-/// Addresses of the interface that has this one, without it.
-pub(crate) fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
-    let ipv4 = |address: &nix::ifaddrs::InterfaceAddress| {
-        Some(address.address.as_ref()?.as_sockaddr_in()?.ip())
-    };
-    let Ok(all) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
-    };
-    let all: Vec<_> = all
-        .filter_map(|address| Some((device(&address.interface_name).to_owned(), ipv4(&address)?)))
-        .collect();
-    let Some((interface, _)) = all
-        .iter()
-        .find(|(_, address)| IpAddr::V4(*address) == local)
-    else {
-        return Vec::new();
-    };
-    all.iter()
-        .filter(|(name, address)| name == interface && IpAddr::V4(*address) != local)
-        .map(|(_, address)| *address)
-        .take(MOST)
-        .collect()
-}
-
-/// The device of a labelled address: `path0` of `path0:1`.
-fn device(label: &str) -> &str {
-    label.split(':').next().unwrap_or(label)
-}
 
 /// Addresses that the kernel opens subflows from, until this is dropped.
 pub(crate) struct Paths {
@@ -232,12 +194,6 @@ fn described(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_interface_is_known_by_its_device() {
-        assert_eq!(device("path0:1"), "path0");
-        assert_eq!(device("path0"), "path0");
-    }
 
     #[test]
     fn an_address_is_described_as_the_kernel_reads_it() {

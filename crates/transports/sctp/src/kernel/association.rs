@@ -1,0 +1,736 @@
+//! One association: its socket, what has arrived for its streams, who waits for it.
+//!
+//! All streams share the socket's one queue. Whoever waits for something reads for all: what
+//! belongs to it goes straight from the kernel into its own memory, what belongs to another stream
+//! is put into that stream's inbox. All tasks of an end run on one thread, so that nobody has to
+//! wake a thread for that; aborts and samples come from other threads.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use regatta_transport::{Abort, TransportError};
+use socket2::Socket;
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{
+    paths::Paths,
+    socket::{self, Piece},
+    uapi::{self, Status},
+};
+
+/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), as the driver in
+/// user space has it.
+const BINARY: u32 = 53;
+
+/// Of the message of one byte that ends a direction of a stream: `WebRTC Binary Empty`. SCTP has
+/// no half-closed streams.
+const FINISHED: u32 = 57;
+
+/// Memory to read into for one who has too little. An eighth of it is a slot.
+const SCRATCH_BYTES: usize = 128 << 10;
+
+/// Who has less than this has too little: a large message would come in many pieces.
+const LEAST_SCRATCH_BYTES: usize = 16 << 10;
+
+/// Slots that memory is cut into when several pieces are received at once.
+const SLOTS: usize = 8;
+
+/// Most bytes that wait in inboxes. When there are more, the socket's own window holds the peer
+/// back.
+const MOST_WAITING_BYTES: usize = 16 << 20;
+
+/// Most receive calls of one that closes: what nobody reads would make the kernel abort the
+/// association instead of shutting it down.
+const LAST_READS: usize = 64;
+
+/// How an association ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In good order.
+    Done,
+    /// This end was stopped.
+    Stopped,
+    /// The kernel says that it broke, and how.
+    Broken(io::ErrorKind, String),
+}
+
+impl Ending {
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            // What is written or asked for after the end.
+            Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Self::Done,
+            _ => Self::Broken(error.kind(), error.to_string()),
+        }
+    }
+
+    pub(crate) fn error(&self) -> TransportError {
+        match self {
+            Self::Done => TransportError::Closed {
+                flow: "association",
+            },
+            Self::Stopped => TransportError::Cancelled,
+            Self::Broken(kind, text) => TransportError::io("the SCTP association broke")(
+                io::Error::new(*kind, text.clone()),
+            ),
+        }
+    }
+}
+
+/// One that waits for something to arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reader {
+    /// For data of a stream.
+    Stream(u16),
+    /// For a stream that the other end opens.
+    Streams,
+}
+
+/// What arrived for a stream and is not taken yet.
+#[derive(Default)]
+struct Inbox {
+    pieces: VecDeque<Vec<u8>>,
+    finished: bool,
+}
+
+#[derive(Default)]
+struct State {
+    ended: Option<Ending>,
+    /// Whether the handshake is done.
+    open: bool,
+    inboxes: BTreeMap<u16, Inbox>,
+    waiting_bytes: usize,
+    readers: BTreeMap<Reader, Waker>,
+    /// Readers that were held up because too much waits.
+    held_up: BTreeSet<Reader>,
+    /// Streams that wait to write, in turn.
+    writers: VecDeque<(u16, Waker)>,
+    opened_here: u16,
+    opened_there: u16,
+    accepted: u16,
+    /// Whether the socket had more the last time.
+    more: bool,
+    pieces: Vec<Piece>,
+    scratch: Vec<u8>,
+}
+
+impl State {
+    fn end(&mut self, ending: Ending) {
+        self.ended.get_or_insert(ending);
+        std::mem::take(&mut self.readers)
+            .into_values()
+            .for_each(Waker::wake);
+        self.writers.drain(..).for_each(|(_, waker)| waker.wake());
+    }
+
+    fn wake(&mut self, reader: Reader) {
+        if let Some(waker) = self.readers.remove(&reader) {
+            waker.wake();
+        }
+    }
+
+    fn wake_all(&mut self) {
+        for waker in std::mem::take(&mut self.readers).into_values() {
+            waker.wake();
+        }
+    }
+
+    fn error(&self) -> Option<TransportError> {
+        self.ended.as_ref().map(Ending::error)
+    }
+}
+
+/// What came of a read.
+enum Came {
+    /// So many bytes for the one who read.
+    Own(usize),
+    /// Something for others, or nothing that counts.
+    Else,
+}
+
+/// One association.
+pub(crate) struct Association {
+    socket: AsyncFd<Socket>,
+    connects: bool,
+    /// Streams each way that were asked for.
+    streams_asked: u16,
+    paths: Option<Arc<Paths>>,
+    state: Mutex<State>,
+}
+
+impl Association {
+    /// Takes a socket that is connected, or about to be. Must be called on the end's runtime.
+    pub(crate) fn new(
+        socket: Socket,
+        connects: bool,
+        streams_asked: u16,
+        paths: Option<Arc<Paths>>,
+    ) -> Result<Self, TransportError> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
+        // by the registration alone.
+        let socket = unsafe { AsyncFd::register_with_interest(socket, interest) }
+            .map_err(|error| TransportError::io("cannot wait for a socket")(error.into()))?;
+        Ok(Self {
+            socket,
+            connects,
+            streams_asked,
+            paths,
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock ends the trial all the same.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        self.socket.get_ref()
+    }
+
+    pub(crate) fn paths(&self) -> Option<&Arc<Paths>> {
+        self.paths.as_ref()
+    }
+
+    /// Whether it is this end that connects.
+    pub(crate) fn connects(&self) -> bool {
+        self.connects
+    }
+
+    /// The state as the kernel tells it.
+    pub(crate) fn status(&self) -> io::Result<Status> {
+        socket::get(self.socket(), uapi::STATUS, socket::Plain::zeroed())
+    }
+
+    // Opening.
+
+    /// Whether the handshake is done.
+    pub(crate) fn poll_open<F: FnOnce(io::Error) -> TransportError>(
+        &self,
+        context: &mut Context<'_>,
+        failed: impl Fn() -> F,
+    ) -> Poll<Result<(), TransportError>> {
+        loop {
+            if let Some(error) = self.lock().error() {
+                return Poll::Ready(Err(error));
+            }
+            // A failure can be told as readable, success is told as writable.
+            let guards = (
+                self.socket.poll_write_ready(context),
+                self.socket.poll_read_ready(context),
+            );
+            if matches!(guards, (Poll::Pending, Poll::Pending)) {
+                // To be woken by an abort.
+                let waker = context.waker().clone();
+                self.lock().readers.insert(Reader::Streams, waker);
+                return Poll::Pending;
+            }
+            if let Some(error) = self.socket().take_error().map_err(failed())? {
+                self.lock().end(Ending::of(&error));
+                return Poll::Ready(Err(failed()(error)));
+            }
+            if self
+                .status()
+                .is_ok_and(|status| status.state >= uapi::ESTABLISHED)
+            {
+                self.established();
+                return Poll::Ready(Ok(()));
+            }
+            if let Poll::Ready(guard) = guards.0 {
+                guard.map_err(failed())?.clear_ready();
+            }
+            if let Poll::Ready(guard) = guards.1 {
+                guard.map_err(failed())?.clear_ready();
+            }
+        }
+    }
+
+    /// Notes that the handshake is done.
+    pub(crate) fn established(&self) {
+        self.lock().open = true;
+        if let Some(paths) = &self.paths {
+            paths.confirm(self.socket());
+        }
+    }
+
+    // Streams.
+
+    /// Streams each way.
+    fn streams(&self) -> u16 {
+        self.status()
+            .map_or(self.streams_asked, |status| {
+                status.out_streams.min(status.in_streams)
+            })
+            .max(1)
+    }
+
+    /// The number of a stream: those of the end that connects rise from zero, those of the other
+    /// one fall from the highest.
+    fn number(&self, by_connecting: bool, index: u16, streams: u16) -> u16 {
+        if by_connecting {
+            index
+        } else {
+            streams.saturating_sub(1).saturating_sub(index)
+        }
+    }
+
+    /// Opens a stream of this end.
+    pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
+        let streams = self.streams();
+        let mut state = self.lock();
+        if let Some(error) = state.error() {
+            return Err(error);
+        }
+        let index = state.opened_here;
+        if index >= streams {
+            return Err(TransportError::Order {
+                what: format!(
+                    "the association has {streams} streams each way, and all are open; \
+                     set the option `streams`"
+                ),
+            });
+        }
+        state.opened_here += 1;
+        let id = self.number(self.connects, index, streams);
+        state.inboxes.entry(id).or_default();
+        Ok(id)
+    }
+
+    /// Takes the next stream of the other end. One that was opened before another whose data has
+    /// arrived is there as well.
+    pub(crate) fn poll_accept_stream(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<u16, TransportError>> {
+        let mut scratch = [];
+        loop {
+            let mut state = self.lock();
+            if state.accepted < state.opened_there {
+                let index = state.accepted;
+                state.accepted += 1;
+                drop(state);
+                let id = self.number(!self.connects, index, self.streams());
+                self.lock().inboxes.entry(id).or_default();
+                return Poll::Ready(Ok(id));
+            }
+            if let Some(error) = state.error() {
+                return Poll::Ready(Err(error));
+            }
+            ready!(self.poll_fill(state, Reader::Streams, &mut scratch, context));
+        }
+    }
+
+    // What arrives.
+
+    /// Receives data of a stream, and passes it on; zero bytes are the end of its direction.
+    pub(crate) fn poll_read(
+        &self,
+        id: u16,
+        scratch: &mut [u8],
+        consume: &mut impl FnMut(&[u8]),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, TransportError>> {
+        loop {
+            let mut state = self.lock();
+            if let Some(inbox) = state.inboxes.get_mut(&id) {
+                let pieces = std::mem::take(&mut inbox.pieces);
+                if !pieces.is_empty() {
+                    let bytes: usize = pieces.iter().map(Vec::len).sum();
+                    state.waiting_bytes -= bytes;
+                    if !state.held_up.is_empty() {
+                        state.held_up.clear();
+                        state.wake_all();
+                    }
+                    drop(state);
+                    pieces.iter().for_each(|piece| consume(piece));
+                    return Poll::Ready(Ok(bytes));
+                }
+                if inbox.finished {
+                    return Poll::Ready(Ok(0));
+                }
+            }
+            match &state.ended {
+                Some(Ending::Done) => return Poll::Ready(Ok(0)),
+                Some(ending) => return Poll::Ready(Err(ending.error())),
+                None => {}
+            }
+            let reader = Reader::Stream(id);
+            match ready!(self.poll_fill(state, reader, scratch, context)) {
+                Came::Else => {}
+                Came::Own(bytes) => {
+                    let mut state = self.lock();
+                    let pieces = std::mem::take(&mut state.pieces);
+                    // A caller with too little memory finds it in the association's.
+                    let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
+                        Some(std::mem::take(&mut state.scratch))
+                    } else {
+                        None
+                    };
+                    drop(state);
+                    let place: &[u8] = memory.as_deref().unwrap_or(scratch);
+                    for piece in &pieces {
+                        if piece.stream == id && piece.protocol != FINISHED {
+                            consume(&place[piece.start..piece.start + piece.length]);
+                        }
+                    }
+                    let mut state = self.lock();
+                    state.pieces = pieces;
+                    if let Some(memory) = memory {
+                        state.scratch = memory;
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+            }
+        }
+    }
+
+    /// Receives once, for all.
+    fn poll_fill(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        reader: Reader,
+        scratch: &mut [u8],
+        context: &mut Context<'_>,
+    ) -> Poll<Came> {
+        state.readers.insert(reader, context.waker().clone());
+        if state.waiting_bytes > MOST_WAITING_BYTES {
+            state.held_up.insert(reader);
+            return Poll::Pending;
+        }
+        let mut guard = match ready!(self.socket.poll_read_ready(context)) {
+            Ok(guard) => guard,
+            Err(error) => {
+                state.end(Ending::of(&error));
+                return Poll::Ready(Came::Else);
+            }
+        };
+        let state = &mut *state;
+        let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
+            state.scratch.resize(SCRATCH_BYTES, 0);
+            &mut state.scratch
+        } else {
+            &mut *scratch
+        };
+        let many = state.more;
+        let slot_bytes = if many {
+            memory.len() / SLOTS
+        } else {
+            memory.len()
+        };
+        match socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces) {
+            Ok(more) => {
+                state.more = more;
+                if let Some(paths) = &self.paths {
+                    paths.delivered(&state.pieces, memory);
+                }
+                if !more {
+                    // Whatever comes from now on is told anew.
+                    guard.clear_ready();
+                    self.nothing_left();
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                state.more = false;
+                guard.clear_ready();
+                self.nothing_left();
+                return Poll::Ready(Came::Else);
+            }
+            Err(error) => {
+                state.end(Ending::of(&error));
+                return Poll::Ready(Came::Else);
+            }
+        }
+        Poll::Ready(self.sort(state, reader, scratch))
+    }
+
+    fn nothing_left(&self) {
+        if let Some(paths) = &self.paths {
+            paths.nothing_left();
+        }
+    }
+
+    /// Receives whole messages, whatever their stream, through memory of so many slots.
+    pub(crate) fn poll_messages(
+        &self,
+        memory: &mut [u8],
+        slot_bytes: usize,
+        partial: &mut Vec<u8>,
+        consume: &mut impl FnMut(&[u8]),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, TransportError>> {
+        let mut count = 0;
+        loop {
+            let mut state = self.lock();
+            if let Some(error) = state.error() {
+                return Poll::Ready(Err(error));
+            }
+            let waker = context.waker().clone();
+            state.readers.insert(Reader::Streams, waker);
+            let received = ready!(self.socket.poll_read_ready(context)).and_then(|mut guard| {
+                let many = state.more;
+                let received =
+                    socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces);
+                state.more = *received.as_ref().unwrap_or(&false);
+                if let (Ok(_), Some(paths)) = (&received, &self.paths) {
+                    paths.delivered(&state.pieces, memory);
+                }
+                let nothing =
+                    matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+                if nothing || matches!(received, Ok(false)) {
+                    guard.clear_ready();
+                    self.nothing_left();
+                }
+                received
+            });
+            match received {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => {
+                    state.end(Ending::of(&error));
+                    continue;
+                }
+            }
+            for piece in &state.pieces {
+                let data = &memory[piece.start..piece.start + piece.length];
+                if !piece.ends || !partial.is_empty() {
+                    partial.extend_from_slice(data);
+                }
+                if !piece.ends {
+                    continue;
+                }
+                count += 1;
+                if partial.is_empty() {
+                    consume(data);
+                } else {
+                    consume(partial);
+                    partial.clear();
+                }
+            }
+            if state.pieces.iter().any(|piece| piece.length == 0) {
+                state.end(Ending::Done);
+            }
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+        }
+    }
+
+    /// Puts what arrived where it belongs.
+    fn sort(&self, state: &mut State, reader: Reader, scratch: &[u8]) -> Came {
+        let pieces = std::mem::take(&mut state.pieces);
+        let mut own = 0;
+        for piece in &pieces {
+            if piece.length == 0 {
+                state.end(Ending::Done);
+                break;
+            }
+            self.note_stream(state, piece.stream);
+            let to = Reader::Stream(piece.stream);
+            if piece.protocol == FINISHED {
+                state.inboxes.entry(piece.stream).or_default().finished = true;
+            } else if to == reader {
+                own += piece.length;
+                continue;
+            } else {
+                let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
+                    &state.scratch
+                } else {
+                    scratch
+                };
+                let copy = memory[piece.start..piece.start + piece.length].to_vec();
+                state.waiting_bytes += piece.length;
+                state
+                    .inboxes
+                    .entry(piece.stream)
+                    .or_default()
+                    .pieces
+                    .push_back(copy);
+            }
+            if to != reader {
+                state.wake(to);
+            }
+        }
+        state.pieces = pieces;
+        if own > 0 { Came::Own(own) } else { Came::Else }
+    }
+
+    /// Notes a stream that the other end opened.
+    fn note_stream(&self, state: &mut State, id: u16) {
+        if state.inboxes.contains_key(&id) {
+            return;
+        }
+        let index = if self.connects {
+            self.streams().saturating_sub(1).saturating_sub(id)
+        } else {
+            id
+        };
+        if index >= state.opened_there {
+            state.opened_there = index.saturating_add(1);
+            state.wake(Reader::Streams);
+        }
+    }
+
+    /// Ends a wait: another one reads for all from now on.
+    pub(crate) fn leave(&self, reader: Reader) {
+        let mut state = self.lock();
+        state.readers.remove(&reader);
+        state.held_up.remove(&reader);
+        if let Some((_, waker)) = state.readers.pop_first() {
+            waker.wake();
+        }
+    }
+
+    // What is sent.
+
+    /// Hands a user message of a stream to the kernel, in its turn.
+    pub(crate) fn poll_write(
+        &self,
+        (id, flags): (u16, u16),
+        parts: [&[u8]; 2],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll_send((id, flags, BINARY), parts, context)
+    }
+
+    /// Ends this end's direction of a stream.
+    pub(crate) fn poll_finish(
+        &self,
+        id: u16,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll_send((id, 0, FINISHED), [&[0], &[]], context)
+    }
+
+    fn poll_send(
+        &self,
+        (id, flags, protocol): (u16, u16, u32),
+        parts: [&[u8]; 2],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        let mut state = self.lock();
+        if let Some(error) = state.error() {
+            return Poll::Ready(Err(error));
+        }
+        match state.writers.iter().position(|(writer, _)| *writer == id) {
+            Some(place) => state.writers[place].1.clone_from(context.waker()),
+            None if state.writers.is_empty() => {}
+            None => state.writers.push_back((id, context.waker().clone())),
+        }
+        if state.writers.front().is_some_and(|(front, _)| *front != id) {
+            return Poll::Pending;
+        }
+        loop {
+            let Poll::Ready(guard) = self.socket.poll_write_ready(context) else {
+                if state.writers.is_empty() {
+                    state.writers.push_back((id, context.waker().clone()));
+                }
+                return Poll::Pending;
+            };
+            let sent = guard.and_then(|mut guard| {
+                let sent = socket::send(self.socket(), id, flags, protocol, parts);
+                if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                    guard.clear_ready();
+                }
+                sent
+            });
+            match sent {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    // Why nothing can be sent any more, the socket tells apart.
+                    let error = match error.kind() {
+                        io::ErrorKind::BrokenPipe => {
+                            self.socket().take_error().ok().flatten().unwrap_or(error)
+                        }
+                        _ => error,
+                    };
+                    let ending = Ending::of(&error);
+                    // Of a message that is too long the association knows nothing.
+                    if error.raw_os_error() != Some(libc::EMSGSIZE) {
+                        state.end(ending.clone());
+                    }
+                    return Poll::Ready(Err(ending.error()));
+                }
+            }
+        }
+    }
+
+    /// Ends a stream's wait to write; the next one has its turn.
+    pub(crate) fn leave_turn(&self, id: u16) {
+        let mut state = self.lock();
+        let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
+        state.writers.retain(|(writer, _)| *writer != id);
+        if was_first && let Some((_, next)) = state.writers.front() {
+            next.wake_by_ref();
+        }
+    }
+
+    /// Whether everything that was sent is acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.lock().ended.is_some()
+            || socket::queued_bytes(self.socket()).is_none_or(|queued| queued == 0)
+    }
+
+    /// Takes what nobody will read, so that closing is a shutdown and not an abort.
+    fn read_the_rest(&self) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        if state.ended.is_some() || !state.open {
+            return;
+        }
+        state.scratch.resize(SCRATCH_BYTES, 0);
+        for _ in 0..LAST_READS {
+            let slot = SCRATCH_BYTES / SLOTS;
+            let received = socket::receive(
+                self.socket(),
+                &mut state.scratch,
+                slot,
+                true,
+                &mut state.pieces,
+            );
+            let at_end = state.pieces.iter().any(|piece| piece.length == 0);
+            if received.is_err() || at_end {
+                return;
+            }
+        }
+    }
+}
+
+impl Abort for Association {
+    fn abort(&self) {
+        self.lock().end(Ending::Stopped);
+        // What is in the send buffer must not travel on after the trial, into the next one's path.
+        socket::abort(self.socket());
+        // Of one that is not established: closing it says no good-bye either.
+        let _ = self.socket().set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Drop for Association {
+    fn drop(&mut self) {
+        self.read_the_rest();
+    }
+}
+
+/// A stream's wait to read; one that gives up must not keep the others waiting.
+pub(crate) struct Reading<'a>(pub &'a Association, pub Reader);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
+/// A stream's wait to write; one that gives up must not keep the others waiting.
+pub(crate) struct Turn<'a>(pub &'a Association, pub u16);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.leave_turn(self.1);
+    }
+}

@@ -1,0 +1,645 @@
+//! One end of a trial: a runtime of one thread, a socket that listens or the means to connect;
+//! seen as an end of streams or as an end of messages.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_transport::{
+    Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
+    addresses::further_addresses, opening::Token, stream::Accepted,
+};
+use socket2::Socket;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    runtime::{Builder, Runtime},
+    sync::Notify,
+};
+
+use super::{
+    association::{Association, Reader, Reading},
+    connection::KernelConnection,
+    driver::cannot,
+    messages::{KernelFlow, Memory},
+    options::{Options, Sizes},
+    paths::Paths,
+    socket,
+};
+use crate::{
+    link::{timed_out, within},
+    timer,
+};
+
+/// Longest user message of a stream, in bytes. Short enough that a stream does not wait long for
+/// another one's message, long enough that a system call is cheap beside it.
+pub(crate) const LONGEST_STREAM_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Longest user message of a flow of messages, in bytes.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
+
+/// Associations that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+const BACKLOG: i32 = 1024;
+
+/// One end, whatever it carries.
+pub(crate) struct End {
+    runtime: Runtime,
+    role: Role,
+    local: IpAddr,
+    peer: IpAddr,
+    token: Token,
+    options: Options,
+    sizes: Sizes,
+    /// Addresses of this end beside the one that the order names.
+    further: Vec<Ipv4Addr>,
+    connects: bool,
+    listener: Option<(AsyncFd<Socket>, SocketAddr)>,
+    facts: BTreeMap<String, String>,
+    warnings: Vec<Warning>,
+}
+
+/// Ends a wait that has no association yet.
+#[derive(Default)]
+struct Waker(Notify);
+
+impl Abort for Waker {
+    fn abort(&self) {
+        // Kept for the one that waits, should it not wait yet.
+        self.0.notify_one();
+    }
+}
+
+impl End {
+    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] for a socket that cannot be opened or set up.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let options = Options::read(&order.transport.options);
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(cannot("make a runtime"))?;
+        let further = if options.multihoming {
+            further_addresses(order.local)
+        } else {
+            Vec::new()
+        };
+        let mut end = Self {
+            runtime,
+            role: order.role,
+            local: order.local,
+            peer: order.peer,
+            token: Token::parse(&order.token)?,
+            sizes: Sizes::of(&order.path, &options),
+            options,
+            further,
+            connects: order.connects(),
+            listener: None,
+            facts: BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        let socket = end.socket()?;
+        end.look_at(&socket, order);
+        if !end.connects {
+            end.listen(socket)?;
+        }
+        Ok(end)
+    }
+
+    fn side(&self) -> &'static str {
+        self.role.name()
+    }
+
+    /// A socket that is set up and bound.
+    fn socket(&self) -> Result<Socket, TransportError> {
+        let socket = socket::open(self.local).map_err(cannot("open an SCTP socket"))?;
+        let window = self.sizes.window_bytes;
+        for buffer in [
+            (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+            (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+        ] {
+            socket::set_buffer(&socket, window, buffer)
+                .map_err(cannot("set the buffers of an SCTP socket"))?;
+        }
+        self.options
+            .apply(&socket)
+            .map_err(cannot("set the options of an SCTP socket"))?;
+        socket
+            .bind(&SocketAddr::new(self.local, 0).into())
+            .map_err(cannot(&format!("bind to `{}`", self.local)))?;
+        socket::bind_further(&socket, &self.further)
+            .map_err(cannot("bind to the further addresses of the interface"))?;
+        Ok(socket)
+    }
+
+    /// Notes what the kernel granted, and says if that is too little.
+    fn look_at(&mut self, socket: &Socket, order: &TrialOrder) {
+        let side = self.side();
+        self.facts = self.options.facts(socket, side);
+        let delivery = if self.options.ordered {
+            "ordered"
+        } else {
+            "unordered"
+        };
+        self.facts
+            .insert("sctp.delivery".to_owned(), delivery.to_owned());
+        let sizes = [
+            ("receive", "rmem_max", socket.recv_buffer_size()),
+            ("send", "wmem_max", socket.send_buffer_size()),
+        ];
+        for (which, sysctl, size) in sizes {
+            let Ok(size) = size else { continue };
+            self.facts
+                .insert(format!("{which}_buffer_bytes.{side}"), size.to_string());
+            let concerns = match self.role {
+                Role::Sender => which == "send",
+                Role::Receiver => which == "receive",
+            };
+            // Half of it is the window, and about half of what is sent is the kernel's own.
+            let granted = size / 2;
+            if !concerns || granted >= self.sizes.needed_bytes {
+                continue;
+            }
+            self.warnings.push(Warning {
+                code: "window_limited".to_owned(),
+                message: format!(
+                    "the kernel grants the {side} a window of {}, and {} at {} holds {}",
+                    Bytes(granted as u64),
+                    format_duration(order.path.round_trip_delay),
+                    BitRate(order.path.link_rate_bps.unwrap_or_default()),
+                    Bytes(self.sizes.bdp_bytes)
+                ),
+                hint: if self.options.window_bytes.is_some() {
+                    "leave the option `window` out, or set a larger one".to_owned()
+                } else {
+                    format!(
+                        "run `sysctl -w net.core.{sysctl}={}` as root on that host",
+                        self.sizes.window_bytes
+                    )
+                },
+            });
+        }
+        if self.options.multihoming && self.further.is_empty() {
+            self.warnings.push(Warning {
+                code: "sctp_one_path".to_owned(),
+                message: format!(
+                    "the interface of `{}` has no other IPv4 address, so the association has one \
+                     path only",
+                    self.local
+                ),
+                hint: "give both hosts a second address on the path's interface".to_owned(),
+            });
+        }
+    }
+
+    fn listen(&mut self, socket: Socket) -> Result<(), TransportError> {
+        let failed = || cannot("listen");
+        socket.listen(BACKLOG).map_err(failed())?;
+        // With several addresses the kernel tells any of them.
+        let port = socket.local_addr().map_err(failed())?.as_socket();
+        let address = SocketAddr::new(self.local, port.map_or(0, |address| address.port()));
+        let _inside = self.runtime.enter();
+        // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
+        // by the registration alone.
+        let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }
+            .map_err(|error| failed()(error.into()))?;
+        self.listener = Some((listener, address));
+        Ok(())
+    }
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(|(_, address)| *address)
+    }
+
+    fn association(&self, socket: Socket) -> Result<Arc<Association>, TransportError> {
+        let paths = self.options.multihoming.then(|| {
+            let primary = [self.local, self.peer];
+            let down_after = self.options.primary_down_after;
+            Arc::new(Paths::new(primary, down_after, self.token))
+        });
+        let association = Arc::new(Association::new(
+            socket,
+            self.connects,
+            self.options.streams,
+            paths.clone(),
+        )?);
+        if let Some(paths) = paths.filter(|_| self.options.primary_down_after.is_some()) {
+            tokio::spawn(paths.take_down(Arc::downgrade(&association)));
+        }
+        Ok(association)
+    }
+
+    /// Makes an association with the peer.
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<Arc<Association>, TransportError> {
+        if !self.connects {
+            return Err(TransportError::Order {
+                what: "an end that listens does not connect".to_owned(),
+            });
+        }
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let failed = || cannot(&format!("connect to `{}`", peer.ip()));
+        let socket = self.socket()?;
+        match socket.connect(&peer.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(failed()(error)),
+        }
+        let association = self.association(socket)?;
+        stop.on_stop(&association);
+        {
+            let _reading = Reading(&association, Reader::Streams);
+            poll_fn(|context| association.poll_open(context, failed)).await?;
+        }
+        if let Some(paths) = association.paths()
+            && purpose == Purpose::Transfer
+        {
+            paths.begin();
+        }
+        Ok(association)
+    }
+
+    /// Waits for an association that the announced peer makes; calls `arrived` when there is one.
+    async fn incoming(
+        &self,
+        mut arrived: impl FnMut(),
+    ) -> Result<Arc<Association>, TransportError> {
+        let Some((listener, _)) = &self.listener else {
+            return Err(TransportError::Order {
+                what: "an end that connects does not listen".to_owned(),
+            });
+        };
+        let failed = || cannot("accept an association");
+        loop {
+            let mut guard = listener.readable().await.map_err(failed())?;
+            let (socket, address) = match guard.get_inner().accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        guard.clear_ready();
+                        continue;
+                    }
+                    // Gone again before it was accepted.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => continue,
+                    _ => return Err(failed()(error)),
+                },
+            };
+            let peer = address.as_socket().map(|address| address.ip());
+            if peer.map(|ip| ip.to_canonical()) != Some(self.peer.to_canonical()) {
+                socket::abort(&socket);
+                continue;
+            }
+            arrived();
+            socket.set_nonblocking(true).map_err(failed())?;
+            let association = self.association(socket)?;
+            association.established();
+            return Ok(association);
+        }
+    }
+
+    /// Waits for something, until the moment or until a stop is raised.
+    async fn wait_for<T>(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        future: impl Future<Output = Result<T, TransportError>>,
+    ) -> Result<T, TransportError> {
+        let since = MonotonicTime::now();
+        let waker = Arc::new(Waker::default());
+        stop.on_stop(&waker);
+        let waited = async {
+            tokio::select! {
+                biased;
+                () = waker.0.notified() => Err(TransportError::Cancelled),
+                found = future => found,
+            }
+        };
+        match within(until, waited).await {
+            Some(found) => found,
+            None => Err(timed_out("SCTP association", since)),
+        }
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA,
+        B: FnOnce() -> FB,
+        FA: Future,
+        FB: Future,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F,
+        F: Future,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        if timer::sleep_until(moment).await.is_err() {
+            // Without a descriptor there is still the runtime's own timer, which is late by up to
+            // a millisecond or two.
+            tokio::time::sleep(moment.remaining()).await;
+        }
+    }
+}
+
+/// A wait that is no longer than this is ended by the kernel's own timer, since a probe's next
+/// message hangs on it; the runtime's rounds to milliseconds, which does not matter to longer ones.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
+/// Runs a future that may be dropped, at most until the moment; `None` if it came first. Once a
+/// moment has passed, the future is still polled once.
+pub(crate) async fn within_exactly<F: Future>(
+    moment: MonotonicTime,
+    future: F,
+) -> Option<F::Output> {
+    if moment == MonotonicTime::NEVER || moment.remaining() > SHORT_WAIT {
+        return within(moment, future).await;
+    }
+    let timer = async {
+        if timer::sleep_until(moment).await.is_err() {
+            tokio::time::sleep(moment.remaining()).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = timer => None,
+    }
+}
+
+/// An end of byte streams.
+pub(crate) struct StreamEnd(pub End);
+
+impl StreamEndpoint for StreamEnd {
+    type Connection = KernelConnection;
+
+    const MULTIPLEXES: bool = true;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.0.listen_address()
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<KernelConnection, TransportError> {
+        let since = MonotonicTime::now();
+        match within(until, self.0.connect(peer, purpose, stop)).await {
+            Some(association) => Ok(KernelConnection::new(association?, self.0.side(), stop)),
+            None => Err(timed_out(
+                format!("SCTP handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<KernelConnection>, TransportError> {
+        let incoming = self.0.incoming(arrived);
+        let association = self.0.wait_for(until, stop, incoming).await?;
+        Ok(Accepted::Connection(KernelConnection::new(
+            association,
+            self.0.side(),
+            stop,
+        )))
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        self.0.join(a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        self.0.join_all(tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        self.0.sleep_until(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.0.facts.clone()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.0.warnings.clone()
+    }
+}
+
+/// An end of messages, delivered in any order.
+pub(crate) struct MessageEnd {
+    end: End,
+    /// Associations none of whose messages was admitted yet.
+    unclaimed: Mutex<Vec<Unclaimed>>,
+}
+
+/// An association whose first message is waited for.
+struct Unclaimed {
+    association: Arc<Association>,
+    memory: Memory,
+}
+
+impl Unclaimed {
+    /// Takes messages until one is admitted; gives what came after it.
+    fn poll_admitted(
+        &mut self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<VecDeque<Vec<u8>>, TransportError>> {
+        loop {
+            let (mut admitted, mut rest) = (false, VecDeque::new());
+            let mut consume = |data: &[u8]| {
+                if admitted {
+                    rest.push_back(data.to_vec());
+                } else {
+                    admitted = admit(data);
+                }
+            };
+            let received = self
+                .memory
+                .poll_receive(&self.association, &mut consume, context);
+            ready!(received)?;
+            if admitted {
+                return Poll::Ready(Ok(rest));
+            }
+        }
+    }
+}
+
+impl MessageEnd {
+    pub(crate) fn new(end: End) -> Self {
+        Self {
+            end,
+            unclaimed: Mutex::default(),
+        }
+    }
+
+    fn poll_admitted(
+        &self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        stop: &Stop,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<KernelFlow, TransportError>> {
+        // Only one task accepts, and what panics under the lock ends the trial.
+        let mut unclaimed = self
+            .unclaimed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut index = 0;
+        while let Some(one) = unclaimed.get_mut(index) {
+            match one.poll_admitted(admit, context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(Err(_)) => drop(unclaimed.swap_remove(index)),
+                Poll::Ready(Ok(rest)) => {
+                    let Unclaimed {
+                        association,
+                        memory,
+                    } = unclaimed.swap_remove(index);
+                    let side = self.end.side();
+                    let flow = KernelFlow::new(association, memory, rest, side, stop);
+                    return Poll::Ready(Ok(flow));
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Takes associations in, and waits until a message of one of them is admitted.
+    async fn admitted(
+        &self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        stop: &Stop,
+    ) -> Result<KernelFlow, TransportError> {
+        loop {
+            tokio::select! {
+                biased;
+                flow = poll_fn(|context| self.poll_admitted(admit, stop, context)) => return flow,
+                association = self.end.incoming(|| ()) => {
+                    let one = Unclaimed {
+                        association: association?,
+                        memory: Memory::new(),
+                    };
+                    self.unclaimed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(one);
+                }
+            }
+        }
+    }
+}
+
+impl MessageEndpoint for MessageEnd {
+    type Flow = KernelFlow;
+
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.end.listen_address()
+    }
+
+    fn longest_message(&self) -> usize {
+        LONGEST_MESSAGE_BYTES
+    }
+
+    fn reliable(&self) -> bool {
+        true
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.end.runtime.block_on(future)
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        stop: &Stop,
+    ) -> Result<KernelFlow, TransportError> {
+        let association = self.end.connect(peer, purpose, stop).await?;
+        Ok(KernelFlow::new(
+            association,
+            Memory::new(),
+            VecDeque::new(),
+            self.end.side(),
+            stop,
+        ))
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<KernelFlow, TransportError> {
+        self.end
+            .wait_for(until, stop, self.admitted(admit, stop))
+            .await
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        self.end.join(a, b).await
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        self.end.join_all(tasks).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        self.end.sleep_until(moment).await;
+    }
+
+    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
+        self.end.warnings.clone()
+    }
+}

@@ -1,0 +1,350 @@
+//! What a study may set, what is set at a socket, and how large its buffers are.
+
+use std::{collections::BTreeMap, io, time::Duration};
+
+use regatta_control::PathHints;
+use regatta_model::{Bytes, OptionValue, units::parse_duration};
+use socket2::Socket;
+
+use super::{
+    socket::{self, Plain as _},
+    uapi::{self, AssocParams, AssocValue, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
+};
+
+/// Streams each way if nothing else is asked for.
+const DEFAULT_STREAMS: u16 = 1024;
+
+/// Most streams each way, so that none has the number 65535, which RFC 9260 keeps for itself.
+pub(crate) const MOST_STREAMS: u16 = 65_534;
+
+/// Longest that an acknowledgement may be delayed (RFC 9260 §6.2).
+pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
+
+/// Least window, and the largest where the path has no rate.
+const LEAST_WINDOW_BYTES: usize = 512 << 10;
+const MOST_WINDOW_WITHOUT_RATE_BYTES: usize = 8 << 20;
+const MOST_WINDOW_BYTES: usize = 512 << 20;
+
+/// Rate that is assumed where the path has none, in bits per second.
+const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
+
+/// The options of a trial. What is `None` is left to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub ordered: bool,
+    pub streams: u16,
+    pub nodelay: bool,
+    pub round_robin: bool,
+    pub rto_initial: Option<Duration>,
+    pub rto_min: Option<Duration>,
+    pub rto_max: Option<Duration>,
+    pub heartbeat: bool,
+    pub hb_interval: Option<Duration>,
+    pub sack_delay: Option<Duration>,
+    pub sack_every: Option<u32>,
+    pub path_max_retrans: Option<u16>,
+    pub pf_retrans: Option<u16>,
+    pub association_max_retrans: Option<u16>,
+    pub window_bytes: Option<usize>,
+    pub multihoming: bool,
+    pub primary_down_after: Option<Duration>,
+}
+
+impl Options {
+    /// Reads options that were checked against the driver's descriptor.
+    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        let flag = |name: &str, default| match options.get(name) {
+            Some(OptionValue::Flag(flag)) => *flag,
+            _ => default,
+        };
+        let number = |name: &str| match options.get(name) {
+            Some(OptionValue::Number(number)) => u32::try_from(*number).ok(),
+            _ => None,
+        };
+        let short = |name: &str| number(name).map(|value| u16::try_from(value).unwrap_or(u16::MAX));
+        let text = |name: &str| match options.get(name) {
+            Some(OptionValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let time = |name: &str| {
+            let time = text(name).and_then(|text| parse_duration(text).ok())?;
+            // The kernel counts whole milliseconds.
+            Some(time.max(Duration::from_millis(1)))
+        };
+        Self {
+            ordered: flag("ordered", true),
+            streams: short("streams").unwrap_or(DEFAULT_STREAMS),
+            nodelay: flag("nodelay", true),
+            round_robin: text("scheduler") != Some("fcfs"),
+            rto_initial: time("rto_initial"),
+            rto_min: time("rto_min"),
+            rto_max: time("rto_max"),
+            heartbeat: flag("heartbeat", true),
+            hb_interval: time("hb_interval"),
+            sack_delay: time("sack_delay"),
+            sack_every: number("sack_every"),
+            path_max_retrans: short("path_max_retrans"),
+            pf_retrans: short("pf_retrans"),
+            association_max_retrans: short("association_max_retrans"),
+            window_bytes: text("window")
+                .and_then(|text| text.parse::<Bytes>().ok())
+                .map(|size| usize::try_from(size.0).unwrap_or(MOST_WINDOW_BYTES))
+                .map(|size| size.min(MOST_WINDOW_BYTES)),
+            multihoming: flag("multihoming", false),
+            primary_down_after: time("primary_down_after"),
+        }
+    }
+
+    /// The retransmission time-outs that result from the kernel's own and from what is asked for:
+    /// one that is not asked for gives way.
+    fn time_outs(&self, kernel: RtoInfo) -> RtoInfo {
+        let least = self.rto_min.map(milliseconds);
+        let most = self.rto_max.map(milliseconds);
+        let initial = self.rto_initial.map(milliseconds);
+        let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
+        let min = least.unwrap_or(kernel.min.min(max).min(initial.unwrap_or(u32::MAX)));
+        RtoInfo {
+            association: 0,
+            min,
+            max,
+            initial: initial.unwrap_or(kernel.initial).clamp(min, max.max(min)),
+        }
+    }
+
+    /// Sets everything at a socket that is not connected yet.
+    pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
+        let streams = InitMsg {
+            out_streams: self.streams,
+            in_streams_most: self.streams,
+            ..InitMsg::default()
+        };
+        socket::set(socket, uapi::INITMSG, &streams)?;
+        let on = |on: bool| libc::c_int::from(on);
+        socket::set(socket, uapi::NODELAY, &on(self.nodelay))?;
+        socket::set(socket, uapi::RECVRCVINFO, &on(true))?;
+        socket::set(socket, uapi::RECVNXTINFO, &on(true))?;
+        let scheduler = AssocValue {
+            association: 0,
+            value: if self.round_robin {
+                uapi::SCHEDULER_ROUND_ROBIN
+            } else {
+                uapi::SCHEDULER_FCFS
+            },
+        };
+        socket::set(socket, uapi::STREAM_SCHEDULER, &scheduler)?;
+        self.apply_times(socket)?;
+        self.apply_paths(socket)
+    }
+
+    fn apply_times(&self, socket: &Socket) -> io::Result<()> {
+        if self.rto_initial.or(self.rto_min).or(self.rto_max).is_some() {
+            let kernel = socket::get(socket, uapi::RTOINFO, RtoInfo::default())?;
+            socket::set(socket, uapi::RTOINFO, &self.time_outs(kernel))?;
+        }
+        if let Some(most) = self.association_max_retrans {
+            let parameters = AssocParams {
+                max_retransmissions: most,
+                ..AssocParams::default()
+            };
+            socket::set(socket, uapi::ASSOCINFO, &parameters)?;
+        }
+        if self.sack_delay.is_some() || self.sack_every.is_some() {
+            let kernel = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default())?;
+            let wanted = SackInfo {
+                association: 0,
+                delay_ms: self.sack_delay.map_or(kernel.delay_ms, milliseconds),
+                every: self.sack_every.unwrap_or(kernel.every),
+            };
+            socket::set(socket, uapi::DELAYED_SACK, &wanted)?;
+        }
+        Ok(())
+    }
+
+    fn apply_paths(&self, socket: &Socket) -> io::Result<()> {
+        if !self.heartbeat || self.hb_interval.is_some() || self.path_max_retrans.is_some() {
+            let parameters = PeerAddrParams {
+                heartbeat_interval_ms: self.hb_interval.map_or(0, milliseconds),
+                max_retransmissions: self.path_max_retrans.unwrap_or(0),
+                flags: match (self.heartbeat, self.hb_interval) {
+                    (false, _) => uapi::SPP_HB_DISABLE,
+                    (true, Some(_)) => uapi::SPP_HB_ENABLE,
+                    (true, None) => 0,
+                },
+                ..PeerAddrParams::zeroed()
+            };
+            socket::set(socket, uapi::PEER_ADDR_PARAMS, &parameters)?;
+        }
+        if let Some(potentially_failed) = self.pf_retrans {
+            let kernel = socket::get(
+                socket,
+                uapi::PEER_ADDR_THLDS,
+                uapi::PeerAddrThresholds::zeroed(),
+            )?;
+            let thresholds = uapi::PeerAddrThresholds {
+                potentially_failed,
+                ..kernel
+            };
+            socket::set(socket, uapi::PEER_ADDR_THLDS, &thresholds)?;
+        }
+        if self.multihoming {
+            let told = AssocValue {
+                association: 0,
+                value: uapi::PF_EXPOSED,
+            };
+            // A kernel before 5.5 does not have it, and tells the state of a path anyhow.
+            let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &told);
+        }
+        Ok(())
+    }
+
+    /// What the kernel says that was set: the names of facts end in `.` and this end's side.
+    pub(crate) fn facts(&self, socket: &Socket, side: &str) -> BTreeMap<String, String> {
+        let mut facts = BTreeMap::new();
+        let mut fact = |name: &str, value: String| {
+            facts.insert(format!("sctp.{name}.{side}"), value);
+        };
+        if let Ok(times) = socket::get(socket, uapi::RTOINFO, RtoInfo::default()) {
+            fact("rto_initial", format!("{} ms", times.initial));
+            fact("rto_min", format!("{} ms", times.min));
+            fact("rto_max", format!("{} ms", times.max));
+        }
+        if let Ok(parameters) = socket::get(socket, uapi::ASSOCINFO, AssocParams::default()) {
+            fact(
+                "association_max_retrans",
+                parameters.max_retransmissions.to_string(),
+            );
+        }
+        if let Ok(sack) = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default()) {
+            let value = format!("after {} ms or {} packets", sack.delay_ms, sack.every);
+            fact("acknowledgement_delay", value);
+        }
+        if let Ok(paths) = socket::get(socket, uapi::PEER_ADDR_PARAMS, PeerAddrParams::zeroed()) {
+            let (interval, most, flags) = (
+                paths.heartbeat_interval_ms,
+                paths.max_retransmissions,
+                paths.flags,
+            );
+            let heartbeat = if flags & uapi::SPP_HB_DISABLE == 0 {
+                format!("{interval} ms")
+            } else {
+                "off".to_owned()
+            };
+            fact("heartbeat_interval", heartbeat);
+            fact("path_max_retrans", most.to_string());
+        }
+        let thresholds = uapi::PeerAddrThresholds::zeroed();
+        if let Ok(found) = socket::get(socket, uapi::PEER_ADDR_THLDS, thresholds) {
+            fact("pf_retrans", found.potentially_failed.to_string());
+        }
+        fact("nodelay", self.nodelay.to_string());
+        let scheduler = if self.round_robin { "rr" } else { "fcfs" };
+        fact("scheduler", scheduler.to_owned());
+        facts
+    }
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// Sizes for one end of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// What is asked for each buffer of the socket, in bytes. The kernel doubles it, and announces
+    /// half of the receive buffer as window: this.
+    pub window_bytes: usize,
+    /// What must be granted for two bandwidth-delay products, in bytes; zero without a rate.
+    pub needed_bytes: usize,
+    /// The path's bandwidth-delay product, in bytes.
+    pub bdp_bytes: u64,
+}
+
+impl Sizes {
+    /// A window of twice what the path holds when its queue is full.
+    pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
+        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
+        let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
+        let held = bytes(
+            path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS),
+            round_trip_with_queue,
+        );
+        let most = match path.link_rate_bps {
+            Some(_) => MOST_WINDOW_BYTES,
+            None => MOST_WINDOW_WITHOUT_RATE_BYTES,
+        };
+        let bdp = path
+            .link_rate_bps
+            .map_or(0, |rate| bytes(rate, path.round_trip_delay));
+        Self {
+            window_bytes: options
+                .window_bytes
+                .unwrap_or(held.saturating_mul(2).clamp(LEAST_WINDOW_BYTES, most)),
+            needed_bytes: bdp.saturating_mul(2),
+            bdp_bytes: bdp as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: RtoInfo = RtoInfo {
+        association: 0,
+        initial: 3000,
+        max: 60_000,
+        min: 1000,
+    };
+
+    fn options(set: &[(&str, &str)]) -> Options {
+        let text = |value: &&str| OptionValue::Text((*value).to_owned());
+        Options::read(
+            &set.iter()
+                .map(|(name, value)| ((*name).to_owned(), text(value)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_time_out_that_is_not_asked_for_gives_way() {
+        for (set, expected) in [
+            (vec![("rto_min", "200ms")], (200, 3000, 60_000)),
+            (vec![("rto_max", "500ms")], (500, 500, 500)),
+            (vec![("rto_initial", "100ms")], (100, 100, 60_000)),
+            (vec![("rto_min", "90s")], (90_000, 90_000, 90_000)),
+            (
+                vec![("rto_min", "50ms"), ("rto_max", "2s")],
+                (50, 2000, 2000),
+            ),
+        ] {
+            let found = options(&set).time_outs(KERNEL);
+            assert_eq!((found.min, found.initial, found.max), expected, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn the_window_holds_a_full_path_twice() {
+        let path = |link_rate_bps| PathHints {
+            round_trip_delay: Duration::from_millis(30),
+            longest_one_way: Duration::from_millis(45),
+            link_rate_bps,
+            mtu_bytes: 1500,
+            shared_clock: true,
+            keeps_order: true,
+        };
+        let sizes = |rate, options: &Options| Sizes::of(&path(rate), options);
+        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB, × 30 ms 3.75 MB.
+        let found = sizes(Some(1_000_000_000), &options(&[]));
+        assert_eq!(
+            (found.window_bytes, found.needed_bytes),
+            (15_000_000, 7_500_000)
+        );
+        let slow = sizes(Some(1_000_000), &options(&[]));
+        assert_eq!(slow.window_bytes, LEAST_WINDOW_BYTES);
+        let unlimited = sizes(None, &options(&[]));
+        assert_eq!(unlimited.window_bytes, MOST_WINDOW_WITHOUT_RATE_BYTES);
+        assert_eq!(unlimited.needed_bytes, 0);
+        let asked = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
+        assert_eq!(asked.window_bytes, 64_000);
+    }
+}

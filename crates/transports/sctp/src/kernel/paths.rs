@@ -1,0 +1,324 @@
+//! What a multihomed association knows of its paths: how further ones are confirmed, how the
+//! primary one is taken down, how long it takes until data comes over another one.
+
+use std::{
+    io, mem,
+    net::{IpAddr, Ipv4Addr},
+    os::fd::AsRawFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use regatta_transport::{
+    MonotonicTime, Purpose,
+    opening::{self, OPENING_BYTES, Token},
+};
+use socket2::Socket;
+use tokio::sync::Notify;
+
+use super::{
+    association::Association,
+    socket::{self, Piece},
+    uapi,
+};
+use crate::timer;
+
+/// The paths of one association.
+pub(crate) struct Paths {
+    /// Addresses of the primary path: this end's and the peer's.
+    primary: [IpAddr; 2],
+    /// After how long the primary path is taken down.
+    down_after: Option<Duration>,
+    token: Token,
+    /// Told when the transfer begins.
+    begun: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first data was looked at.
+    looked: bool,
+    down: Option<MonotonicTime>,
+    /// All that had come before is taken.
+    drained: bool,
+    resumed: Option<MonotonicTime>,
+    /// When a sample first saw the primary path given up.
+    given_up: Option<MonotonicTime>,
+    refused: Option<String>,
+}
+
+impl Paths {
+    pub(crate) fn new(primary: [IpAddr; 2], down_after: Option<Duration>, token: Token) -> Self {
+        Self {
+            primary,
+            down_after,
+            token,
+            begun: Notify::new(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The peer's primary address.
+    pub(crate) fn primary(&self) -> IpAddr {
+        self.primary[1]
+    }
+
+    /// Asks for a heartbeat on each further path at once: before its answer the kernel uses none
+    /// of them (RFC 9260 §5.4), and by itself it asks only after the first retransmission
+    /// time-out.
+    pub(crate) fn confirm(&self, socket: &Socket) {
+        for address in socket::peer_addresses(socket).unwrap_or_default() {
+            if address.ip() == self.primary[1] {
+                continue;
+            }
+            let demand = uapi::PeerAddrParams {
+                address: socket::storage(address),
+                flags: uapi::SPP_HB_DEMAND,
+                ..socket::Plain::zeroed()
+            };
+            // Without it the path is confirmed later.
+            let _ = socket::set(socket, uapi::PEER_ADDR_PARAMS, &demand);
+        }
+    }
+
+    /// The transfer begins: if its primary path is to be taken down, the time for that runs.
+    pub(crate) fn begin(&self) {
+        self.begun.notify_one();
+    }
+
+    /// Takes the primary path of an association down when its time has come. A task of the end.
+    pub(crate) async fn take_down(self: Arc<Self>, association: Weak<Association>) {
+        let Some(after) = self.down_after else {
+            return;
+        };
+        self.begun.notified().await;
+        let moment = MonotonicTime::now() + after;
+        if timer::sleep_until(moment).await.is_err() {
+            // Without a descriptor there is still the runtime's own timer, which is a little late.
+            tokio::time::sleep(moment.remaining()).await;
+        }
+        let Some(association) = association.upgrade() else {
+            return;
+        };
+        let done = drop_packets_of(association.socket(), self.primary);
+        let waiting = socket::has_data(association.socket());
+        let mut state = self.lock();
+        match done {
+            Ok(()) => {
+                state.down = Some(MonotonicTime::now());
+                state.drained = !waiting;
+            }
+            Err(error) => state.refused = Some(error.to_string()),
+        }
+    }
+
+    /// Data has come to the application.
+    pub(crate) fn delivered(&self, pieces: &[Piece], memory: &[u8]) {
+        let Some(first) = pieces.iter().find(|piece| piece.length > 0) else {
+            return;
+        };
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.looked, true) {
+            let opening = memory[first.start..first.start + first.length].first_chunk();
+            let purpose =
+                opening.and_then(|bytes: &[u8; OPENING_BYTES]| opening::decode(bytes, self.token));
+            if purpose == Some(Purpose::Transfer) {
+                self.begin();
+            }
+        }
+        if state.drained && state.resumed.is_none() {
+            state.resumed = Some(MonotonicTime::now());
+        }
+    }
+
+    /// All that had come is taken.
+    pub(crate) fn nothing_left(&self) {
+        let mut state = self.lock();
+        state.drained |= state.down.is_some();
+    }
+
+    /// A sample saw this state of the primary path.
+    pub(crate) fn seen(&self, path_state: i32) {
+        let mut state = self.lock();
+        let given_up = matches!(
+            path_state,
+            uapi::PATH_INACTIVE | uapi::PATH_POTENTIALLY_FAILED
+        );
+        if given_up && state.down.is_some() && state.given_up.is_none() {
+            state.given_up = Some(MonotonicTime::now());
+        }
+    }
+
+    /// From the moment when the primary path was taken down at this end to the first data that
+    /// came over another one.
+    pub(crate) fn fail_over_time(&self) -> Option<Duration> {
+        let state = self.lock();
+        Some(state.resumed?.since(state.down?))
+    }
+
+    /// How long after it was taken down a sample saw the primary path given up.
+    pub(crate) fn given_up_after(&self) -> Option<Duration> {
+        let state = self.lock();
+        Some(state.given_up?.since(state.down?))
+    }
+
+    /// What came of taking the primary path down; `None` if that was not asked for.
+    pub(crate) fn outcome(&self) -> Option<String> {
+        self.down_after?;
+        let state = self.lock();
+        Some(match (&state.refused, state.down) {
+            (Some(why), _) => format!("not taken down: {why}"),
+            (None, Some(_)) => {
+                "taken down: its packets are dropped at this end's socket".to_owned()
+            }
+            (None, None) => "not taken down: the transfer ended before".to_owned(),
+        })
+    }
+}
+
+/// Has every packet between these two addresses dropped when it reaches the socket: with the same
+/// at the other end, the path loses everything both ways. Needs no privilege, and ends with the
+/// socket.
+fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()> {
+    let (IpAddr::V4(here), IpAddr::V4(there)) = (here, there) else {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "only paths of IPv4 addresses can be taken down",
+        ));
+    };
+    let mut program = filter(here, there);
+    let attached = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the program outlives the call, which copies it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const attached).cast(),
+            mem::size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A program of the kernel's packet filter that lets every packet pass but those from `there` and
+/// those to `here`.
+fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    /// Offset of the IP header, and in it of the addresses (RFC 791).
+    const NETWORK: u32 = libc::SKF_NET_OFF as u32;
+    const SOURCE: u32 = NETWORK.wrapping_add(12);
+    const DESTINATION: u32 = NETWORK.wrapping_add(16);
+    let step = |code: u32, jump_true: u8, jump_false: u8, value: u32| libc::sock_filter {
+        code: code as u16,
+        jt: jump_true,
+        jf: jump_false,
+        k: value,
+    };
+    [
+        step(LOAD, 0, 0, SOURCE),
+        step(EQUAL, 3, 0, u32::from(there)),
+        step(LOAD, 0, 0, DESTINATION),
+        step(EQUAL, 1, 0, u32::from(here)),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ]
+}
+
+/// A path's state in a word.
+pub(crate) const fn state_name(state: i32) -> &'static str {
+    match state {
+        uapi::PATH_INACTIVE => "inactive",
+        uapi::PATH_POTENTIALLY_FAILED => "potentially failed",
+        uapi::PATH_ACTIVE => "active",
+        uapi::PATH_UNCONFIRMED => "unconfirmed",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 60, 0, 1));
+    const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 60, 0, 2));
+
+    fn piece(length: usize) -> Piece {
+        Piece {
+            stream: 0,
+            protocol: 0,
+            start: 0,
+            length,
+            ends: true,
+        }
+    }
+
+    #[test]
+    fn what_had_come_before_is_not_taken_for_the_other_path() {
+        let token = Token([7; 16]);
+        let paths = Paths::new([HERE, THERE], Some(Duration::from_millis(1)), token);
+        let memory = opening::encode(token, Purpose::Transfer);
+        let come = || paths.delivered(&[piece(OPENING_BYTES)], &memory);
+        come();
+        assert_eq!(paths.fail_over_time(), None, "nothing is down");
+        paths.nothing_left();
+        let down = MonotonicTime::now();
+        paths.lock().down = Some(down);
+        come();
+        assert_eq!(paths.fail_over_time(), None, "it had come before");
+        paths.nothing_left();
+        come();
+        let time = paths.fail_over_time().expect("data came over another path");
+        come();
+        assert_eq!(paths.fail_over_time(), Some(time), "the first counts");
+        paths.seen(uapi::PATH_ACTIVE);
+        assert_eq!(paths.given_up_after(), None);
+        paths.seen(uapi::PATH_POTENTIALLY_FAILED);
+        assert!(paths.given_up_after().is_some());
+    }
+
+    #[test]
+    fn only_the_paths_own_packets_are_dropped() {
+        // Over loopback, with datagrams: the filter looks at the IP header alone.
+        let first = Ipv4Addr::new(127, 0, 0, 1);
+        let socket = std::net::UdpSocket::bind((first, 0)).expect("a socket");
+        let address = socket.local_addr().expect("an address");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .expect("a time-out");
+        let send = |from: Ipv4Addr| {
+            let sender = std::net::UdpSocket::bind((from, 0)).expect("a socket");
+            sender.send_to(&[1], address).expect("it leaves");
+        };
+        let mut byte = [0];
+        let socket = Socket::from(socket);
+        let dropped = [Ipv4Addr::new(127, 0, 0, 9), Ipv4Addr::new(127, 0, 0, 3)].map(IpAddr::V4);
+        drop_packets_of(&socket, dropped).expect("a filter");
+        let socket = std::net::UdpSocket::from(socket);
+        send(Ipv4Addr::new(127, 0, 0, 3));
+        assert!(socket.recv(&mut byte).is_err(), "from the dead path");
+        send(Ipv4Addr::new(127, 0, 0, 4));
+        assert_eq!(socket.recv(&mut byte).ok(), Some(1), "from the other one");
+        let dropped = [first, Ipv4Addr::new(127, 0, 0, 3)].map(IpAddr::V4);
+        let socket = Socket::from(socket);
+        drop_packets_of(&socket, dropped).expect("a filter");
+        let socket = std::net::UdpSocket::from(socket);
+        send(Ipv4Addr::new(127, 0, 0, 4));
+        assert!(socket.recv(&mut byte).is_err(), "to the dead path");
+    }
+}

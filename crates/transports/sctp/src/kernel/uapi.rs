@@ -1,0 +1,249 @@
+//! What the kernel's `linux/sctp.h` defines, as far as it is used: the socket interface of
+//! RFC 6458, with Linux's numbers and layouts.
+
+/// Level of every option here.
+pub(crate) const SOL_SCTP: libc::c_int = 132;
+
+pub(crate) const RTOINFO: libc::c_int = 0;
+pub(crate) const ASSOCINFO: libc::c_int = 1;
+pub(crate) const INITMSG: libc::c_int = 2;
+pub(crate) const NODELAY: libc::c_int = 3;
+pub(crate) const PEER_ADDR_PARAMS: libc::c_int = 9;
+pub(crate) const STATUS: libc::c_int = 14;
+pub(crate) const GET_PEER_ADDR_INFO: libc::c_int = 15;
+pub(crate) const DELAYED_SACK: libc::c_int = 16;
+pub(crate) const PEER_ADDR_THLDS: libc::c_int = 31;
+pub(crate) const RECVRCVINFO: libc::c_int = 32;
+pub(crate) const RECVNXTINFO: libc::c_int = 33;
+pub(crate) const BINDX_ADD: libc::c_int = 100;
+pub(crate) const GET_PEER_ADDRS: libc::c_int = 108;
+pub(crate) const GET_ASSOC_STATS: libc::c_int = 112;
+pub(crate) const STREAM_SCHEDULER: libc::c_int = 123;
+pub(crate) const EXPOSE_PF_STATE: libc::c_int = 131;
+
+/// Types of ancillary data (`enum sctp_cmsg_type`).
+pub(crate) const CMSG_SNDINFO: libc::c_int = 2;
+pub(crate) const CMSG_RCVINFO: libc::c_int = 3;
+pub(crate) const CMSG_NXTINFO: libc::c_int = 4;
+
+/// Flag of a received piece that is a notification and no data.
+pub(crate) const MSG_NOTIFICATION: libc::c_int = 0x8000;
+
+/// Flags of a message that is sent (`enum sctp_sinfo_flags`).
+pub(crate) const UNORDERED: u16 = 1;
+pub(crate) const ABORT: u16 = 4;
+
+/// Flags of [`PeerAddrParams`] (`enum sctp_spp_flags`).
+pub(crate) const SPP_HB_ENABLE: u32 = 1;
+pub(crate) const SPP_HB_DISABLE: u32 = 2;
+pub(crate) const SPP_HB_DEMAND: u32 = 4;
+
+/// Schedulers of streams (`enum sctp_sched_type`).
+pub(crate) const SCHEDULER_FCFS: u32 = 0;
+pub(crate) const SCHEDULER_ROUND_ROBIN: u32 = 2;
+
+/// Value of [`EXPOSE_PF_STATE`] with which the state is told.
+pub(crate) const PF_EXPOSED: u32 = 2;
+
+/// State of an association that carries data (`enum sctp_sstat_state`).
+pub(crate) const ESTABLISHED: i32 = 4;
+
+/// States of a path (`enum sctp_spinfo_state`).
+pub(crate) const PATH_INACTIVE: i32 = 0;
+pub(crate) const PATH_POTENTIALLY_FAILED: i32 = 1;
+pub(crate) const PATH_ACTIVE: i32 = 2;
+pub(crate) const PATH_UNCONFIRMED: i32 = 3;
+
+/// `struct sctp_initmsg`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InitMsg {
+    pub out_streams: u16,
+    pub in_streams_most: u16,
+    pub attempts_most: u16,
+    pub timeout_most_ms: u16,
+}
+
+/// `struct sctp_rtoinfo`, in milliseconds.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RtoInfo {
+    pub association: i32,
+    pub initial: u32,
+    pub max: u32,
+    pub min: u32,
+}
+
+/// `struct sctp_assocparams`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AssocParams {
+    pub association: i32,
+    pub max_retransmissions: u16,
+    pub peer_destinations: u16,
+    pub peer_window: u32,
+    pub local_window: u32,
+    pub cookie_life_ms: u32,
+}
+
+/// `struct sctp_sack_info`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SackInfo {
+    pub association: i32,
+    pub delay_ms: u32,
+    pub every: u32,
+}
+
+/// `struct sctp_assoc_value`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AssocValue {
+    pub association: i32,
+    pub value: u32,
+}
+
+/// `struct sctp_sndinfo`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SndInfo {
+    pub stream: u16,
+    pub flags: u16,
+    /// In network byte order.
+    pub protocol: u32,
+    pub context: u32,
+    pub association: i32,
+}
+
+/// `struct sctp_rcvinfo`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RcvInfo {
+    pub stream: u16,
+    pub sequence: u16,
+    pub flags: u16,
+    /// In network byte order.
+    pub protocol: u32,
+    pub tsn: u32,
+    pub cumulative_tsn: u32,
+    pub context: u32,
+    pub association: i32,
+}
+
+/// `struct sctp_nxtinfo`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NxtInfo {
+    pub stream: u16,
+    pub flags: u16,
+    pub protocol: u32,
+    pub length: u32,
+    pub association: i32,
+}
+
+/// `struct sctp_paddrparams`, which is packed without padding but at its end.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+pub(crate) struct PeerAddrParams {
+    pub association: i32,
+    pub address: libc::sockaddr_storage,
+    pub heartbeat_interval_ms: u32,
+    pub max_retransmissions: u16,
+    pub mtu: u32,
+    pub sack_delay_ms: u32,
+    pub flags: u32,
+    pub ipv6_flow_label: u32,
+    pub dscp: u8,
+    pub padding: u8,
+}
+
+/// `struct sctp_paddrthlds`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PeerAddrThresholds {
+    pub association: i32,
+    pub address: libc::sockaddr_storage,
+    pub max_retransmissions: u16,
+    pub potentially_failed: u16,
+}
+
+/// `struct sctp_paddrinfo`.
+#[repr(C, packed(4))]
+#[derive(Clone, Copy)]
+pub(crate) struct PeerAddrInfo {
+    pub association: i32,
+    pub address: libc::sockaddr_storage,
+    pub state: i32,
+    pub congestion_window_bytes: u32,
+    pub smoothed_rtt_ms: u32,
+    pub rto_ms: u32,
+    pub mtu: u32,
+}
+
+/// `struct sctp_status`.
+#[repr(C, packed(4))]
+#[derive(Clone, Copy)]
+pub(crate) struct Status {
+    pub association: i32,
+    pub state: i32,
+    pub peer_window: u32,
+    /// DATA chunks sent and not acknowledged.
+    pub unacknowledged: u16,
+    /// DATA chunks received and not delivered.
+    pub pending: u16,
+    pub in_streams: u16,
+    pub out_streams: u16,
+    /// Most user data of one DATA chunk, in bytes.
+    pub fragmentation_point: u32,
+    pub primary: PeerAddrInfo,
+}
+
+/// `struct sctp_assoc_stats`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AssocStats {
+    pub association: i32,
+    pub max_rto_address: libc::sockaddr_storage,
+    /// Since the last call, in milliseconds.
+    pub max_rto_ms: u64,
+    pub sacks_received: u64,
+    pub sacks_sent: u64,
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub retransmitted_chunks: u64,
+    pub out_of_sequence_tsns: u64,
+    pub duplicate_chunks: u64,
+    pub gap_acks_received: u64,
+    pub unordered_chunks_sent: u64,
+    pub unordered_chunks_received: u64,
+    pub ordered_chunks_sent: u64,
+    pub ordered_chunks_received: u64,
+    pub control_chunks_sent: u64,
+    pub control_chunks_received: u64,
+}
+
+/// `struct sctp_getaddrs` with room for addresses, which stand one after another, each as long as
+/// its own family's.
+#[repr(C)]
+pub(crate) struct GetAddrs {
+    pub association: i32,
+    pub count: u32,
+    pub addresses: [u8; 1024],
+}
+
+// The sizes of the header of Linux, with its own compiler.
+const _: () = {
+    assert!(size_of::<InitMsg>() == 8);
+    assert!(size_of::<RtoInfo>() == 16);
+    assert!(size_of::<AssocParams>() == 20);
+    assert!(size_of::<SackInfo>() == 12);
+    assert!(size_of::<AssocValue>() == 8);
+    assert!(size_of::<SndInfo>() == 16);
+    assert!(size_of::<RcvInfo>() == 28);
+    assert!(size_of::<NxtInfo>() == 16);
+    assert!(size_of::<PeerAddrParams>() == 156);
+    assert!(size_of::<PeerAddrThresholds>() == 144);
+    assert!(size_of::<PeerAddrInfo>() == 152);
+    assert!(size_of::<Status>() == 176);
+    assert!(size_of::<AssocStats>() == 256);
+};

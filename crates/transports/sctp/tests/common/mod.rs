@@ -1,0 +1,63 @@
+//! What the tests of both drivers share.
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
+};
+
+/// A driver of this crate.
+pub fn driver(name: &str) -> &'static dyn Driver {
+    *regatta_transport_sctp::drivers()
+        .iter()
+        .find(|driver| driver.descriptor().name == name)
+        .expect("the driver is registered")
+}
+
+/// A driver of this crate with `ordered = false`.
+pub struct Unordered {
+    driver: &'static dyn Driver,
+    descriptor: &'static DriverDescriptor,
+}
+
+impl Unordered {
+    /// Of the driver of this name.
+    pub fn of(name: &str) -> Self {
+        let driver = driver(name);
+        Self {
+            driver,
+            // Once in a test; a descriptor lives as long as the process.
+            descriptor: Box::leak(Box::new(DriverDescriptor {
+                carries: Carries::Messages,
+                ..*driver.descriptor()
+            })),
+        }
+    }
+}
+
+impl Driver for Unordered {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        self.descriptor
+    }
+
+    fn supported(
+        &self,
+        options: &std::collections::BTreeMap<String, OptionValue>,
+    ) -> Result<(), Unsupported> {
+        self.driver.supported(options)
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let mut order = order.clone();
+        let unordered = OptionValue::Flag(false);
+        order
+            .transport
+            .options
+            .insert("ordered".to_owned(), unordered);
+        self.driver.prepare(&order, context)
+    }
+}
