@@ -1,167 +1,295 @@
-//! `sctp`, on a kernel that has it.
+//! `sctp`, on a kernel that has it: this one, or else a guest's.
 
 mod common;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, os::fd::AsRawFd as _, time::Duration};
 
 use common::{Unordered, driver};
+use regatta_bed::guest::{
+    is_guest,
+    testing::{Clock, in_guest},
+};
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
 use regatta_transport::testing;
 
-#[test]
-fn streams_hold_the_contract() {
-    testing::contract::holds(driver("sctp"));
+/// Whether this kernel has SCTP; that of a guest must.
+fn is_here() -> bool {
+    is_guest() || driver("sctp").supported(&BTreeMap::new()).is_ok()
 }
 
+/// All of these share one guest.
 #[test]
-fn unordered_messages_hold_the_contract() {
-    testing::contract::holds(&Unordered::of("sctp"));
+fn in_a_guest() {
+    if !is_here() {
+        let _ = in_guest("with_sctp::", Clock::Real);
+    }
 }
 
-fn text(value: &str) -> OptionValue {
-    OptionValue::Text(value.to_owned())
-}
+mod with_sctp {
+    use super::*;
 
-/// What is set is what the kernel says that it has, at both ends.
-#[test]
-fn options_are_set_and_read_back() {
-    let set = [
-        ("streams", OptionValue::Number(17)),
-        ("nodelay", OptionValue::Flag(false)),
-        ("scheduler", text("fcfs")),
-        ("rto_initial", text("300ms")),
-        ("rto_min", text("250ms")),
-        ("rto_max", text("4s")),
-        ("sack_delay", text("50ms")),
-        ("sack_every", OptionValue::Number(3)),
-        ("hb_interval", text("700ms")),
-        ("path_max_retrans", OptionValue::Number(2)),
-        ("pf_retrans", OptionValue::Number(1)),
-        ("association_max_retrans", OptionValue::Number(4)),
-    ];
-    let pair = testing::run_pair(driver("sctp"), 100_000, 1000, |order| {
-        let set = set
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()));
-        order.transport.options = set.collect();
-    })
-    .expect("both ends can be prepared");
-    for (side, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
-        let facts = report.expect("a report").facts;
-        for (name, expected) in [
-            ("streams", "17 out, 17 in"),
-            ("nodelay", "false"),
-            ("scheduler", "fcfs"),
-            ("rto_initial", "300 ms"),
-            ("rto_min", "250 ms"),
-            ("rto_max", "4000 ms"),
-            ("acknowledgement_delay", "after 50 ms or 3 packets"),
-            ("heartbeat_interval", "700 ms"),
-            ("path_max_retrans", "2"),
-            ("pf_retrans", "1"),
-            ("association_max_retrans", "4"),
-        ] {
-            let found = facts.get(&format!("sctp.{name}.{side}"));
-            assert_eq!(found.map(String::as_str), Some(expected), "{name}: {facts:?}");
+    #[test]
+    fn streams_hold_the_contract() {
+        if !is_here() {
+            return;
         }
-        assert_eq!(facts[&format!("congestion_control.{side}")], "rfc9260");
+        testing::contract::holds(driver("sctp"));
     }
-}
 
-/// The figures of the association are those of the kernel.
-#[test]
-fn the_kernels_figures_are_reported() {
-    let pair = testing::run_pair(driver("sctp"), 10_000_000, 10_000, |order| {
-        order.sample_interval = Duration::from_millis(5);
-    })
-    .expect("both ends can be prepared");
-    let sender = pair.sender.expect("a report");
-    for name in ["congestion_window_max_bytes", "bytes_in_flight_max_bytes"] {
-        assert!(sender.metrics[name] > 0.0, "{name}: {:?}", sender.metrics);
+    #[test]
+    fn unordered_messages_hold_the_contract() {
+        if !is_here() {
+            return;
+        }
+        testing::contract::holds(&Unordered::of("sctp"));
     }
-    assert_eq!(sender.metrics["retransmitted_packets"], 0.0);
-    // Each message is one chunk at loopback's MTU; beside them are the opening and what is bundled.
-    let chunks: f64 = sender.facts["sctp.data_chunks_sent.sender"]
-        .parse()
-        .expect("a number");
-    assert!((1000.0..1010.0).contains(&chunks), "{chunks}");
-    assert!(sender.metrics["retransmit_ratio"] == 0.0);
-}
 
-/// Message i is on stream i mod k: each of the streams carries its part.
-#[test]
-fn every_stream_is_used() {
-    let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
-        order.workload.kind = WorkloadKind::MultiStream {
-            messages: 200,
-            message: Bytes(500),
-            messages_per_second: 2000.0,
-            streams: 100,
-            spread: Spread::Streams,
-        };
-        order
-            .transport
-            .options
-            .insert("streams".to_owned(), OptionValue::Number(100));
-    })
-    .expect("both ends can be prepared");
-    let receiver = pair.receiver.expect("a report");
-    assert_eq!(receiver.metrics["messages_delivered"], 200.0);
-    // One stream more than the association has.
-    let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
-        order.deadline = Duration::from_secs(1);
-        order.workload.kind = WorkloadKind::MultiStream {
-            messages: 5,
-            message: Bytes(500),
-            messages_per_second: 2000.0,
-            streams: 5,
-            spread: Spread::Streams,
-        };
-        order
-            .transport
-            .options
-            .insert("streams".to_owned(), OptionValue::Number(4));
-    })
-    .expect("both ends can be prepared");
-    let error = pair.sender.expect_err("there are four");
-    assert!(error.to_string().contains("4 streams"), "{error}");
-}
+    fn text(value: &str) -> OptionValue {
+        OptionValue::Text(value.to_owned())
+    }
 
-/// Messages longer than a user message of a stream, and longer than any memory to read into.
-#[test]
-fn long_messages_arrive_whole() {
-    for message in [100_000, 300_000, 5_000_000] {
-        let pair = testing::run_pair(driver("sctp"), 10_000_000, message, |_| {})
+    /// What is set is what the kernel says that it has, at both ends.
+    #[test]
+    fn options_are_set_and_read_back() {
+        if !is_here() {
+            return;
+        }
+        let set = [
+            ("streams", OptionValue::Number(17)),
+            ("nodelay", OptionValue::Flag(false)),
+            ("scheduler", text("fcfs")),
+            ("rto_initial", text("300ms")),
+            ("rto_min", text("250ms")),
+            ("rto_max", text("4s")),
+            ("sack_delay", text("50ms")),
+            ("sack_every", OptionValue::Number(3)),
+            ("hb_interval", text("700ms")),
+            ("path_max_retrans", OptionValue::Number(2)),
+            ("pf_retrans", OptionValue::Number(1)),
+            ("association_max_retrans", OptionValue::Number(4)),
+        ];
+        let pair = testing::run_pair(driver("sctp"), 100_000, 1000, |order| {
+            let set = set
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()));
+            order.transport.options = set.collect();
+        })
+        .expect("both ends can be prepared");
+        for (side, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
+            let facts = report.expect("a report").facts;
+            for (name, expected) in [
+                ("streams", "17 out, 17 in"),
+                ("nodelay", "false"),
+                ("scheduler", "fcfs"),
+                ("rto_initial", "300 ms"),
+                ("rto_min", "250 ms"),
+                ("rto_max", "4000 ms"),
+                ("acknowledgement_delay", "after 50 ms or 3 packets"),
+                ("heartbeat_interval", "700 ms"),
+                ("path_max_retrans", "2"),
+                ("pf_retrans", "1"),
+                ("association_max_retrans", "4"),
+            ] {
+                let found = facts.get(&format!("sctp.{name}.{side}"));
+                assert_eq!(
+                    found.map(String::as_str),
+                    Some(expected),
+                    "{name}: {facts:?}"
+                );
+            }
+            assert_eq!(facts[&format!("congestion_control.{side}")], "rfc9260");
+        }
+    }
+
+    /// The figures of the association are those of the kernel.
+    #[test]
+    fn the_kernels_figures_are_reported() {
+        if !is_here() {
+            return;
+        }
+        let pair = testing::run_pair(driver("sctp"), 10_000_000, 10_000, |order| {
+            order.sample_interval = Duration::from_millis(5);
+        })
+        .expect("both ends can be prepared");
+        let sender = pair.sender.expect("a report");
+        for name in ["congestion_window_max_bytes", "bytes_in_flight_max_bytes"] {
+            assert!(sender.metrics[name] > 0.0, "{name}: {:?}", sender.metrics);
+        }
+        assert_eq!(sender.metrics["retransmitted_packets"], 0.0);
+        // Each message is one chunk at loopback's MTU; beside them are the opening and what is bundled.
+        let chunks: f64 = sender.facts["sctp.data_chunks_sent.sender"]
+            .parse()
+            .expect("a number");
+        assert!((1000.0..1010.0).contains(&chunks), "{chunks}");
+        assert!(sender.metrics["retransmit_ratio"] == 0.0);
+    }
+
+    /// Message i is on stream i mod k: each of the streams carries its part.
+    #[test]
+    fn every_stream_is_used() {
+        if !is_here() {
+            return;
+        }
+        let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
+            order.workload.kind = WorkloadKind::MultiStream {
+                messages: 200,
+                message: Bytes(500),
+                messages_per_second: 2000.0,
+                streams: 100,
+                spread: Spread::Streams,
+            };
+            order
+                .transport
+                .options
+                .insert("streams".to_owned(), OptionValue::Number(100));
+        })
+        .expect("both ends can be prepared");
+        let receiver = pair.receiver.expect("a report");
+        assert_eq!(receiver.metrics["messages_delivered"], 200.0);
+        // One stream more than the association has.
+        let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
+            order.deadline = Duration::from_secs(1);
+            order.workload.kind = WorkloadKind::MultiStream {
+                messages: 5,
+                message: Bytes(500),
+                messages_per_second: 2000.0,
+                streams: 5,
+                spread: Spread::Streams,
+            };
+            order
+                .transport
+                .options
+                .insert("streams".to_owned(), OptionValue::Number(4));
+        })
+        .expect("both ends can be prepared");
+        let error = pair.sender.expect_err("there are four");
+        assert!(error.to_string().contains("4 streams"), "{error}");
+    }
+
+    /// Messages longer than a user message of a stream, and longer than any memory to read into.
+    #[test]
+    fn long_messages_arrive_whole() {
+        if !is_here() {
+            return;
+        }
+        for message in [100_000, 300_000, 5_000_000] {
+            let pair = testing::run_pair(driver("sctp"), 10_000_000, message, |_| {})
+                .expect("both ends can be prepared");
+            pair.sender.expect("a report");
+            let receiver = pair.receiver.expect("a report");
+            assert_eq!(receiver.metrics["bytes_delivered"], 10e6, "{message}");
+            assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{message}");
+        }
+        // Unordered ones are one user message each.
+        let pair = testing::run_pair(&Unordered::of("sctp"), 2_560_000, 256_000, |_| {})
             .expect("both ends can be prepared");
         pair.sender.expect("a report");
         let receiver = pair.receiver.expect("a report");
-        assert_eq!(receiver.metrics["bytes_delivered"], 10e6, "{message}");
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{message}");
+        assert_eq!(receiver.metrics["messages_delivered"], 10.0);
+        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
     }
-    // Unordered ones are one user message each.
-    let pair = testing::run_pair(&Unordered::of("sctp"), 2_560_000, 256_000, |_| {})
-        .expect("both ends can be prepared");
-    pair.sender.expect("a report");
-    let receiver = pair.receiver.expect("a report");
-    assert_eq!(receiver.metrics["messages_delivered"], 10.0);
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-}
 
-/// A window that is too small for the path is said to be so.
-#[test]
-fn a_small_window_is_said() {
-    let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {
-        order.path.link_rate_bps = Some(1_000_000_000);
-        order.path.round_trip_delay = Duration::from_millis(100);
-        let window = ("window".to_owned(), text("1MB"));
-        order.transport.options.extend([window]);
-    })
-    .expect("both ends can be prepared");
-    for report in [pair.sender, pair.receiver] {
-        let warnings = report.expect("a report").warnings;
-        assert!(
-            warnings.iter().any(|one| one.code == "window_limited"),
-            "{warnings:?}"
-        );
+    /// A window that is too small for the path is said to be so.
+    #[test]
+    fn a_small_window_is_said() {
+        if !is_here() {
+            return;
+        }
+        let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {
+            order.path.link_rate_bps = Some(1_000_000_000);
+            order.path.round_trip_delay = Duration::from_millis(100);
+            let window = ("window".to_owned(), text("1MB"));
+            order.transport.options.extend([window]);
+        })
+        .expect("both ends can be prepared");
+        for report in [pair.sender, pair.receiver] {
+            let warnings = report.expect("a report").warnings;
+            assert!(
+                warnings.iter().any(|one| one.code == "window_limited"),
+                "{warnings:?}"
+            );
+        }
+    }
+
+    /// Gives the loopback device a second address.
+    fn second_address(address: std::net::Ipv4Addr) {
+        // SAFETY: all zeros are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (place, byte) in request.ifr_name.iter_mut().zip(b"lo:1\0") {
+            *place = *byte as libc::c_char;
+        }
+        // SAFETY: all zeros are a valid address, and it is written to where the request has one.
+        unsafe {
+            let mut asked: libc::sockaddr_in = std::mem::zeroed();
+            asked.sin_family = libc::AF_INET as libc::sa_family_t;
+            asked.sin_addr.s_addr = u32::from_ne_bytes(address.octets());
+            (&raw mut request.ifr_ifru.ifru_addr)
+                .cast::<libc::sockaddr_in>()
+                .write(asked);
+        }
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        // SAFETY: the request is whole and outlives the call.
+        let result =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR, &raw const request) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// The primary path is lost in the middle of a transfer: it goes on over the other one, and the
+    /// time until then is that of the retransmission time-out that was asked for.
+    #[test]
+    fn a_transfer_goes_on_when_its_primary_path_is_lost() {
+        // Only root may give addresses.
+        if !is_guest() {
+            if is_here() {
+                let name = "with_sctp::a_transfer_goes_on_when_its_primary_path_is_lost";
+                let _ = in_guest(name, Clock::Real);
+            }
+            return;
+        }
+        second_address(std::net::Ipv4Addr::new(10, 60, 1, 1));
+        let mut times = Vec::new();
+        for rto in ["200ms", "1s"] {
+            let pair = testing::run_pair(driver("sctp"), 1, 10_000, |order| {
+                if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+                    options.duration = Some(Duration::from_secs(4));
+                }
+                order.transport.options = [
+                    ("multihoming", OptionValue::Flag(true)),
+                    ("rto_min", text(rto)),
+                    ("rto_initial", text(rto)),
+                    ("hb_interval", text("500ms")),
+                    ("primary_down_after", text("700ms")),
+                ]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into();
+            })
+            .expect("both ends can be prepared");
+            let sender = pair.sender.expect("the transfer goes on");
+            let receiver = pair.receiver.expect("the transfer goes on");
+            let (delivered, time) = (
+                receiver.metrics["bytes_delivered"],
+                receiver.metrics["fail_over_time_ns"],
+            );
+            assert_eq!(delivered, sender.metrics["bytes_sent"]);
+            assert!(
+                sender.facts["sctp.paths.sender"].contains("10.60.1.1 active"),
+                "{:?}",
+                sender.facts
+            );
+            for (side, facts) in [("sender", &sender.facts), ("receiver", &receiver.facts)] {
+                let outcome = &facts[&format!("sctp.primary_path.{side}")];
+                assert!(outcome.starts_with("taken down"), "{outcome}");
+            }
+            println!(
+                "rto {rto}: {} ms, {:?}, {:?}",
+                time / 1e6,
+                sender.facts.get("sctp.primary_given_up_after.sender"),
+                sender.facts["sctp.paths.sender"]
+            );
+            times.push(time / 1e6);
+        }
+        // The time-out runs from the last acknowledgement, so a little less than it can pass.
+        assert!((150.0..600.0).contains(&times[0]), "{times:?}");
+        assert!((900.0..1900.0).contains(&times[1]), "{times:?}");
     }
 }

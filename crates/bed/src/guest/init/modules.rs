@@ -19,6 +19,8 @@ const WANTED: &[&str] = &[
     "tun",
     "veth",
     "ifb",
+    // What SCTP signs its cookies with: it asks for it by itself only where there is a `modprobe`.
+    "hmac",
     "sctp",
     "sctp_diag",
     "tcp_diag",

@@ -20,7 +20,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 use super::{
     paths::Paths,
     socket::{self, Piece},
-    uapi::{self, Status},
+    uapi::{self, AssocStats, Status},
 };
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), as the driver in
@@ -102,6 +102,8 @@ struct State {
     ended: Option<Ending>,
     /// Whether the handshake is done.
     open: bool,
+    /// Streams each way, once it is.
+    streams: u16,
     inboxes: BTreeMap<u16, Inbox>,
     waiting_bytes: usize,
     readers: BTreeMap<Reader, Waker>,
@@ -160,6 +162,14 @@ pub(crate) struct Association {
     streams_asked: u16,
     paths: Option<Arc<Paths>>,
     state: Mutex<State>,
+    seen: Mutex<Option<Seen>>,
+}
+
+/// What the kernel told of an association.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub status: Status,
+    pub counts: Option<AssocStats>,
 }
 
 impl Association {
@@ -181,6 +191,7 @@ impl Association {
             streams_asked,
             paths,
             state: Mutex::default(),
+            seen: Mutex::default(),
         })
     }
 
@@ -202,9 +213,24 @@ impl Association {
         self.connects
     }
 
-    /// The state as the kernel tells it.
-    pub(crate) fn status(&self) -> io::Result<Status> {
+    fn status(&self) -> io::Result<Status> {
         socket::get(self.socket(), uapi::STATUS, socket::Plain::zeroed())
+    }
+
+    /// What the kernel tells of it now, or told last: of one that has ended it tells nothing.
+    pub(crate) fn look(&self) -> Option<Seen> {
+        let now = self.status().ok().map(|status| Seen {
+            status,
+            counts: socket::get(
+                self.socket(),
+                uapi::GET_ASSOC_STATS,
+                socket::Plain::zeroed(),
+            )
+            .ok(),
+        });
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = now.or(*seen);
+        *seen
     }
 
     // Opening.
@@ -252,22 +278,20 @@ impl Association {
 
     /// Notes that the handshake is done.
     pub(crate) fn established(&self) {
-        self.lock().open = true;
+        let seen = self.look();
+        let streams = seen.map_or(self.streams_asked, |seen| {
+            seen.status.out_streams.min(seen.status.in_streams)
+        });
+        let mut state = self.lock();
+        state.open = true;
+        state.streams = streams.max(1);
+        drop(state);
         if let Some(paths) = &self.paths {
             paths.confirm(self.socket());
         }
     }
 
     // Streams.
-
-    /// Streams each way.
-    fn streams(&self) -> u16 {
-        self.status()
-            .map_or(self.streams_asked, |status| {
-                status.out_streams.min(status.in_streams)
-            })
-            .max(1)
-    }
 
     /// The number of a stream: those of the end that connects rise from zero, those of the other
     /// one fall from the highest.
@@ -281,12 +305,11 @@ impl Association {
 
     /// Opens a stream of this end.
     pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
-        let streams = self.streams();
         let mut state = self.lock();
         if let Some(error) = state.error() {
             return Err(error);
         }
-        let index = state.opened_here;
+        let (index, streams) = (state.opened_here, state.streams);
         if index >= streams {
             return Err(TransportError::Order {
                 what: format!(
@@ -313,9 +336,8 @@ impl Association {
             if state.accepted < state.opened_there {
                 let index = state.accepted;
                 state.accepted += 1;
-                drop(state);
-                let id = self.number(!self.connects, index, self.streams());
-                self.lock().inboxes.entry(id).or_default();
+                let id = self.number(!self.connects, index, state.streams);
+                state.inboxes.entry(id).or_default();
                 return Poll::Ready(Ok(id));
             }
             if let Some(error) = state.error() {
@@ -512,6 +534,7 @@ impl Association {
                 }
             }
             if state.pieces.iter().any(|piece| piece.length == 0) {
+                self.look();
                 state.end(Ending::Done);
             }
             if count > 0 {
@@ -526,6 +549,8 @@ impl Association {
         let mut own = 0;
         for piece in &pieces {
             if piece.length == 0 {
+                // The last chance for its figures.
+                self.look();
                 state.end(Ending::Done);
                 break;
             }
@@ -565,7 +590,7 @@ impl Association {
             return;
         }
         let index = if self.connects {
-            self.streams().saturating_sub(1).saturating_sub(id)
+            state.streams.saturating_sub(1).saturating_sub(id)
         } else {
             id
         };

@@ -8,7 +8,7 @@ use socket2::Socket;
 
 use super::{
     socket::{self, Plain as _},
-    uapi::{self, AssocParams, AssocValue, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
+    uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
 };
 
 /// Streams each way if nothing else is asked for.
@@ -123,6 +123,14 @@ impl Options {
         socket::set(socket, uapi::NODELAY, &on(self.nodelay))?;
         socket::set(socket, uapi::RECVRCVINFO, &on(true))?;
         socket::set(socket, uapi::RECVNXTINFO, &on(true))?;
+        // An association that breaks makes its socket neither readable nor writable; the notification
+        // of it does. Its content is not looked at, since the next call tells the error.
+        let told = Event {
+            association: 0,
+            kind: uapi::ASSOC_CHANGE,
+            on: 1,
+        };
+        socket::set(socket, uapi::EVENT, &told)?;
         let scheduler = AssocValue {
             association: 0,
             value: if self.round_robin {

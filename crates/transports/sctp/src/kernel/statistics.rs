@@ -10,10 +10,10 @@ use regatta_model::units::format_duration;
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
-    association::Association,
+    association::{Association, Seen},
     paths,
     socket::{self, Plain as _},
-    uapi::{self, AssocStats, PeerAddrInfo, Status},
+    uapi::{self, PeerAddrInfo, Status},
 };
 
 /// The kernel's own congestion control, which cannot be chosen: slow start, congestion avoidance
@@ -41,15 +41,6 @@ impl Statistics {
         // Nothing that can panic runs under this lock.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn assoc_stats(association: &Association) -> Option<AssocStats> {
-    socket::get(
-        association.socket(),
-        uapi::GET_ASSOC_STATS,
-        AssocStats::zeroed(),
-    )
-    .ok()
 }
 
 /// All paths of an association.
@@ -96,12 +87,11 @@ fn path_states(association: &Association) -> Vec<String> {
 
 /// Values that the kernel could not know yet are absent.
 fn sample(association: &Association) -> Option<ProtocolSample> {
-    let status = association.status().ok()?;
+    let Seen { status, counts } = association.look()?;
     if association.paths().is_some() {
         path_states(association);
     }
     let paths = path_infos(association, &status);
-    let counts = assoc_stats(association);
     Some(ProtocolSample {
         // Whole milliseconds, and multiples of the kernel's tick.
         smoothed_rtt: paths
@@ -128,7 +118,7 @@ fn sample(association: &Association) -> Option<ProtocolSample> {
 }
 
 fn facts(association: &Association, side: &str) -> Option<BTreeMap<String, String>> {
-    let status = association.status().ok()?;
+    let Seen { status, counts } = association.look()?;
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: String| {
         facts.insert(format!("{name}.{side}"), value);
@@ -145,7 +135,7 @@ fn facts(association: &Association, side: &str) -> Option<BTreeMap<String, Strin
     );
     fact("sctp.streams", format!("{out} out, {into} in"));
     fact("sctp.chunk_payload_bytes", chunk.to_string());
-    if let Some(counts) = assoc_stats(association) {
+    if let Some(counts) = counts {
         for (name, value) in [
             ("sctp.retransmitted_chunks", counts.retransmitted_chunks),
             (

@@ -19,6 +19,7 @@ pub(crate) const BINDX_ADD: libc::c_int = 100;
 pub(crate) const GET_PEER_ADDRS: libc::c_int = 108;
 pub(crate) const GET_ASSOC_STATS: libc::c_int = 112;
 pub(crate) const STREAM_SCHEDULER: libc::c_int = 123;
+pub(crate) const EVENT: libc::c_int = 127;
 pub(crate) const EXPOSE_PF_STATE: libc::c_int = 131;
 
 /// Types of ancillary data (`enum sctp_cmsg_type`).
@@ -28,6 +29,9 @@ pub(crate) const CMSG_NXTINFO: libc::c_int = 4;
 
 /// Flag of a received piece that is a notification and no data.
 pub(crate) const MSG_NOTIFICATION: libc::c_int = 0x8000;
+
+/// Type of the notification that an association has begun or ended (`enum sctp_sn_type`).
+pub(crate) const ASSOC_CHANGE: u16 = 0x8001;
 
 /// Flags of a message that is sent (`enum sctp_sinfo_flags`).
 pub(crate) const UNORDERED: u16 = 1;
@@ -101,6 +105,15 @@ pub(crate) struct SackInfo {
 pub(crate) struct AssocValue {
     pub association: i32,
     pub value: u32,
+}
+
+/// `struct sctp_event`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event {
+    pub association: i32,
+    pub kind: u16,
+    pub on: u8,
 }
 
 /// `struct sctp_sndinfo`.
@@ -238,6 +251,7 @@ const _: () = {
     assert!(size_of::<AssocParams>() == 20);
     assert!(size_of::<SackInfo>() == 12);
     assert!(size_of::<AssocValue>() == 8);
+    assert!(size_of::<Event>() == 8);
     assert!(size_of::<SndInfo>() == 16);
     assert!(size_of::<RcvInfo>() == 28);
     assert!(size_of::<NxtInfo>() == 16);
