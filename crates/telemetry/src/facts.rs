@@ -39,8 +39,22 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.udp_mem",
     "net.mptcp.enabled",
     "net.mptcp.scheduler",
+    "net.sctp.association_max_retrans",
+    "net.sctp.hb_interval",
+    "net.sctp.intl_enable",
+    "net.sctp.max_burst",
+    "net.sctp.path_max_retrans",
+    "net.sctp.pf_enable",
+    "net.sctp.pf_retrans",
+    "net.sctp.rcvbuf_policy",
+    "net.sctp.rto_initial",
+    "net.sctp.rto_max",
+    "net.sctp.rto_min",
+    "net.sctp.sack_timeout",
+    "net.sctp.sctp_mem",
     "net.sctp.sctp_rmem",
     "net.sctp.sctp_wmem",
+    "net.sctp.sndbuf_policy",
 ];
 
 /// Everything known of this host, from inside the calling thread's network namespace. What cannot

@@ -199,7 +199,7 @@ pub trait StatisticsSource: Send + Sync {
     }
 
     /// What only this stack measures, by the metric's name in `regatta_model::metric`. Read once, at
-    /// the end of a trial of one flow.
+    /// the end of a bulk transfer or an exchange; of several connections the largest counts.
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         BTreeMap::new()
     }

@@ -495,6 +495,9 @@ fn report<W: MessageWork, F: MessageFlow>(
     let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
     findings.0.facts.extend(transfer.flow.facts());
+    if let Some(statistics) = transfer.flow.statistics() {
+        findings.stack(statistics.as_ref());
+    }
     let deliveries = taken.deliveries.filter(|_| work.has_goodput());
     findings.delivery(delivered, taken.sink.corrupted(), deliveries);
     findings.refused(door.refused);

@@ -129,6 +129,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());
     findings.0.facts.extend(shared.statistics.facts());
+    findings.stack(shared.statistics.as_ref());
     if let Some((connection, stream)) = load {
         drop(stream);
         connection.close(MonotonicTime::now() + CLOSING).await;

@@ -112,6 +112,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let whole = matches!(watch.end(), Some(ReceiverEnd::Complete { .. }));
     findings.span(started, ended);
     findings.0.facts.extend(shared.statistics.facts());
+    findings.stack(shared.statistics.as_ref());
     shared.report(&mut findings, None);
     if trial.order.role == Role::Sender {
         own_samples(&mut findings, &shared);

@@ -51,4 +51,17 @@ impl StatisticsSource for AllLanes {
             .map(|source| source.source.facts())
             .unwrap_or_default()
     }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let mut worst = BTreeMap::new();
+        for (name, value) in self
+            .lock()
+            .iter()
+            .flat_map(|source| source.source.metrics())
+        {
+            let most = worst.entry(name).or_insert(value);
+            *most = value.max(*most);
+        }
+        worst
+    }
 }

@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker, ready},
     time::Duration,
@@ -19,8 +20,8 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     paths::Paths,
-    socket::{self, Piece},
-    uapi::{self, AssocStats, Status},
+    socket::{self, After, Piece},
+    uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), as the driver in
@@ -160,16 +161,44 @@ pub(crate) struct Association {
     connects: bool,
     /// Streams each way that were asked for.
     streams_asked: u16,
-    paths: Option<Arc<Paths>>,
+    known: Arc<Known>,
     state: Mutex<State>,
-    seen: Mutex<Option<Seen>>,
 }
 
 /// What the kernel told of an association.
-#[derive(Clone, Copy)]
 pub(crate) struct Seen {
     pub status: Status,
     pub counts: Option<AssocStats>,
+    /// By the peer's address, which is not told apart where there is one path.
+    pub paths: Vec<(IpAddr, PeerAddrInfo)>,
+}
+
+/// What is known of an association, also when it is gone.
+pub(crate) struct Known {
+    seen: Mutex<Option<Arc<Seen>>>,
+    /// Of one that may have several.
+    pub paths: Option<Arc<Paths>>,
+}
+
+impl Known {
+    /// What the kernel told last.
+    pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
+        self.lock().clone()
+    }
+
+    fn see(&self, seen: Seen) {
+        if let Some(paths) = &self.paths {
+            for (address, info) in &seen.paths {
+                paths.seen(*address, info.state);
+            }
+        }
+        *self.lock() = Some(Arc::new(seen));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Seen>>> {
+        // Nothing that can panic runs under this lock.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Association {
@@ -189,9 +218,11 @@ impl Association {
             socket,
             connects,
             streams_asked,
-            paths,
+            known: Arc::new(Known {
+                seen: Mutex::default(),
+                paths,
+            }),
             state: Mutex::default(),
-            seen: Mutex::default(),
         })
     }
 
@@ -205,7 +236,12 @@ impl Association {
     }
 
     pub(crate) fn paths(&self) -> Option<&Arc<Paths>> {
-        self.paths.as_ref()
+        self.known.paths.as_ref()
+    }
+
+    /// What is known of it, also when it is gone.
+    pub(crate) fn known(&self) -> &Arc<Known> {
+        &self.known
     }
 
     /// Whether it is this end that connects.
@@ -217,20 +253,38 @@ impl Association {
         socket::get(self.socket(), uapi::STATUS, socket::Plain::zeroed())
     }
 
-    /// What the kernel tells of it now, or told last: of one that has ended it tells nothing.
-    pub(crate) fn look(&self) -> Option<Seen> {
-        let now = self.status().ok().map(|status| Seen {
-            status,
-            counts: socket::get(
-                self.socket(),
-                uapi::GET_ASSOC_STATS,
-                socket::Plain::zeroed(),
-            )
-            .ok(),
-        });
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = now.or(*seen);
-        *seen
+    /// Keeps what the kernel tells of it now: of one that has ended it tells nothing.
+    pub(crate) fn look(&self) -> Option<Arc<Seen>> {
+        if let Ok(status) = self.status() {
+            self.known.see(Seen {
+                status,
+                counts: socket::get(
+                    self.socket(),
+                    uapi::GET_ASSOC_STATS,
+                    socket::Plain::zeroed(),
+                )
+                .ok(),
+                paths: self.path_infos(&status),
+            });
+        }
+        self.known.seen()
+    }
+
+    /// The state of each path, by the peer's address.
+    fn path_infos(&self, status: &Status) -> Vec<(IpAddr, PeerAddrInfo)> {
+        if self.known.paths.is_none() {
+            return vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), status.primary)];
+        }
+        let info = |address: SocketAddr| {
+            let asked = PeerAddrInfo {
+                address: socket::storage(address),
+                ..socket::Plain::zeroed()
+            };
+            let found = socket::get(self.socket(), uapi::GET_PEER_ADDR_INFO, asked).ok()?;
+            Some((address.ip(), found))
+        };
+        let addresses = socket::peer_addresses(self.socket()).unwrap_or_default();
+        addresses.into_iter().filter_map(info).collect()
     }
 
     // Opening.
@@ -286,7 +340,7 @@ impl Association {
         state.open = true;
         state.streams = streams.max(1);
         drop(state);
-        if let Some(paths) = &self.paths {
+        if let Some(paths) = &self.known.paths {
             paths.confirm(self.socket());
         }
     }
@@ -438,6 +492,7 @@ impl Association {
         } else {
             &mut *scratch
         };
+        let lost;
         let many = state.more;
         let slot_bytes = if many {
             memory.len() / SLOTS
@@ -445,9 +500,10 @@ impl Association {
             memory.len()
         };
         match socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces) {
-            Ok(more) => {
+            Ok(After { more, lost: gone }) => {
                 state.more = more;
-                if let Some(paths) = &self.paths {
+                lost = gone;
+                if let Some(paths) = &self.known.paths {
                     paths.delivered(&state.pieces, memory);
                 }
                 if !more {
@@ -467,11 +523,15 @@ impl Association {
                 return Poll::Ready(Came::Else);
             }
         }
-        Poll::Ready(self.sort(state, reader, scratch))
+        let came = self.sort(state, reader, scratch);
+        if let Some(error) = lost {
+            state.end(Ending::of(&io::Error::from_raw_os_error(error)));
+        }
+        Poll::Ready(came)
     }
 
     fn nothing_left(&self) {
-        if let Some(paths) = &self.paths {
+        if let Some(paths) = &self.known.paths {
             paths.nothing_left();
         }
     }
@@ -497,26 +557,26 @@ impl Association {
                 let many = state.more;
                 let received =
                     socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces);
-                state.more = *received.as_ref().unwrap_or(&false);
-                if let (Ok(_), Some(paths)) = (&received, &self.paths) {
+                state.more = received.as_ref().is_ok_and(|after| after.more);
+                if let (Ok(_), Some(paths)) = (&received, &self.known.paths) {
                     paths.delivered(&state.pieces, memory);
                 }
                 let nothing =
                     matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-                if nothing || matches!(received, Ok(false)) {
+                if nothing || (received.is_ok() && !state.more) {
                     guard.clear_ready();
                     self.nothing_left();
                 }
                 received
             });
-            match received {
-                Ok(_) => {}
+            let lost = match received {
+                Ok(after) => after.lost,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => {
                     state.end(Ending::of(&error));
                     continue;
                 }
-            }
+            };
             for piece in &state.pieces {
                 let data = &memory[piece.start..piece.start + piece.length];
                 if !piece.ends || !partial.is_empty() {
@@ -536,6 +596,9 @@ impl Association {
             if state.pieces.iter().any(|piece| piece.length == 0) {
                 self.look();
                 state.end(Ending::Done);
+            }
+            if let Some(error) = lost {
+                state.end(Ending::of(&io::Error::from_raw_os_error(error)));
             }
             if count > 0 {
                 return Poll::Ready(Ok(count));
@@ -738,6 +801,7 @@ impl Abort for Association {
 
 impl Drop for Association {
     fn drop(&mut self) {
+        self.look();
         self.read_the_rest();
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct KernelConnection {
 impl KernelConnection {
     pub(crate) fn new(association: Arc<Association>, side: &'static str, stop: &Stop) -> Self {
         stop.on_stop(&association);
-        let statistics = Arc::new(Statistics::new(Arc::downgrade(&association), side));
+        let statistics = Arc::new(Statistics::new(&association, side));
         Self {
             association,
             statistics,

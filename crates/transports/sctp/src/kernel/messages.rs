@@ -80,7 +80,7 @@ impl KernelFlow {
         stop: &Stop,
     ) -> Self {
         stop.on_stop(&association);
-        let statistics = Arc::new(Statistics::new(Arc::downgrade(&association), side));
+        let statistics = Arc::new(Statistics::new(&association, side));
         Self {
             association,
             stop: stop.clone(),

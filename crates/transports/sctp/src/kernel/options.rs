@@ -124,7 +124,7 @@ impl Options {
         socket::set(socket, uapi::RECVRCVINFO, &on(true))?;
         socket::set(socket, uapi::RECVNXTINFO, &on(true))?;
         // An association that breaks makes its socket neither readable nor writable; the notification
-        // of it does. Its content is not looked at, since the next call tells the error.
+        // of it does.
         let told = Event {
             association: 0,
             kind: uapi::ASSOC_CHANGE,

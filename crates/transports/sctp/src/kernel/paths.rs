@@ -64,11 +64,6 @@ impl Paths {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The peer's primary address.
-    pub(crate) fn primary(&self) -> IpAddr {
-        self.primary[1]
-    }
-
     /// Asks for a heartbeat on each further path at once: before its answer the kernel uses none
     /// of them (RFC 9260 §5.4), and by itself it asks only after the first retransmission
     /// time-out.
@@ -143,8 +138,11 @@ impl Paths {
         state.drained |= state.down.is_some();
     }
 
-    /// A sample saw this state of the primary path.
-    pub(crate) fn seen(&self, path_state: i32) {
+    /// A sample saw this state of a path.
+    pub(crate) fn seen(&self, address: IpAddr, path_state: i32) {
+        if address != self.primary[1] {
+            return;
+        }
         let mut state = self.lock();
         let given_up = matches!(
             path_state,
@@ -286,9 +284,9 @@ mod tests {
         let time = paths.fail_over_time().expect("data came over another path");
         come();
         assert_eq!(paths.fail_over_time(), Some(time), "the first counts");
-        paths.seen(uapi::PATH_ACTIVE);
+        paths.seen(THERE, uapi::PATH_ACTIVE);
         assert_eq!(paths.given_up_after(), None);
-        paths.seen(uapi::PATH_POTENTIALLY_FAILED);
+        paths.seen(THERE, uapi::PATH_POTENTIALLY_FAILED);
         assert!(paths.given_up_after().is_some());
     }
 

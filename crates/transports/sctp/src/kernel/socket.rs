@@ -8,7 +8,7 @@ use std::{
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::uapi::{self, GetAddrs, NxtInfo, RcvInfo, SOL_SCTP, SndInfo};
+use super::uapi::{self, AssocChange, GetAddrs, NxtInfo, RcvInfo, SOL_SCTP, SndInfo};
 
 /// Most pieces that are received at once.
 const MOST_PIECES: usize = 8;
@@ -272,7 +272,7 @@ pub(crate) struct Piece {
 }
 
 /// Receives what is there into as many slots of `slot_bytes` as fit into `memory`, but only one if
-/// not `many`; puts what came to `pieces`. Returns whether there may be more.
+/// not `many`; puts what came to `pieces`.
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] if nothing is there; what ended the association.
@@ -282,7 +282,7 @@ pub(crate) fn receive(
     slot_bytes: usize,
     many: bool,
     pieces: &mut Vec<Piece>,
-) -> io::Result<bool> {
+) -> io::Result<After> {
     pieces.clear();
     let slots = if many { MOST_PIECES } else { 1 };
     let mut controls = [Control([0; CONTROL_BYTES]); MOST_PIECES];
@@ -303,11 +303,13 @@ pub(crate) fn receive(
         count += 1;
     }
     let received = receive_into(socket.as_raw_fd(), &mut headers[..count])?;
-    let mut more = false;
+    let (mut more, mut lost) = (false, None);
     for (index, header) in headers[..received].iter().enumerate() {
         let length = header.msg_len as usize;
         let (flags, header) = (header.msg_hdr.msg_flags, &header.msg_hdr);
         if flags & uapi::MSG_NOTIFICATION != 0 {
+            let start = index * slot_bytes;
+            lost = lost.or(loss_in(&memory[start..start + length]));
             continue;
         }
         let (place, next) = beside(header);
@@ -325,7 +327,37 @@ pub(crate) fn receive(
         }
     }
     // A batch that is not full may have met an error, which only the next call tells.
-    Ok(more || many || pieces.is_empty())
+    Ok(After {
+        more: more || many || pieces.is_empty(),
+        lost,
+    })
+}
+
+/// What is known after a receive call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct After {
+    /// There may be more.
+    pub more: bool,
+    /// The association is gone, and with which error of the system.
+    pub lost: Option<libc::c_int>,
+}
+
+/// The error in a notification that the association is gone. The socket's own cannot be relied on:
+/// when the kernel looks for what follows a message (SCTP_NXTINFO) and finds nothing, it takes the
+/// error away and tells nobody.
+fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
+    let short = |at: usize| Some(u16::from_ne_bytes(*notification.get(at..)?.first_chunk()?));
+    let kind = short(mem::offset_of!(AssocChange, kind))?;
+    let state = short(mem::offset_of!(AssocChange, state))?;
+    let lost =
+        kind == uapi::ASSOC_CHANGE && matches!(state, uapi::COMM_LOST | uapi::CANT_STR_ASSOC);
+    // With the ABORT that came; without one nothing came for too long.
+    let aborted = notification.len() > mem::size_of::<AssocChange>();
+    lost.then_some(if aborted {
+        libc::ECONNRESET
+    } else {
+        libc::ETIMEDOUT
+    })
 }
 
 fn receive_into(socket: RawFd, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
@@ -446,6 +478,30 @@ pub(crate) fn set_buffer(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loss_is_read_from_its_notification() {
+        let bytes = |kind: u16, state: u16, more: usize| {
+            let mut bytes = vec![0; mem::size_of::<AssocChange>() + more];
+            bytes[..2].copy_from_slice(&kind.to_ne_bytes());
+            bytes[8..10].copy_from_slice(&state.to_ne_bytes());
+            bytes
+        };
+        let change = uapi::ASSOC_CHANGE;
+        for (notification, expected) in [
+            (bytes(change, uapi::COMM_LOST, 4), Some(libc::ECONNRESET)),
+            (bytes(change, uapi::COMM_LOST, 0), Some(libc::ETIMEDOUT)),
+            (
+                bytes(change, uapi::CANT_STR_ASSOC, 0),
+                Some(libc::ETIMEDOUT),
+            ),
+            (bytes(change, 0, 0), None),
+            (bytes(0x8002, uapi::COMM_LOST, 4), None),
+            (vec![1, 0x80], None),
+        ] {
+            assert_eq!(loss_in(&notification), expected, "{notification:?}");
+        }
+    }
 
     #[test]
     fn addresses_that_stand_one_after_another_are_cut_apart() {

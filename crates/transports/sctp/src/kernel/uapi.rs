@@ -107,6 +107,25 @@ pub(crate) struct AssocValue {
     pub value: u32,
 }
 
+/// The beginning of `struct sctp_assoc_change`; the ABORT that came, if one did, follows it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AssocChange {
+    pub kind: u16,
+    pub flags: u16,
+    /// Of all of it, in bytes.
+    pub length: u32,
+    pub state: u16,
+    pub error: u16,
+    pub out_streams: u16,
+    pub in_streams: u16,
+    pub association: i32,
+}
+
+/// States of [`AssocChange`] after which there is no association (`enum sctp_sac_state`).
+pub(crate) const COMM_LOST: u16 = 1;
+pub(crate) const CANT_STR_ASSOC: u16 = 4;
+
 /// `struct sctp_event`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -251,6 +270,7 @@ const _: () = {
     assert!(size_of::<AssocParams>() == 20);
     assert!(size_of::<SackInfo>() == 12);
     assert!(size_of::<AssocValue>() == 8);
+    assert!(size_of::<AssocChange>() == 20);
     assert!(size_of::<Event>() == 8);
     assert!(size_of::<SndInfo>() == 16);
     assert!(size_of::<RcvInfo>() == 28);
