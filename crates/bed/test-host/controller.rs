@@ -68,6 +68,10 @@ pub(crate) fn check() -> ExitCode {
             quantity.name, quantity.asked, quantity.achieved, quantity.n
         );
     }
+    match bed.counters() {
+        Ok(counters) => println!("{counters:?}"),
+        Err(error) => return report(&error),
+    }
     let agents = (bed.spawn_agent(Host::A), bed.spawn_agent(Host::B));
     let (mut a, mut b) = match agents {
         (Ok(a), Ok(b)) => (a, b),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use regatta_model::{
-    BitRate, Bytes, OptionValue, Ratio, Study, WorkloadKind,
+    BitRate, Bytes, Emulator, LossBy, OptionValue, PathSetup, Placement, Ratio, Study,
+    WorkloadKind,
     study::{BUILTIN, StudyFile},
 };
 
@@ -53,6 +54,25 @@ fn a_small_study_gets_its_defaults() {
         panic!("{:?}", study.workloads[0]);
     };
     assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
+}
+
+#[test]
+fn a_study_chooses_how_its_path_is_made() {
+    let path = |keys: &str| {
+        Study::parse(&format!("{keys}\n{SMALL}"), "my-study.toml")
+            .expect("a sound study")
+            .path
+    };
+    assert_eq!(path(""), PathSetup::default());
+    // As the first studies said it.
+    assert_eq!(path("path = \"emulator\""), PathSetup::USERSPACE);
+    let ends = PathSetup {
+        emulator: Emulator::Netem,
+        placement: Placement::Ends,
+        loss_by: LossBy::Iptables,
+    };
+    let keys = "emulator = \"netem\"\nplacement = \"ends\"\nloss_by = \"iptables\"";
+    assert_eq!(path(keys), ends);
 }
 
 #[test]
@@ -152,6 +172,14 @@ fn each_mistake_is_told_with_what_to_write() {
         (
             format!("bed = \"moon\"\n{SMALL}"),
             "`moon` is not a value of `bed`",
+        ),
+        (
+            format!("emulator = \"wanem\"\n{SMALL}"),
+            "`wanem` is not a value of `emulator`",
+        ),
+        (
+            format!("emulator = \"userspace\"\nplacement = \"ends\"\n{SMALL}"),
+            "`placement = \"ends\"` is netem's",
         ),
         (
             format!("name = \"../x\"\n{SMALL}"),
