@@ -29,6 +29,7 @@ mod one_flow;
 pub mod opening;
 mod probe;
 mod session;
+pub mod socket_option;
 pub mod stop;
 pub mod stream;
 #[cfg(any(test, feature = "testing"))]

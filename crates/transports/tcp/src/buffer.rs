@@ -1,9 +1,10 @@
 //! The buffer of a socket, where the kernel's own tuning would stop short of what the path holds.
 
-use std::{io, os::fd::AsRawFd};
+use std::io;
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_transport::socket_option::set_integer;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// A size to be set at one end, in bytes as the kernel counts them: about half of it is for the
@@ -68,25 +69,16 @@ impl Buffer {
         };
         let half = self.size / 2;
         let value = libc::c_int::try_from(half).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the value is one C integer, as this option takes.
-        let forced = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                force,
-                (&raw const value).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
+        let forced = set_integer(socket, libc::SOL_SOCKET, force, value).is_ok();
         match self.role {
             Role::Sender => {
-                if forced != 0 {
+                if !forced {
                     socket.set_send_buffer_size(half)?;
                 }
                 socket.send_buffer_size()
             }
             Role::Receiver => {
-                if forced != 0 {
+                if !forced {
                     socket.set_recv_buffer_size(half)?;
                 }
                 socket.recv_buffer_size()

@@ -2,14 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     net::{IpAddr, SocketAddr},
-    os::fd::AsRawFd,
     sync::Arc,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_transport::{MonotonicTime, Stop, TransportError, wait};
+use regatta_transport::{MonotonicTime, Stop, TransportError, socket_option::set_integer, wait};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{buffer::Buffer, socket::Connected};
@@ -66,7 +64,8 @@ impl Sockets {
         }
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
-        choose_port_late(&socket).map_err(TransportError::io("cannot set up a socket"))?;
+        set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+            .map_err(TransportError::io("cannot set IP_BIND_ADDRESS_NO_PORT"))?;
         socket
             .bind(&address.into())
             .map_err(TransportError::io(format!(
@@ -173,25 +172,5 @@ impl Sockets {
             });
         }
         Ok(name)
-    }
-}
-
-/// Has the kernel choose the port when the socket connects or listens, not when it is bound.
-fn choose_port_late(socket: &Socket) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the value is one C integer, as this option takes.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }

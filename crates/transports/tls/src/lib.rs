@@ -64,10 +64,11 @@ fn provider() -> Arc<CryptoProvider> {
     }))
 }
 
-/// Seeds this thread's generator of random numbers.
+/// Has the generator of random numbers seeded.
 ///
-/// AWS-LC seeds one for each thread when that first needs a random number, from the CPU's jitter,
-/// which takes some 20 to 50 ms: within a handshake they would count as the transport's.
+/// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
+/// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that come later
+/// have theirs from it in microseconds.
 fn seed(provider: &CryptoProvider) -> Result<(), TransportError> {
     let mut number = [0; 16];
     provider.secure_random.fill(&mut number).map_err(|_| {
@@ -111,7 +112,7 @@ fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
     alpn.map(<[u8]>::to_vec).into_iter().collect()
 }
 
-/// Configuration of the connecting end. To be made by the thread that will shake hands.
+/// Configuration of the connecting end. To be made before anything is timed, as it takes its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate that cannot be read.
@@ -138,7 +139,7 @@ pub fn client(
     Ok(config)
 }
 
-/// Configuration of the listening end. To be made by the thread that will shake hands.
+/// Configuration of the listening end. To be made before anything is timed, as it takes its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate or key that is absent or cannot be read,

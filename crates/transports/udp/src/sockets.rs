@@ -11,7 +11,7 @@ use std::{
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
-use regatta_transport::TransportError;
+use regatta_transport::{TransportError, socket_option::set_integer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// How long a send call may block on a full buffer: a blocked sender looks now and then whether it
@@ -209,25 +209,6 @@ impl Listener {
 /// Bytes of IP and UDP headers before a datagram's payload.
 const fn headers(address: IpAddr) -> usize {
     if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
-}
-
-/// Sets an option that takes one C integer.
-fn set_integer(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the value is one C integer, and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// Asks for a buffer, by force where that is permitted; returns what the kernel gives.

@@ -1,0 +1,30 @@
+//! Options of sockets that no library sets for the drivers.
+
+use std::{io, os::fd::AsRawFd};
+
+/// Sets an option that takes one C integer, as `setsockopt(2)` names it.
+///
+/// # Errors
+/// What the system says.
+pub fn set_integer(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the value is one C integer, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
