@@ -209,7 +209,7 @@ impl Bed {
             .keeper
             .ask(&ToKeeper::Counters, "tell its counters", ANSWER_WITHIN)?;
         match answer {
-            FromKeeper::Counters { counters } => Ok(counters),
+            FromKeeper::Counters { counters } => Ok(*counters),
             other => Err(unexpected(&other)),
         }
     }

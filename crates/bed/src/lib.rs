@@ -15,4 +15,4 @@ mod process;
 
 pub use bed::{Bed, Host};
 pub use error::{BedError, Reported};
-pub use messages::{LinkCounters, PathCounters};
+pub use messages::{LinkCounters, PathCounters, Untold};

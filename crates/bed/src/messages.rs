@@ -46,7 +46,7 @@ pub(crate) enum FromKeeper {
     /// The schedule has begun.
     Begun,
     /// The counters.
-    Counters { counters: PathCounters },
+    Counters { counters: Box<PathCounters> },
     /// What was measured.
     Checked { check: PathCheck },
     /// The request could not be served.
@@ -71,6 +71,21 @@ pub(crate) struct PathForm {
     pub(crate) seeded: bool,
 }
 
+/// What one direction of a path does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Untold {
+    /// Packets lost in bursts: they are among those lost at random.
+    pub burst_drops: bool,
+    /// Packets of which a bit was flipped.
+    pub corrupted: bool,
+    /// Packets that were sent on twice: they are among those offered.
+    pub duplicated: bool,
+    /// Most bytes that waited.
+    pub queue_max_bytes: bool,
+    /// How late packets left.
+    pub lateness: bool,
+}
+
 /// What happened in one direction of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
@@ -78,9 +93,8 @@ pub struct LinkCounters {
     pub offered: u64,
     /// Packets that left it.
     pub delivered: u64,
-    /// Packets lost at random, each on its own. Netem does not tell them from those lost in
-    /// bursts, nor, at the ends with a rate and a loss, from those that found it full: all are
-    /// here.
+    /// Packets lost at random, each on its own. Where netem loses both so and in bursts, all are
+    /// here; so are, at the ends with a rate and a loss, those that found it full.
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
@@ -99,7 +113,7 @@ pub struct LinkCounters {
     /// full because the emulator did not keep up, or the receiving host's device refused them.
     /// They are no part of the asked condition.
     pub refused_drops: u64,
-    /// Packets of which a bit was flipped. Netem does not tell, nor of those reordered: 0 there.
+    /// Packets of which a bit was flipped.
     #[serde(default)]
     pub corrupted: u64,
     /// Packets that were sent on twice: delivered once more than they were offered.
@@ -109,16 +123,17 @@ pub struct LinkCounters {
     #[serde(default)]
     pub reordered: u64,
     /// Most bytes that waited for the bottleneck at one moment. On netem the most that was seen in
-    /// looking every 20 ms, or the limit of a queue that overflowed; at the ends it is not known,
-    /// and 0.
+    /// looking every 20 ms, or the limit of a queue that overflowed.
     pub queue_max_bytes: u64,
-    /// Packets delivered more than 2 ms after they were due. The kernel does not tell: with netem
-    /// this and what follows is 0.
+    /// Packets delivered more than 2 ms after they were due.
     pub late_packets: u64,
     /// Mean time between a packet's being due and its delivery, in nanoseconds.
     pub lateness_mean_ns: f64,
     /// Longest such time, in nanoseconds.
     pub lateness_max_ns: u64,
+    /// What of this is 0 only because whoever carries the packets does not tell.
+    #[serde(default)]
+    pub untold: Untold,
 }
 
 impl LinkCounters {

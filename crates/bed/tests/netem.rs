@@ -276,6 +276,7 @@ mod virtual_time {
         };
         let (_, twice) = counted(|link| link.duplicate_ratio = Ratio(0.5));
         assert!((1350..1650).contains(&twice.delivered), "{twice:?}");
+        assert_eq!(twice.duplicated, twice.delivered - 1000);
         let (back, damaged) = counted(|link| link.corrupt_ratio = Ratio(1.0));
         assert_eq!(damaged.delivered, 1000);
         // A checksum covers every bit but those of the Ethernet header, of which the 6 bytes of the
@@ -290,7 +291,11 @@ mod virtual_time {
             });
         });
         // The first packet finds the good state, all others the bad one.
-        assert_eq!((bursts.delivered, bursts.loss_drops), (1, 999));
+        assert_eq!((bursts.delivered, bursts.burst_drops), (1, 999));
+        assert_eq!((bursts.loss_drops, bursts.untold.burst_drops), (0, false));
+        // 250 ± 14 of 1000, always the same of one seed.
+        let (_, overtaking) = counted(|link| link.reorder_ratio = Ratio(0.25));
+        assert!((180..320).contains(&overtaking.reordered), "{overtaking:?}");
         for change in [
             |link: &mut Link| link.reorder_ratio = Ratio(0.2),
             |link: &mut Link| link.rate = None,
@@ -386,6 +391,34 @@ mod virtual_time {
         );
         assert!(error.hint().contains("userspace"), "{}", error.hint());
         bed.set_condition(&plain, 1).expect("the bed still serves");
+    }
+
+    /// 1.25 times the rate for a second, into a queue that would hold it all.
+    #[test]
+    fn codel_drops_from_the_head_and_its_drops_are_its_own() {
+        if !is_guest() {
+            return;
+        }
+        let path = with(condition(10, 10, 0.0), |link| {
+            link.queue = Some(Bytes(1_000_000));
+            link.discipline = QueueDiscipline::Codel {
+                target: Duration::from_millis(5),
+                interval: Duration::from_millis(100),
+            };
+        });
+        let counted = [NETEM, PathSetup::USERSPACE].map(|setup| {
+            let mut pings = Pings::over(setup);
+            pings.set(&path, 1);
+            pings.send(1042, 1500, Duration::from_micros(960));
+            let forward = pings.bed.counters().expect("counters").forward;
+            println!("{forward:?}");
+            assert_eq!(forward.queue_drops + forward.loss_drops, 0);
+            assert_eq!(forward.delivered + forward.codel_drops, 1042);
+            forward.codel_drops
+        });
+        assert!(counted[0] > 5, "{counted:?}");
+        // The kernel counts time in units of 1.024 µs and takes square roots by approximation.
+        assert!(counted[0].abs_diff(counted[1]) <= 3, "{counted:?}");
     }
 
     /// What is not drawn at random is the same for every packet, whoever emulates.

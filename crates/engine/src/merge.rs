@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::{LinkCounters, PathCounters};
+use regatta_bed::{LinkCounters, PathCounters, Untold};
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
@@ -272,7 +272,9 @@ fn add_path(
     put("path_reverse_packets", reverse.offered as f64);
     put("path_reverse_loss_drops", reverse.loss_drops as f64);
     put("path_reverse_queue_drops", reverse.queue_drops as f64);
-    put("path_queue_max_bytes", forward.queue_max_bytes as f64);
+    if !forward.untold.queue_max_bytes {
+        put("path_queue_max_bytes", forward.queue_max_bytes as f64);
+    }
     let since_ns = since.as_nanos() as f64;
     if since_ns > 0.0 {
         put("cpu_path_ratio", path.cpu_ns as f64 / since_ns);
@@ -280,7 +282,7 @@ fn add_path(
 }
 
 /// What a link did that only some conditions ask for: zero is said where it was asked for, nothing
-/// elsewhere. `back` is the condition's link from the listening host.
+/// elsewhere, and nothing where who carries the packets does not tell. `back` is the condition's link from the listening host.
 fn add_asked(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
@@ -289,23 +291,34 @@ fn add_asked(
     back: bool,
 ) {
     type Asks = fn(&Link) -> bool;
-    let asked: [(&str, u64, Asks); 6] = [
-        ("burst_drops", counters.burst_drops, |link| {
-            link.loss_bursts.is_some()
-        }),
-        ("list_drops", counters.list_drops, |link| {
+    let told = |untold: bool, count| (!untold).then_some(count);
+    let Untold {
+        burst_drops,
+        corrupted,
+        duplicated,
+        ..
+    } = counters.untold;
+    let asked: [(&str, Option<u64>, Asks); 6] = [
+        (
+            "burst_drops",
+            told(burst_drops, counters.burst_drops),
+            |link| link.loss_bursts.is_some(),
+        ),
+        ("list_drops", Some(counters.list_drops), |link| {
             !link.loss_list.is_empty()
         }),
-        ("codel_drops", counters.codel_drops, |link| {
+        ("codel_drops", Some(counters.codel_drops), |link| {
             link.discipline != QueueDiscipline::DropTail
         }),
-        ("corrupted", counters.corrupted, |link| {
+        ("corrupted", told(corrupted, counters.corrupted), |link| {
             link.corrupt_ratio.0 > 0.0
         }),
-        ("duplicated", counters.duplicated, |link| {
-            link.duplicate_ratio.0 > 0.0
-        }),
-        ("reordered", counters.reordered, |link| {
+        (
+            "duplicated",
+            told(duplicated, counters.duplicated),
+            |link| link.duplicate_ratio.0 > 0.0,
+        ),
+        ("reordered", Some(counters.reordered), |link| {
             link.reorder_ratio.0 > 0.0
         }),
     ];
@@ -317,7 +330,7 @@ fn add_asked(
                 setting.forward
             })
         });
-        if asks {
+        if let (true, Some(count)) = (asks, count) {
             metrics.insert(format!("{prefix}_{name}"), count as f64);
         }
     }

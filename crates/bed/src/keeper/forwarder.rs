@@ -22,7 +22,7 @@ use super::{
     error::KeeperError,
     tun::HEADER_BYTES,
 };
-use crate::messages::LinkCounters;
+use crate::messages::{LinkCounters, Untold};
 
 /// Packets read from one device before the other direction and what is due get their turn.
 const BATCH: usize = 32;
@@ -118,6 +118,7 @@ impl Lane {
                 sum_ns as f64 / delivered as f64
             },
             lateness_max_ns: max_ns,
+            untold: Untold::default(),
         }
     }
 }

@@ -120,7 +120,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
             Ok(FromKeeper::Begun)
         }
         (ToKeeper::Counters, Some(keeper)) => Ok(FromKeeper::Counters {
-            counters: keeper.counters()?,
+            counters: Box::new(keeper.counters()?),
         }),
         (ToKeeper::Check { condition }, Some(keeper)) => Ok(FromKeeper::Checked {
             check: keeper.check(&condition)?,

@@ -12,7 +12,10 @@ use super::{
     sampler::Watched,
     wires::Counted,
 };
-use crate::{keeper::error::KeeperError, messages::LinkCounters};
+use crate::{
+    keeper::error::KeeperError,
+    messages::{LinkCounters, Untold},
+};
 
 /// Places of a direction's disciplines in what is kept of them.
 const WIRE: usize = 0;
@@ -168,6 +171,7 @@ impl Standing {
         let full = self.stages.full_queue_bytes.max(wanted.full_queue_bytes);
         self.stages = Stages {
             full_queue_bytes: full,
+            only_bursts: wanted.only_bursts && self.stages.only_bursts,
             ..wanted
         };
         Ok(())
@@ -209,6 +213,18 @@ impl Standing {
             // Whatever this netem dropped found it full.
             (loss_drops, queue_drops) = (by_rule, wire.drops);
         }
+        let mut burst_drops = 0;
+        if self.stages.only_bursts && !at_ends {
+            (loss_drops, burst_drops) = (by_rule, wire.drops);
+        }
+        let mut codel_drops = 0;
+        if let (Some([queue, _]), true) = (place.before_wire(), self.stages.has_codel()) {
+            let netlink = &chain.nodes[queue.node].netlink;
+            let overflows = qdisc::codel_overflows(netlink, queue.interface.index)
+                .map_err(failed("read a discipline's counters"))?;
+            codel_drops = queue_drops.saturating_sub(overflows);
+            queue_drops = overflows;
+        }
         let now = counted(chain, place)?;
         let pairs = now.iter().zip(&self.before);
         let since = |now: u64, before: u64| now.saturating_sub(before);
@@ -223,7 +239,7 @@ impl Standing {
         } else {
             let offered = since(now[0].sent_packets, self.before[0].sent_packets);
             let waiting = all[RATE].waiting_packets + all[QUEUE].waiting_packets;
-            let arrived = offered.saturating_sub(queue_drops + waiting + by_rule);
+            let arrived = offered.saturating_sub(queue_drops + codel_drops + waiting + by_rule);
             (offered, arrived, wire.sent)
         };
         // A drop-tail queue that dropped was full, whenever it was looked at.
@@ -232,10 +248,24 @@ impl Standing {
             offered,
             delivered,
             loss_drops,
+            burst_drops,
             queue_drops,
+            codel_drops,
             refused_drops,
-            duplicated: passed.saturating_sub(arrived),
+            duplicated: if at_ends {
+                0
+            } else {
+                passed.saturating_sub(arrived)
+            },
+            reordered: wire.requeues,
             queue_max_bytes: most_bytes.max(full.unwrap_or(0)),
+            untold: Untold {
+                burst_drops: at_ends || !self.stages.only_bursts,
+                corrupted: true,
+                duplicated: at_ends,
+                queue_max_bytes: at_ends,
+                lateness: true,
+            },
             ..LinkCounters::default()
         })
     }

@@ -63,6 +63,8 @@ pub(crate) struct Stages {
     pub(super) wire: Qdisc,
     /// What iptables loses before the wire; 0 is nothing.
     pub(super) dropped_by_rule: f64,
+    /// Whether what the wire loses is lost in bursts alone.
+    pub(super) only_bursts: bool,
     /// Bytes that fill the queue, where it is limited in bytes and drop-tail.
     pub(super) full_queue_bytes: Option<u64>,
 }
@@ -123,8 +125,20 @@ impl Stages {
         }
         .map(|stages| Self {
             dropped_by_rule,
+            only_bursts: link.loss_bursts.is_some() && (by_rule || link.loss.0 == 0.0),
             ..stages
         })
+    }
+
+    /// Whether the queue is under CoDel.
+    pub(super) fn has_codel(&self) -> bool {
+        matches!(
+            &self.queue,
+            Some(Qdisc::Bucket(Bucket {
+                waiting: Waiting::Codel { .. },
+                ..
+            }))
+        )
     }
 
     /// Whether the wire has no loss of its own.
@@ -143,6 +157,7 @@ impl Stages {
             rate: None,
             wire: Qdisc::Netem(wire),
             dropped_by_rule: 0.0,
+            only_bursts: false,
             full_queue_bytes: None,
         };
         let Some(rate) = bytes_per_second else {
@@ -235,6 +250,7 @@ impl Stages {
             rate: None,
             wire: Qdisc::Netem(wire),
             dropped_by_rule: 0.0,
+            only_bursts: false,
             full_queue_bytes: None,
         })
     }

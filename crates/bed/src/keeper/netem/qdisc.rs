@@ -60,9 +60,10 @@ const CODEL_INTERVAL: u16 = 3;
 const LINKLAYER_ETHERNET: u8 = 1;
 
 /// Attributes of `TCA_STATS2` (`TCA_STATS_*`): bytes and packets that left; what waits and what
-/// was dropped; packets, when they are more than 32 bits hold.
+/// was dropped; what is a discipline's own; packets, when they are more than 32 bits hold.
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
+const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 
 /// How netem loses packets.
@@ -161,6 +162,8 @@ pub(super) struct Statistics {
     /// Packets that left it.
     pub sent: u64,
     pub drops: u64,
+    /// Packets put back at the head: at netem those that skipped the delay.
+    pub requeues: u64,
     pub waiting_packets: u64,
     /// With their Ethernet headers at netem, without at a bucket.
     pub waiting_bytes: u64,
@@ -171,6 +174,7 @@ impl Statistics {
     pub(super) fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.drops += other.drops;
+        self.requeues += other.requeues;
         self.waiting_packets = other.waiting_packets;
         self.waiting_bytes = other.waiting_bytes;
     }
@@ -241,7 +245,7 @@ pub(super) fn remove(netlink: &Netlink, interface: i32) -> io::Result<()> {
 
 /// What an interface's discipline counted since it was put there.
 pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statistics> {
-    let message = ask(netlink, interface)?;
+    let message = ask(netlink, interface, 0, ROOT)?;
     let counted = find(attributes_of(&message), TCA_STATS2)
         .and_then(parse_statistics)
         .ok_or(io::ErrorKind::InvalidData)?;
@@ -251,14 +255,27 @@ pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statis
 /// Whether the netem at an interface draws from the seed that it was given. Kernels before 6.6
 /// overlook a seed.
 pub(super) fn is_seeded(netlink: &Netlink, interface: i32) -> io::Result<bool> {
-    let message = ask(netlink, interface)?;
+    let message = ask(netlink, interface, 0, ROOT)?;
     let options = find(attributes_of(&message), TCA_OPTIONS).unwrap_or_default();
     let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
     Ok(find(attributes, NETEM_PRNG_SEED).is_some())
 }
 
-fn ask(netlink: &Netlink, interface: i32) -> io::Result<Vec<u8>> {
-    let head = head(interface, 0, ROOT);
+/// Packets that the CoDel inside an interface's bucket dropped because there was no room.
+pub(super) fn codel_overflows(netlink: &Netlink, interface: i32) -> io::Result<u64> {
+    // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
+    // drops for want of room.
+    let message = ask(netlink, interface, INNER, 0)?;
+    let overflows = find(attributes_of(&message), TCA_STATS2)
+        .and_then(|statistics| find(statistics, STATS_APP))
+        .and_then(|own| u32_at(own, 20));
+    overflows
+        .map(u64::from)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn ask(netlink: &Netlink, interface: i32, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
+    let head = head(interface, handle, parent);
     netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
 }
 
@@ -295,6 +312,7 @@ fn parse_statistics(bytes: &[u8]) -> Option<Statistics> {
         waiting_packets: u32_at(queue, 0)?.into(),
         waiting_bytes: u32_at(queue, 4)?.into(),
         drops: u32_at(queue, 8)?.into(),
+        requeues: u32_at(queue, 12)?.into(),
     })
 }
 
@@ -502,11 +520,12 @@ mod tests {
     #[test]
     fn statistics_are_read_where_the_kernel_puts_them() {
         let basic = [1500u64.to_ne_bytes(), 7u64.to_ne_bytes()].concat();
-        let queue = [3u32, 4500, 2, 0, 9].map(u32::to_ne_bytes).concat();
+        let queue = [3u32, 4500, 2, 5, 9].map(u32::to_ne_bytes).concat();
         let bytes = Attributes::new().bytes(1, &basic).bytes(3, &queue);
         let counted = Statistics {
             sent: 7,
             drops: 2,
+            requeues: 5,
             waiting_packets: 3,
             waiting_bytes: 4500,
         };
