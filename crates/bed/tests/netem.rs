@@ -6,7 +6,12 @@
 
 mod common;
 
-use std::{os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use common::{Agent, bed_of, condition, explain, quantity};
 use regatta_bed::{
@@ -154,6 +159,54 @@ mod shared {
                 assert!((low..=high).contains(&forward.loss_drops), "{forward:?}");
             }
         }
+    }
+
+    /// With room for no more than 20 namespaces, 50 are made and lost.
+    #[test]
+    fn a_killed_controller_leaves_no_namespace() {
+        const ROOM: &str = "/proc/sys/user/max_net_namespaces";
+        if !is_guest() {
+            return;
+        }
+        let before = std::fs::read_to_string(ROOM).expect("a limit");
+        std::fs::write(ROOM, "20").expect("a lower limit");
+        assert!(!is_room_for(21), "the limit is none");
+        for _ in 0..10 {
+            let mut controller = Command::new(common::executable())
+                .args(["hold", "netem"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("a controller");
+            let mut heard = BufReader::new(controller.stdout.take().expect("a pipe"));
+            let mut line = String::new();
+            heard.read_line(&mut line).expect("a line");
+            assert!(line.starts_with("agents "), "{line}");
+            controller.kill().expect("a kill");
+            controller.wait().expect("an end");
+            // Keeper and agents hold the other end of this, and end with the controller.
+            heard.read_line(&mut line).expect("the end");
+            let until = Instant::now() + Duration::from_secs(10);
+            // A bed of netem has five. The kernel takes namespaces apart after the last process has left them.
+            while !is_room_for(7) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        std::fs::write(ROOM, before).expect("the limit as it was");
+    }
+
+    /// Whether so many namespaces can be made; they are gone again.
+    fn is_room_for(count: usize) -> bool {
+        std::thread::spawn(move || {
+            let mut kept = Vec::new();
+            (0..count).all(|_| {
+                let made = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
+                kept.push(std::fs::File::open("/proc/thread-self/ns/net"));
+                made
+            })
+        })
+        .join()
+        .expect("a thread")
     }
 
     #[test]
