@@ -79,7 +79,7 @@ tools-build:
 	@scripts/need cargo cc c++ cmake libclang
 
 tools-test:
-	@scripts/need chromium python3 linux.uml
+	@scripts/need chromium python3 linux.uml iptables
 
 tools-kernel:
 	@scripts/need make cc flex bison bc xz libelf linux-source-6.12
