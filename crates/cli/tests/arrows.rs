@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("emulation", &["model"]),
     ("transport", &["model", "control"]),
     ("transport-tls", &["transport", "control"]),
+    ("transport-sockets", &["transport", "model"]),
     (
         "transport-tcp",
         &["transport", "transport-tls", "model", "control"],
@@ -18,10 +19,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transport-udp", &["transport", "model", "control"]),
     (
         "transport-quic",
-        &["transport", "transport-tls", "model", "control"],
+        &[
+            "transport",
+            "transport-sockets",
+            "transport-tls",
+            "model",
+            "control",
+        ],
     ),
     ("transport-external", &["transport", "model", "control"]),
-    ("transport-sctp", &["transport", "model", "control"]),
+    (
+        "transport-sctp",
+        &["transport", "transport-sockets", "model", "control"],
+    ),
     ("telemetry", &["model"]),
     (
         "agent",

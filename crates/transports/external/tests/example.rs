@@ -72,11 +72,10 @@ const ENDLESS: u64 = 40_000_000_000_000;
 
 #[test]
 fn the_deadline_is_kept_and_measured_on_what_was_delivered() {
-    let begun = Instant::now();
+    // A program that goes on is no report: the trial fails when it has not stopped within 5 s.
     let pair = race(ENDLESS, 10_000, |order| {
         order.deadline = Duration::from_millis(400);
     });
-    assert!(begun.elapsed() < Duration::from_secs(10));
     let sender = pair.sender.expect("a report");
     let receiver = pair.receiver.expect("a report");
     let delivered = receiver.metrics["bytes_delivered"];

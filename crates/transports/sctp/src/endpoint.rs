@@ -17,6 +17,10 @@ use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     stream::Accepted,
 };
+use regatta_transport_sockets::{
+    socket::{self, Buffers},
+    timer,
+};
 use sctp_proto::StreamId;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
@@ -30,8 +34,7 @@ use crate::{
     link::{Link, Shared, timed_out, within},
     messages::SctpFlow,
     options::{LONGEST_MESSAGE_BYTES, Options, Sizes},
-    socket::{self, Buffers, Datagrams},
-    timer,
+    socket::Datagrams,
 };
 
 /// How long an end stays, beside some round trips, to close its associations in good order. One
@@ -47,7 +50,6 @@ pub(crate) struct End {
     peer: IpAddr,
     listen: Option<SocketAddr>,
     buffers: Buffers,
-    asked_buffer_bytes: usize,
     facts: BTreeMap<String, String>,
 }
 
@@ -73,7 +75,11 @@ impl End {
         let options = Options::read(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options)?;
         let connects = order.connects();
-        let (socket, buffers) = socket::bind(order.local, sizes.socket_buffer_bytes)?;
+        let (socket, buffers) = socket::bind(
+            order.local,
+            sizes.socket_buffer_bytes,
+            sizes.socket_buffer_bytes,
+        )?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -105,7 +111,6 @@ impl End {
             peer: order.peer,
             listen: (!connects).then_some(address),
             buffers,
-            asked_buffer_bytes: sizes.socket_buffer_bytes,
             facts,
         })
     }
@@ -169,32 +174,12 @@ impl End {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        if timer::sleep_until(moment).await.is_err() {
-            // Without a descriptor there is still the runtime's own timer, which is late by up to
-            // a millisecond or two.
-            tokio::time::sleep(moment.remaining()).await;
-        }
+        timer::sleep_until(moment).await;
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        // The kernel doubles what it is asked for, for its own accounting.
-        if self.buffers.receive_bytes >= 2 * self.asked_buffer_bytes {
-            return Vec::new();
-        }
-        vec![Warning {
-            code: "receive_buffer_small".to_owned(),
-            message: format!(
-                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
-                 may be dropped there, not on the path",
-                self.side(),
-                self.buffers.receive_bytes,
-                2 * self.asked_buffer_bytes
-            ),
-            hint: format!(
-                "run `sysctl -w net.core.rmem_max={}` on that host",
-                self.asked_buffer_bytes
-            ),
-        }]
+        let warning = self.buffers.warning(self.side());
+        warning.into_iter().collect()
     }
 }
 
@@ -211,6 +196,7 @@ fn facts(
         segments => format!("on, {segments} packets at most"),
     };
     let ms = |span: Duration| format!("{} ms", span.as_millis());
+    let [receive_buffer, send_buffer] = buffers.facts(side);
     BTreeMap::from([
         (format!("gso.{side}"), offload(datagrams.segments())),
         (format!("gro.{side}"), offload(datagrams.receive_segments())),
@@ -238,14 +224,8 @@ fn facts(
             }
             .to_owned(),
         ),
-        (
-            format!("receive_buffer_bytes.{side}"),
-            buffers.receive_bytes.to_string(),
-        ),
-        (
-            format!("send_buffer_bytes.{side}"),
-            buffers.send_bytes.to_string(),
-        ),
+        receive_buffer,
+        send_buffer,
     ])
 }
 

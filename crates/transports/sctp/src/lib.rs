@@ -19,7 +19,6 @@ mod messages;
 mod options;
 mod socket;
 mod statistics;
-mod timer;
 mod wire;
 
 use regatta_transport::Driver;

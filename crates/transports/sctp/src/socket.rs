@@ -4,16 +4,12 @@
 use std::{
     collections::VecDeque,
     io::{self, IoSliceMut},
-    mem,
-    net::{IpAddr, SocketAddr},
-    os::fd::AsRawFd,
+    net::SocketAddr,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use regatta_transport::TransportError;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::UdpSocket};
 
 /// Buffers of one call of `recvmmsg`.
@@ -24,66 +20,6 @@ const RECEIVE_BYTES: usize = 65_536;
 
 /// Longest payload of all segments of one call together.
 const LONGEST_BATCH: usize = 65_507;
-
-/// What the kernel granted, in bytes of its own accounting, which counts more than payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Buffers {
-    /// `SO_RCVBUF` as read back.
-    pub receive_bytes: usize,
-    /// `SO_SNDBUF` as read back.
-    pub send_bytes: usize,
-}
-
-/// A socket option that takes a size in bytes; `false` if the kernel refuses.
-fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the descriptor is open while `socket` is borrowed; `value` is one c_int of the
-    // length that is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            mem::size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    result == 0
-}
-
-/// Binds a socket and sizes its buffers, above the system's limit where that is permitted.
-///
-/// # Errors
-/// [`TransportError::Io`] if it cannot be bound.
-pub(crate) fn bind(
-    local: IpAddr,
-    buffer_bytes: usize,
-) -> Result<(std::net::UdpSocket, Buffers), TransportError> {
-    let address = SocketAddr::new(local, 0);
-    let opened = || -> io::Result<(std::net::UdpSocket, Buffers)> {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::DGRAM,
-            Some(Protocol::UDP),
-        )?;
-        if !set_size(&socket, libc::SO_RCVBUFFORCE, buffer_bytes) {
-            socket.set_recv_buffer_size(buffer_bytes)?;
-        }
-        if !set_size(&socket, libc::SO_SNDBUFFORCE, buffer_bytes) {
-            socket.set_send_buffer_size(buffer_bytes)?;
-        }
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        let buffers = Buffers {
-            receive_bytes: socket.recv_buffer_size()?,
-            send_bytes: socket.send_buffer_size()?,
-        };
-        Ok((socket.into(), buffers))
-    };
-    opened().map_err(TransportError::io(format!(
-        "cannot open a UDP socket on `{local}`"
-    )))
-}
 
 /// Packets of one size, but the last that may be shorter, to one peer.
 #[derive(Debug)]

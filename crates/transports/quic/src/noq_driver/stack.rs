@@ -18,9 +18,9 @@ use noq::{
 };
 
 use super::controller::CongestionControl;
-use crate::quinn_family::{
-    figures::{Figures, Offload},
+use crate::{
     files::EventLog,
+    quinn_family::figures::{Figures, Offload},
 };
 
 pub(super) use noq as quic;

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     path::{LEAST_PAYLOAD_BYTES, Sizes},
+    timer,
     wait::{Stopped, Timed, timed_out, until},
 };
 
@@ -139,7 +140,7 @@ impl QuicheDatagrams {
 
 /// Longest message of one packet, in bytes.
 fn longest(sizes: &Sizes, options: &Options) -> usize {
-    let packet = if options.mtu_discovery {
+    let packet = if options.common.mtu_discovery {
         // Longer ones have to be found first.
         usize::from(LEAST_PAYLOAD_BYTES)
     } else {
@@ -217,7 +218,7 @@ impl MessageEndpoint for QuicheDatagrams {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        QuicheEndpoint::sleep(moment).await;
+        timer::sleep_until(moment).await;
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

@@ -31,12 +31,7 @@ async fn timer(at: Option<Instant>) {
 
 async fn release(at: Option<Instant>) {
     match at {
-        Some(at) => {
-            if timer::sleep_until(monotonic(at)).await.is_err() {
-                // Without a descriptor there is still the runtime's own timer.
-                tokio::time::sleep_until(at.into()).await;
-            }
-        }
+        Some(at) => timer::sleep_until(monotonic(at)).await,
         None => never().await,
     }
 }

@@ -23,7 +23,7 @@ use super::{
     end::End,
     files::Files,
     migration,
-    options::{Mode, Options},
+    options::Options,
     port::Port,
     state::{Setup, Shared, State},
     statistics::Statistics,
@@ -59,14 +59,8 @@ pub struct QuicheEndpoint {
     options: Options,
     pub(super) sizes: Sizes,
     counters: Arc<Counters>,
-    receive_buffer: AskedGranted,
+    buffers: Buffers,
     pub(super) facts: BTreeMap<String, String>,
-}
-
-/// Size of a buffer, in bytes.
-struct AskedGranted {
-    asked: usize,
-    granted: usize,
 }
 
 impl fmt::Debug for QuicheEndpoint {
@@ -89,18 +83,20 @@ impl QuicheEndpoint {
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.stream_window_bytes {
+        if let Some(window) = options.common.stream_window_bytes {
             sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
         }
         let config = tls::config(order, &options, &sizes)?;
         let files = Files::new(order, &options)?;
         let asked = options
+            .common
             .receive_buffer_bytes
             .unwrap_or(sizes.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(
             order.local,
             asked,
             options
+                .common
                 .send_buffer_bytes
                 .unwrap_or(sizes.socket_buffer_bytes),
         )?;
@@ -116,7 +112,7 @@ impl QuicheEndpoint {
             Port::new(socket).map_err(TransportError::io("cannot set up a UDP socket"))?
         };
         let local = port.address;
-        let most_segments = if options.gso {
+        let most_segments = if options.common.gso {
             port.most_segments()
                 .min(sizes.most_segments())
                 .clamp(1, MOST_SEGMENTS)
@@ -124,7 +120,9 @@ impl QuicheEndpoint {
             1
         };
         let side = order.role.name();
-        let mut facts = facts(side, &options, &sizes, buffers);
+        let mut facts = options.common.facts(side, &sizes, &buffers);
+        let hystart = if options.hystart { "on" } else { "off" };
+        facts.insert(format!("hystart.{side}"), hystart.to_owned());
         let offload = |segments: usize| match segments {
             0 | 1 => "off".to_owned(),
             segments => format!("on, {segments} packets at most"),
@@ -166,10 +164,7 @@ impl QuicheEndpoint {
             options,
             sizes,
             counters,
-            receive_buffer: AskedGranted {
-                asked,
-                granted: buffers.receive_bytes,
-            },
+            buffers,
             facts,
         })
     }
@@ -283,81 +278,11 @@ impl QuicheEndpoint {
         }
     }
 
-    /// Waits until the moment has come.
-    pub(super) async fn sleep(moment: MonotonicTime) {
-        if timer::sleep_until(moment).await.is_err() {
-            // Without a descriptor there is still the runtime's own timer, which is late by up to
-            // a millisecond or two.
-            tokio::time::sleep(moment.remaining()).await;
-        }
-    }
-
     /// What a reader must know of this end.
     pub(super) fn notes(&self) -> Vec<Warning> {
-        // The kernel doubles what it is asked for, for its own accounting.
-        if self.receive_buffer.granted >= 2 * self.receive_buffer.asked {
-            return Vec::new();
-        }
-        vec![Warning {
-            code: "receive_buffer_small".to_owned(),
-            message: format!(
-                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
-                 may be dropped there, not on the path",
-                self.role.name(),
-                self.receive_buffer.granted,
-                2 * self.receive_buffer.asked
-            ),
-            hint: format!(
-                "run `sysctl -w net.core.rmem_max={}` on that host",
-                self.receive_buffer.asked
-            ),
-        }]
+        let warning = self.buffers.warning(self.role.name());
+        warning.into_iter().collect()
     }
-}
-
-fn facts(
-    side: &str,
-    options: &Options,
-    sizes: &Sizes,
-    buffers: Buffers,
-) -> BTreeMap<String, String> {
-    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let mode = match options.mode {
-        Mode::Stream => "stream",
-        Mode::Datagram => "datagram",
-    };
-    let mut facts = BTreeMap::from([
-        ("quic.mode".to_owned(), mode.to_owned()),
-        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
-        (format!("hystart.{side}"), on_off(options.hystart)),
-        (
-            "packet_payload_bytes".to_owned(),
-            if options.mtu_discovery {
-                format!("searched, at most {}", sizes.payload_bytes)
-            } else {
-                format!("{}, fixed", sizes.payload_bytes)
-            },
-        ),
-        (
-            format!("receive_buffer_bytes.{side}"),
-            buffers.receive_bytes.to_string(),
-        ),
-        (
-            format!("send_buffer_bytes.{side}"),
-            buffers.send_bytes.to_string(),
-        ),
-    ]);
-    if options.mode == Mode::Stream {
-        facts.insert(
-            "quic.stream_window_bytes".to_owned(),
-            sizes.stream_window_bytes.to_string(),
-        );
-        facts.insert(
-            "quic.connection_window_bytes".to_owned(),
-            sizes.connection_window_bytes.to_string(),
-        );
-    }
-    facts
 }
 
 impl Drop for QuicheEndpoint {
@@ -439,7 +364,7 @@ impl StreamEndpoint for QuicheEndpoint {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        Self::sleep(moment).await;
+        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -31,12 +31,12 @@ impl Files {
         let directory = order
             .files
             .clone()
-            .filter(|_| options.keylog || options.qlog);
+            .filter(|_| options.common.key_log || options.qlog);
         let mut secrets = None;
         if let Some(directory) = &directory {
             let what = || format!("cannot make files in `{}`", directory.display());
             fs::create_dir_all(directory).map_err(TransportError::io(what()))?;
-            if options.keylog {
+            if options.common.key_log {
                 let file = OpenOptions::new()
                     .create(true)
                     .append(true)
@@ -85,7 +85,7 @@ impl Files {
             (true, false) => Some("not written: the run has no directory for files".to_owned()),
         };
         let keys = fact(
-            options.keylog,
+            options.common.key_log,
             self.secrets.is_some(),
             &format!("{}.keylog", self.end),
         );

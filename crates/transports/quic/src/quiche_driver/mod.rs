@@ -28,10 +28,12 @@ use regatta_transport::{
     StreamSession, TransportError, TrialContext, Unsupported,
 };
 
+use crate::options::{self as common, Mode};
+
 pub use connection::QuicheConnection;
 pub use datagram::{QuicheDatagrams, QuicheFlow};
 pub use endpoint::QuicheEndpoint;
-pub use options::{CongestionControl, Mode, Options};
+pub use options::{CongestionControl, Options};
 pub use stream::QuicheStream;
 
 /// Version of quiche that this crate is built with.
@@ -68,12 +70,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             default: "cubic",
             help: "congestion control of the sender, quiche's own implementation",
         },
-        OptionDefinition {
-            name: "mode",
-            kind: OptionKind::OneOf(&Mode::NAMES),
-            default: "stream",
-            help: "whether messages travel in a stream, or each in a datagram of its own, unreliably (RFC 9221)",
-        },
+        common::MODE,
         OptionDefinition {
             name: "hystart",
             kind: OptionKind::Flag,
@@ -86,48 +83,18 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             default: "true",
             help: "spread packets over the round-trip time; quiche does it with bbr2 alone",
         },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-        },
-        OptionDefinition {
-            name: "mtu_discovery",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "search for the packet size (RFC 8899) instead of filling the path's packets from the start",
-        },
-        OptionDefinition {
-            name: "stream_window",
-            kind: OptionKind::Size,
-            default: "",
-            help: "flow-control window of a stream; from the path if not set",
-        },
-        OptionDefinition {
-            name: "receive_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive buffer of the UDP socket; from the path if not set",
-        },
-        OptionDefinition {
-            name: "send_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "send buffer of the UDP socket; from the path if not set",
-        },
+        common::GSO,
+        common::MTU_DISCOVERY,
+        common::STREAM_WINDOW,
+        common::RECEIVE_BUFFER,
+        common::SEND_BUFFER,
         OptionDefinition {
             name: "migrate_after",
             kind: OptionKind::Time,
             default: "",
             help: "the connecting end goes on from another port so long after the handshake",
         },
-        OptionDefinition {
-            name: "keylog",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "write the secrets of connections to a file (SSLKEYLOGFILE format)",
-        },
+        common::KEY_LOG,
         OptionDefinition {
             name: "qlog",
             kind: OptionKind::Flag,
@@ -143,10 +110,7 @@ impl Driver for QuicQuiche {
     }
 
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        match Options::read(options).mode {
-            Mode::Stream => Carries::Streams,
-            Mode::Datagram => Carries::Messages,
-        }
+        Mode::read(options).carries()
     }
 
     fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {

@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use quiche::CongestionControlAlgorithm;
-use regatta_model::{Bytes, OptionValue, units::parse_duration};
+use regatta_model::{OptionValue, units::parse_duration};
 
-/// Largest value of a QUIC integer (RFC 9000 §16).
-const MOST_VARINT: u64 = (1 << 62) - 1;
+use crate::options::{Common, flag, text};
 
 /// A congestion control that quiche has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,46 +58,19 @@ impl CongestionControl {
     }
 }
 
-/// What a connection of the trial carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Streams.
-    #[default]
-    Stream,
-    /// Datagrams (RFC 9221).
-    Datagram,
-}
-
-impl Mode {
-    /// As written in a study.
-    pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
-}
-
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Streams or datagrams.
-    pub mode: Mode,
+    /// What every stack has.
+    pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
     /// Whether slow start ends early when delay rises (RFC 9406).
     pub hystart: bool,
     /// Whether a congestion control that can spreads packets over the round-trip time.
     pub pacing: bool,
-    /// Segmentation offload.
-    pub gso: bool,
-    /// Whether the packet size is searched for.
-    pub mtu_discovery: bool,
-    /// Flow-control window of a stream, in bytes.
-    pub stream_window_bytes: Option<u64>,
-    /// Receive buffer of the socket, in bytes.
-    pub receive_buffer_bytes: Option<usize>,
-    /// Send buffer of the socket, in bytes.
-    pub send_buffer_bytes: Option<usize>,
     /// When the connecting end moves to another port, from the beginning of the connection.
     pub migrate_after: Option<Duration>,
-    /// Whether the secrets of connections are written to files.
-    pub keylog: bool,
     /// Whether quiche's log of events is written to files.
     pub qlog: bool,
 }
@@ -107,39 +79,16 @@ impl Options {
     /// Reads options that were checked against the driver's descriptor.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let flag = |name: &str, default| match options.get(name) {
-            Some(OptionValue::Flag(flag)) => *flag,
-            _ => default,
-        };
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let size = |name: &str| {
-            text(name)
-                .and_then(|text| text.parse::<Bytes>().ok())
-                .map(|size| size.0.min(MOST_VARINT))
-        };
-        let buffer =
-            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let migrate_after = text(options, "migrate_after");
         Self {
-            mode: match text("mode") {
-                Some("datagram") => Mode::Datagram,
-                _ => Mode::Stream,
-            },
-            congestion_control: text("cc")
+            common: Common::read(options),
+            congestion_control: text(options, "cc")
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
-            hystart: flag("hystart", true),
-            pacing: flag("pacing", true),
-            gso: flag("gso", true),
-            mtu_discovery: flag("mtu_discovery", false),
-            stream_window_bytes: size("stream_window"),
-            receive_buffer_bytes: buffer("receive_buffer"),
-            send_buffer_bytes: buffer("send_buffer"),
-            migrate_after: text("migrate_after").and_then(|text| parse_duration(text).ok()),
-            keylog: flag("keylog", false),
-            qlog: flag("qlog", false),
+            hystart: flag(options, "hystart", true),
+            pacing: flag(options, "pacing", true),
+            migrate_after: migrate_after.and_then(|text| parse_duration(text).ok()),
+            qlog: flag(options, "qlog", false),
         }
     }
 }
@@ -155,7 +104,7 @@ mod tests {
         }
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
-        assert!(options.gso && options.hystart && options.pacing && !options.mtu_discovery);
-        assert_eq!((options.mode, options.migrate_after), (Mode::Stream, None));
+        assert!(options.hystart && options.pacing && !options.qlog);
+        assert_eq!(options.migrate_after, None);
     }
 }

@@ -13,9 +13,9 @@ use regatta_transport_tls as tls;
 use super::{
     connection::Link,
     entry::{Entry, Quiche},
-    options::{Mode, Options},
+    options::Options,
 };
-use crate::{blocked::Blocked, socket::Counters};
+use crate::{blocked::Blocked, options::Mode, socket::Counters};
 
 /// The suite whose name the other stacks say differently (RFC 8446 §B.4).
 const AES_128_GCM: u16 = 0x1301;
@@ -113,7 +113,7 @@ impl Statistics {
         if let Some(drops) = self.counters.receive_buffer_drops() {
             fact("receive_buffer_drops", drops.to_string());
         }
-        if self.options.mode == Mode::Datagram {
+        if self.options.common.mode == Mode::Datagram {
             fact(
                 "quic.datagrams_not_taken",
                 entry.datagrams_not_taken().to_string(),

@@ -17,7 +17,8 @@ use regatta_model::Handshake;
 use regatta_transport::TransportError;
 use regatta_transport_tls as tls;
 
-use super::options::{Mode, Options};
+use super::options::Options;
+use crate::options::Mode;
 use crate::path::Sizes;
 
 /// A connection without a packet from the peer for so long is dead. What other stacks use.
@@ -111,7 +112,7 @@ pub(super) fn config(
     config.set_max_idle_timeout(IDLE_TIMEOUT.as_millis() as u64);
     config.set_max_recv_udp_payload_size(sizes.payload_bytes.into());
     config.set_max_send_udp_payload_size(sizes.payload_bytes.into());
-    config.discover_pmtu(options.mtu_discovery);
+    config.discover_pmtu(options.common.mtu_discovery);
     // The windows stay as they are: they hold what the path holds from the start.
     config.set_initial_max_data(sizes.connection_window_bytes);
     config.set_max_connection_window(sizes.connection_window_bytes);
@@ -121,10 +122,10 @@ pub(super) fn config(
     config.set_initial_max_streams_bidi(MOST_STREAMS);
     config.set_initial_max_streams_uni(0);
     config.set_active_connection_id_limit(CONNECTION_IDS);
-    if options.mode == Mode::Datagram {
+    if options.common.mode == Mode::Datagram {
         config.enable_dgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE);
     }
-    if options.keylog {
+    if options.common.key_log {
         config.log_keys();
     }
     Ok(config)

@@ -46,7 +46,7 @@ pub use connection::QuicConnection;
 pub use controller::CongestionControl;
 pub use datagram::{DatagramFlow, QuicDatagramEndpoint};
 pub use endpoint::QuicEndpoint;
-pub use options::{Mode, Needs, Options};
+pub use options::{Needs, Options};
 pub use stream::QuicStream;
 
 /// Version of quinn that this crate is built with.

@@ -17,9 +17,9 @@ use quinn::{
 };
 
 use super::controller::CongestionControl;
-use crate::quinn_family::{
-    figures::{Figures, Offload},
+use crate::{
     files::EventLog,
+    quinn_family::figures::{Figures, Offload},
 };
 
 pub(super) use quinn as quic;

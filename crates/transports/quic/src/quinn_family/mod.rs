@@ -7,5 +7,4 @@
 
 pub mod drops;
 pub mod figures;
-pub mod files;
 pub mod watch;

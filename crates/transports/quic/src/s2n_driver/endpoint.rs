@@ -35,12 +35,13 @@ use super::{
     connection::{End, S2nConnection},
     datagram::Datagrams,
     events::{Admission, Board, Named, Writer},
-    options::{self, CongestionControl, Mode, Options},
+    options::{self, CongestionControl, Options},
 };
 use crate::{
+    files::Files,
+    options::Mode,
     path::Sizes,
-    quinn_family::files::Files,
-    socket::{self, AskedGranted, Counters},
+    socket::{self, Buffers, Counters},
     timer,
     wait::{Stopped, Timed, timed_out, until},
 };
@@ -66,7 +67,7 @@ pub struct S2nEndpoint {
     listen: Option<SocketAddr>,
     server_name: String,
     end: End,
-    receive_buffer: AskedGranted,
+    buffers: Buffers,
     payload_bytes: usize,
     files: Files,
     facts: BTreeMap<String, String>,
@@ -105,9 +106,9 @@ fn io(
         let io = Io::default()
             .with_handle(runtime.handle().clone())
             .with_rx_socket(socket)?
-            .with_gso(options.gso)?
+            .with_gso(options.common.gso)?
             .with_max_mtu(packet)?;
-        if options.mtu_discovery {
+        if options.common.mtu_discovery {
             return Ok(io);
         }
         // The path's packet size is known, so nothing is searched for; and random loss must not be
@@ -137,7 +138,7 @@ impl Stack {
         files: &Files,
     ) -> Result<Self, TransportError> {
         let datagrams = Datagrams {
-            offered: options.mode == Mode::Datagram,
+            offered: options.common.mode == Mode::Datagram,
         };
         let made = (order, io, sizes, board, datagrams, files);
         match options.congestion_control {
@@ -221,13 +222,15 @@ impl S2nEndpoint {
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.stream_window_bytes {
+        if let Some(window) = options.common.stream_window_bytes {
             sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
         }
         let asked = options
+            .common
             .receive_buffer_bytes
             .unwrap_or(sizes.socket_buffer_bytes);
         let send = options
+            .common
             .send_buffer_bytes
             .unwrap_or(sizes.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(order.local, asked, send)?;
@@ -241,7 +244,7 @@ impl S2nEndpoint {
             .build()
             .map_err(TransportError::io("cannot make a runtime"))?;
         let board = Arc::new(Board::default());
-        let files = Files::new(order, options.key_log, false);
+        let files = Files::new(order, options.common.key_log, false);
         let stack = Stack::start(
             order,
             io(&runtime, socket, &options, &sizes, order.local)?,
@@ -263,13 +266,10 @@ impl S2nEndpoint {
                 side,
                 connects: order.connects(),
             },
-            receive_buffer: AskedGranted {
-                asked,
-                granted: buffers.receive_bytes,
-            },
+            buffers,
             payload_bytes: sizes.payload_bytes.into(),
             files,
-            facts: facts(side, &options, &sizes, buffers),
+            facts: options.common.facts(side, &sizes, &buffers),
             runtime,
         })
     }
@@ -365,47 +365,6 @@ impl S2nEndpoint {
     }
 }
 
-fn facts(
-    side: &str,
-    options: &Options,
-    sizes: &Sizes,
-    buffers: socket::Buffers,
-) -> BTreeMap<String, String> {
-    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let mode = match options.mode {
-        Mode::Stream => "stream",
-        Mode::Datagram => "datagram",
-    };
-    BTreeMap::from([
-        ("quic.mode".to_owned(), mode.to_owned()),
-        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
-        (
-            "packet_payload_bytes".to_owned(),
-            if options.mtu_discovery {
-                format!("searched, at most {}", sizes.payload_bytes)
-            } else {
-                format!("{}, fixed", sizes.payload_bytes)
-            },
-        ),
-        (
-            "quic.stream_window_bytes".to_owned(),
-            sizes.stream_window_bytes.to_string(),
-        ),
-        (
-            "quic.connection_window_bytes".to_owned(),
-            sizes.connection_window_bytes.to_string(),
-        ),
-        (
-            format!("receive_buffer_bytes.{side}"),
-            buffers.receive_bytes.to_string(),
-        ),
-        (
-            format!("send_buffer_bytes.{side}"),
-            buffers.send_bytes.to_string(),
-        ),
-    ])
-}
-
 impl Drop for S2nEndpoint {
     fn drop(&mut self) {
         self.stack = None;
@@ -489,11 +448,7 @@ impl StreamEndpoint for S2nEndpoint {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        if timer::sleep_until(moment).await.is_err() {
-            // Without a descriptor there is still the runtime's own timer, which is late by up to
-            // a millisecond or two.
-            tokio::time::sleep(moment.remaining()).await;
-        }
+        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
@@ -513,7 +468,7 @@ impl StreamEndpoint for S2nEndpoint {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        [self.receive_buffer.warning(self.role), self.files.warning()]
+        [self.buffers.warning(self.end.side), self.files.warning()]
             .into_iter()
             .flatten()
             .collect()

@@ -168,8 +168,7 @@ async fn until_exactly<F: Future + Unpin>(
     tokio::select! {
         biased;
         output = &mut future => Timed::Done(output),
-        // Without a descriptor for it, it is over at once: early by two milliseconds at most.
-        _ = timer::sleep_until(moment) => Timed::Late,
+        () = timer::sleep_until(moment) => Timed::Late,
     }
 }
 

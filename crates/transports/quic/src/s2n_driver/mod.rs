@@ -18,10 +18,12 @@ use regatta_transport::{
     StreamSession, TransportError, TrialContext, Unsupported,
 };
 
+use crate::options::{self as common, Mode};
+
 pub use connection::S2nConnection;
 pub use endpoint::S2nEndpoint;
 pub use flow::{S2nDatagrams, S2nFlow};
-pub use options::{CongestionControl, Mode, Options};
+pub use options::{CongestionControl, Options};
 pub use stream::S2nStream;
 
 /// Version of s2n-quic that this crate is built with.
@@ -50,48 +52,13 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             default: "cubic",
             help: "congestion control of the sender, s2n-quic's own implementation",
         },
-        OptionDefinition {
-            name: "mode",
-            kind: OptionKind::OneOf(&Mode::NAMES),
-            default: "stream",
-            help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
-        },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-        },
-        OptionDefinition {
-            name: "mtu_discovery",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
-        },
-        OptionDefinition {
-            name: "stream_window",
-            kind: OptionKind::Size,
-            default: "",
-            help: "flow-control window of a stream; from the path if not set",
-        },
-        OptionDefinition {
-            name: "receive_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive buffer of the UDP socket; from the path if not set",
-        },
-        OptionDefinition {
-            name: "send_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "send buffer of the UDP socket; from the path if not set",
-        },
-        OptionDefinition {
-            name: "keylog",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
-        },
+        common::MODE,
+        common::GSO,
+        common::MTU_DISCOVERY,
+        common::STREAM_WINDOW,
+        common::RECEIVE_BUFFER,
+        common::SEND_BUFFER,
+        common::KEY_LOG,
     ],
 };
 
@@ -101,10 +68,7 @@ impl Driver for QuicS2n {
     }
 
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        match Mode::read(options) {
-            Mode::Stream => Carries::Streams,
-            Mode::Datagram => Carries::Messages,
-        }
+        Mode::read(options).carries()
     }
 
     fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {

@@ -3,11 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue, WorkloadKind};
+use regatta_model::{OptionValue, WorkloadKind};
 use regatta_transport::TransportError;
 use s2n_quic::provider::limits::Limits;
 
-use crate::path::Sizes;
+use crate::{
+    options::{Common, text},
+    path::Sizes,
+};
 
 /// A connection without a packet from the peer for so long is dead. s2n-quic's own default, and
 /// what other stacks use.
@@ -66,81 +69,27 @@ impl CongestionControl {
     }
 }
 
-/// What the transfer's bytes travel in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// A stream (RFC 9000 §2).
-    #[default]
-    Stream,
-    /// Datagrams (RFC 9221), one for a message.
-    Datagram,
-}
-
-impl Mode {
-    /// As written in a study.
-    pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
-
-    /// Reads the option of that name from options that were checked.
-    #[must_use]
-    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        match options.get("mode") {
-            Some(OptionValue::Text(text)) if text == "datagram" => Self::Datagram,
-            _ => Self::Stream,
-        }
-    }
-}
-
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Stream or datagrams.
-    pub mode: Mode,
+    /// What every stack has.
+    pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
-    /// Segmentation offload.
-    pub gso: bool,
-    /// Whether the packet size is searched for.
-    pub mtu_discovery: bool,
-    /// Flow-control window of a stream, in bytes.
-    pub stream_window_bytes: Option<u64>,
-    /// Receive buffer of the socket, in bytes.
-    pub receive_buffer_bytes: Option<usize>,
-    /// Send buffer of the socket, in bytes.
-    pub send_buffer_bytes: Option<usize>,
-    /// Whether the secrets of the connections are left in a file.
-    pub key_log: bool,
 }
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let flag = |name: &str, default| match options.get(name) {
-            Some(OptionValue::Flag(flag)) => *flag,
-            _ => default,
-        };
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let size = |name: &str| {
-            text(name)
-                .and_then(|text| text.parse::<Bytes>().ok())
-                .map(|size| size.0)
-        };
-        let buffer =
-            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let mut common = Common::read(options);
+        let window = &mut common.stream_window_bytes;
+        *window = window.map(|bytes| bytes.min(MOST_WINDOW_BYTES));
         Self {
-            mode: Mode::read(options),
-            congestion_control: text("cc")
+            common,
+            congestion_control: text(options, "cc")
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
-            gso: flag("gso", true),
-            mtu_discovery: flag("mtu_discovery", false),
-            stream_window_bytes: size("stream_window").map(|size| size.min(MOST_WINDOW_BYTES)),
-            receive_buffer_bytes: buffer("receive_buffer"),
-            send_buffer_bytes: buffer("send_buffer"),
-            key_log: flag("keylog", false),
         }
     }
 }
@@ -186,9 +135,7 @@ mod tests {
     fn defaults_are_those_of_the_descriptor() {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
-        assert!(options.gso && !options.mtu_discovery && !options.key_log);
-        assert_eq!(options.stream_window_bytes, None);
-        assert_eq!(options.mode, Mode::Stream);
+        assert_eq!(options.common, Common::read(&BTreeMap::new()));
     }
 
     #[test]

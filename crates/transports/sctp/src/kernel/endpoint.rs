@@ -17,6 +17,7 @@ use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
 };
+use regatta_transport_sockets::timer;
 use socket2::Socket;
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -33,10 +34,7 @@ use super::{
     paths::Paths,
     socket,
 };
-use crate::{
-    link::{timed_out, within},
-    timer,
-};
+use crate::link::{timed_out, within};
 
 /// Longest user message of a stream, in bytes. Short enough that a stream does not wait long for
 /// another one's message, long enough that a system call is cheap beside it.
@@ -356,11 +354,7 @@ impl End {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        if timer::sleep_until(moment).await.is_err() {
-            // Without a descriptor there is still the runtime's own timer, which is late by up to
-            // a millisecond or two.
-            tokio::time::sleep(moment.remaining()).await;
-        }
+        timer::sleep_until(moment).await;
     }
 }
 
@@ -377,15 +371,10 @@ pub(crate) async fn within_exactly<F: Future>(
     if moment == MonotonicTime::NEVER || moment.remaining() > SHORT_WAIT {
         return within(moment, future).await;
     }
-    let timer = async {
-        if timer::sleep_until(moment).await.is_err() {
-            tokio::time::sleep(moment.remaining()).await;
-        }
-    };
     tokio::select! {
         biased;
         output = future => Some(output),
-        () = timer => None,
+        () = timer::sleep_until(moment) => None,
     }
 }
 

@@ -13,6 +13,7 @@ use regatta_transport::{
     MonotonicTime, Purpose,
     opening::{self, OPENING_BYTES, Token},
 };
+use regatta_transport_sockets::timer;
 use socket2::Socket;
 use tokio::sync::Notify;
 
@@ -21,7 +22,6 @@ use super::{
     socket::{self, Piece},
     uapi,
 };
-use crate::timer;
 
 /// The paths of one association.
 pub(crate) struct Paths {
@@ -94,10 +94,7 @@ impl Paths {
         };
         self.begun.notified().await;
         let moment = MonotonicTime::now() + after;
-        if timer::sleep_until(moment).await.is_err() {
-            // Without a descriptor there is still the runtime's own timer, which is a little late.
-            tokio::time::sleep(moment.remaining()).await;
-        }
+        timer::sleep_until(moment).await;
         let Some(association) = association.upgrade() else {
             return;
         };

@@ -25,7 +25,8 @@ use super::{
     stream::QuicStream,
 };
 use crate::{
-    quinn_family::{drops::Drops, files::Files, watch::Watch},
+    files::Files,
+    quinn_family::{drops::Drops, watch::Watch},
     wait::{Timed, timed_out, until},
 };
 

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::{
     connection::{ABORTED, Closer, DONE},
-    endpoint::{Attempt, QuicEndpoint, sleep_until},
+    endpoint::{Attempt, QuicEndpoint},
     stack::{
         self, NAME,
         quic::{Connection, ConnectionError, SendDatagramError},
@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     quinn_family::watch::Watch,
+    timer,
     wait::{Timed, timed_out, until},
 };
 
@@ -380,7 +381,7 @@ impl MessageEndpoint for QuicDatagramEndpoint {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until(moment).await;
+        timer::sleep_until(moment).await;
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

@@ -8,11 +8,8 @@ use regatta_transport::{
     Carries, MessageSession, Session, StreamSession, TransportError, TrialContext,
 };
 
-use super::{
-    datagram::QuicDatagramEndpoint,
-    endpoint::QuicEndpoint,
-    options::{Mode, Options},
-};
+use super::{datagram::QuicDatagramEndpoint, endpoint::QuicEndpoint};
+use crate::options::Mode;
 
 /// What else the driver can do, by name.
 pub(super) const CAPABILITIES: &[&str] = &[
@@ -27,10 +24,7 @@ pub(super) const CAPABILITIES: &[&str] = &[
 
 /// What it carries with these options.
 pub(super) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
-    match Options::read(options).mode {
-        Mode::Stream => Carries::Streams,
-        Mode::Datagram => Carries::Messages,
-    }
+    Mode::read(options).carries()
 }
 
 /// Makes one end of one trial, of options that were checked.

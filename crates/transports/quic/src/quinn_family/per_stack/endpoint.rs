@@ -25,7 +25,7 @@ use tokio::{
 use super::{
     connection::{Beginning, Closer, DONE, QuicConnection, Shared},
     migration::Migration,
-    options::{Mode, Needs, Options},
+    options::{Needs, Options},
     runtime::WatchingRuntime,
     stack::{
         self,
@@ -37,8 +37,10 @@ use super::{
     },
 };
 use crate::{
+    files::Files,
+    options::Mode,
     path::LEAST_PAYLOAD_BYTES,
-    quinn_family::{drops::Drops, figures::Offload, files::Files, watch::Watch},
+    quinn_family::{drops::Drops, figures::Offload, watch::Watch},
     socket::{self, Buffers, Counters},
     timer,
     wait::{Stopped, Timed, timed_out, until},
@@ -65,15 +67,9 @@ pub struct QuicEndpoint {
     options: Options,
     needs: Needs,
     attempts: Attempts,
-    receive_buffer: AskedGranted,
+    buffers: Buffers,
     facts: BTreeMap<String, String>,
     shared: Arc<Shared>,
-}
-
-/// Size of a buffer, in bytes.
-struct AskedGranted {
-    asked: usize,
-    granted: usize,
 }
 
 /// A connection that came.
@@ -97,15 +93,6 @@ impl fmt::Debug for QuicEndpoint {
             .field("end", &self.shared.end)
             .field("listen", &self.listen)
             .finish_non_exhaustive()
-    }
-}
-
-/// Waits until the moment has come.
-pub(super) async fn sleep_until(moment: MonotonicTime) {
-    if timer::sleep_until(moment).await.is_err() {
-        // Without a descriptor there is still the runtime's own timer, which is late by up to a
-        // millisecond or two.
-        tokio::time::sleep(moment.remaining()).await;
     }
 }
 
@@ -156,7 +143,7 @@ impl QuicEndpoint {
         let options = Options::read(&order.transport.options);
         let needs = Needs::of(order, &options)?;
         let sizes = &needs.sizes;
-        let files = Files::new(order, options.key_log, options.event_log);
+        let files = Files::new(order, options.common.key_log, options.event_log);
         let (mut client, mut server) = (None, None);
         if order.connects() {
             client = Some(client_config(order, &files)?);
@@ -165,9 +152,11 @@ impl QuicEndpoint {
         }
 
         let receive_buffer_bytes = options
+            .common
             .receive_buffer_bytes
             .unwrap_or(sizes.socket_buffer_bytes);
         let send_buffer_bytes = options
+            .common
             .send_buffer_bytes
             .unwrap_or(sizes.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(order.local, receive_buffer_bytes, send_buffer_bytes)?;
@@ -231,10 +220,7 @@ impl QuicEndpoint {
                 done,
                 next: Mutex::new(next),
             },
-            receive_buffer: AskedGranted {
-                asked: receive_buffer_bytes,
-                granted: buffers.receive_bytes,
-            },
+            buffers,
             facts: facts(order.role.name(), &options, &needs, buffers, offload),
             shared: Arc::new(Shared {
                 end: order.role.name(),
@@ -266,7 +252,7 @@ impl QuicEndpoint {
 
     /// UDP payload of a packet that is full from the start, in bytes.
     pub(super) fn least_payload_bytes(&self) -> u16 {
-        if self.options.mtu_discovery {
+        if self.options.common.mtu_discovery {
             LEAST_PAYLOAD_BYTES
         } else {
             self.needs.sizes.payload_bytes
@@ -280,24 +266,10 @@ impl QuicEndpoint {
 
     /// What a reader must know of this end.
     pub(super) fn warnings_of_end(&self) -> Vec<Warning> {
-        // The kernel doubles what it is asked for, for its own accounting.
-        let small = (self.receive_buffer.granted < 2 * self.receive_buffer.asked).then(|| Warning {
-            code: "receive_buffer_small".to_owned(),
-            message: format!(
-                "the kernel grants the {} {} bytes of UDP receive buffer instead of {}, so packets \
-                 may be dropped there, not on the path",
-                self.shared.end,
-                self.receive_buffer.granted,
-                2 * self.receive_buffer.asked
-            ),
-            hint: format!(
-                "run `sysctl -w net.core.rmem_max={}` on that host",
-                self.receive_buffer.asked
-            ),
-        });
-        small
+        let buffer = self.buffers.warning(self.shared.end);
+        [buffer, self.shared.files.warning()]
             .into_iter()
-            .chain(self.shared.files.warning())
+            .flatten()
             .collect()
     }
 
@@ -377,7 +349,7 @@ impl QuicEndpoint {
         // Without a handle of the connection, which would keep it open.
         let closer = Arc::downgrade(closer);
         self.runtime.spawn(async move {
-            sleep_until(due).await;
+            timer::sleep_until(due).await;
             let open = closer
                 .upgrade()
                 .is_some_and(|closer| closer.connection.close_reason().is_none());
@@ -422,7 +394,7 @@ impl QuicEndpoint {
             connecting
         };
         let done = self.attempts.done.clone();
-        let messages = self.options.mode == Mode::Datagram;
+        let messages = self.options.common.mode == Mode::Datagram;
         self.runtime.spawn(async move {
             let attempt = match connecting.await {
                 Ok(connection) if messages => first_message(connection, watch).await,
@@ -441,7 +413,7 @@ impl QuicEndpoint {
 
     /// A connection is there before its handshake is done.
     fn established(&self, connection: Connection, watch: Arc<Watch>) {
-        if self.options.mode == Mode::Datagram {
+        if self.options.common.mode == Mode::Datagram {
             self.await_message(connection, watch);
             return;
         }
@@ -550,46 +522,16 @@ fn facts(
     buffers: Buffers,
     offload: Offload,
 ) -> BTreeMap<String, String> {
-    let sizes = &needs.sizes;
-    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let send_packets = if options.gso { offload.send_packets } else { 1 };
-    let mode = match options.mode {
-        Mode::Stream => "stream",
-        Mode::Datagram => "datagram",
+    let send_packets = if options.common.gso {
+        offload.send_packets
+    } else {
+        1
     };
-    BTreeMap::from([
-        ("quic.mode".to_owned(), mode.to_owned()),
-        (format!("gso.{end}"), Offload::in_words(send_packets)),
-        (
-            format!("gro.{end}"),
-            Offload::in_words(offload.receive_packets),
-        ),
-        ("mtu_discovery".to_owned(), on_off(options.mtu_discovery)),
-        (
-            "packet_payload_bytes".to_owned(),
-            if options.mtu_discovery {
-                format!("searched, at most {}", sizes.payload_bytes)
-            } else {
-                format!("{}, fixed", sizes.payload_bytes)
-            },
-        ),
-        (
-            "quic.stream_window_bytes".to_owned(),
-            sizes.stream_window_bytes.to_string(),
-        ),
-        (
-            "quic.connection_window_bytes".to_owned(),
-            sizes.connection_window_bytes.to_string(),
-        ),
-        (
-            format!("receive_buffer_bytes.{end}"),
-            buffers.receive_bytes.to_string(),
-        ),
-        (
-            format!("send_buffer_bytes.{end}"),
-            buffers.send_bytes.to_string(),
-        ),
-    ])
+    let mut facts = options.common.facts(end, &needs.sizes, &buffers);
+    facts.insert(format!("gso.{end}"), Offload::in_words(send_packets));
+    let receive_packets = offload.receive_packets;
+    facts.insert(format!("gro.{end}"), Offload::in_words(receive_packets));
+    facts
 }
 
 impl Drop for QuicEndpoint {
@@ -688,7 +630,7 @@ impl StreamEndpoint for QuicEndpoint {
     }
 
     async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until(moment).await;
+        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

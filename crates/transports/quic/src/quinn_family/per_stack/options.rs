@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue, WorkloadKind, units::parse_duration};
+use regatta_model::{OptionValue, WorkloadKind, units::parse_duration};
 use regatta_transport::{OptionDefinition, OptionKind, Unsupported};
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
     stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
 };
 use crate::{
+    options::{self as common, Common, MOST_VARINT, Mode},
     path::{LEAST_PAYLOAD_BYTES, Sizes},
     quinn_family::watch::Watch,
 };
@@ -18,9 +19,6 @@ use crate::{
 /// A connection without a packet from the peer for so long is dead. The stack's own default, and
 /// what others use.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Largest value of a QUIC integer (RFC 9000 §16).
-const MOST_VARINT: u64 = (1 << 62) - 1;
 
 /// Streams that the other end may have open at once, beside those that a workload asks for. The
 /// stack makes room for all of them with the connection, so they are not more than its default.
@@ -36,16 +34,6 @@ const MOST_QUEUE_BYTES: usize = 256 << 10;
 /// Full packets of messages that may always wait.
 const LEAST_QUEUED: usize = 10;
 
-/// What the messages of a transfer travel in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Streams.
-    #[default]
-    Stream,
-    /// DATAGRAM frames (RFC 9221).
-    Datagram,
-}
-
 /// What the driver takes, in the order of help.
 pub(super) const DEFINITIONS: &[OptionDefinition] = &[
     OptionDefinition {
@@ -54,54 +42,19 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
         default: "cubic",
         help: "congestion control of the sender, the stack's own implementation",
     },
-    OptionDefinition {
-        name: "mode",
-        kind: OptionKind::OneOf(&["stream", "datagram"]),
-        default: "stream",
-        help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
-    },
-    OptionDefinition {
-        name: "gso",
-        kind: OptionKind::Flag,
-        default: "true",
-        help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-    },
-    OptionDefinition {
-        name: "mtu_discovery",
-        kind: OptionKind::Flag,
-        default: "false",
-        help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
-    },
+    common::MODE,
+    common::GSO,
+    common::MTU_DISCOVERY,
     OptionDefinition {
         name: "migrate_after",
         kind: OptionKind::Time,
         default: "",
         help: "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
     },
-    OptionDefinition {
-        name: "stream_window",
-        kind: OptionKind::Size,
-        default: "",
-        help: "flow-control window of a stream; from the path if not set",
-    },
-    OptionDefinition {
-        name: "receive_buffer",
-        kind: OptionKind::Size,
-        default: "",
-        help: "receive buffer of the UDP socket; from the path if not set",
-    },
-    OptionDefinition {
-        name: "send_buffer",
-        kind: OptionKind::Size,
-        default: "",
-        help: "send buffer of the UDP socket; from the path if not set",
-    },
-    OptionDefinition {
-        name: "keylog",
-        kind: OptionKind::Flag,
-        default: "false",
-        help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
-    },
+    common::STREAM_WINDOW,
+    common::RECEIVE_BUFFER,
+    common::SEND_BUFFER,
+    common::KEY_LOG,
     OptionDefinition {
         name: "qlog",
         kind: OptionKind::Flag,
@@ -113,24 +66,12 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
+    /// What every stack has.
+    pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
-    /// What messages travel in.
-    pub mode: Mode,
-    /// Segmentation offload.
-    pub gso: bool,
-    /// Whether the packet size is searched for.
-    pub mtu_discovery: bool,
     /// When the connecting end moves, after the transfer's connection is there.
     pub migrate_after: Option<Duration>,
-    /// Flow-control window of a stream, in bytes.
-    pub stream_window_bytes: Option<u64>,
-    /// Receive buffer of the socket, in bytes.
-    pub receive_buffer_bytes: Option<usize>,
-    /// Send buffer of the socket, in bytes.
-    pub send_buffer_bytes: Option<usize>,
-    /// Whether secrets are left in a file.
-    pub key_log: bool,
     /// Whether events are left in files.
     pub event_log: bool,
 }
@@ -139,40 +80,19 @@ impl Options {
     /// Reads options that were checked against the driver's descriptor.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let flag = |name: &str, default| match options.get(name) {
-            Some(OptionValue::Flag(flag)) => *flag,
-            _ => default,
-        };
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let size = |name: &str| {
-            text(name)
-                .and_then(|text| text.parse::<Bytes>().ok())
-                .map(|size| size.0.min(MOST_VARINT))
-        };
-        let buffer =
-            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         let control = |name: &str| {
             CongestionControl::ALL
                 .into_iter()
                 .find(|control| control.name() == name)
         };
+        let migrate_after = common::text(options, "migrate_after");
         Self {
-            congestion_control: text("cc").and_then(control).unwrap_or_default(),
-            mode: match text("mode") {
-                Some("datagram") => Mode::Datagram,
-                _ => Mode::Stream,
-            },
-            gso: flag("gso", true),
-            mtu_discovery: flag("mtu_discovery", false),
-            migrate_after: text("migrate_after").and_then(|text| parse_duration(text).ok()),
-            stream_window_bytes: size("stream_window"),
-            receive_buffer_bytes: buffer("receive_buffer"),
-            send_buffer_bytes: buffer("send_buffer"),
-            key_log: flag("keylog", false),
-            event_log: flag("qlog", false),
+            common: Common::read(options),
+            congestion_control: common::text(options, "cc")
+                .and_then(control)
+                .unwrap_or_default(),
+            migrate_after: migrate_after.and_then(|text| parse_duration(text).ok()),
+            event_log: common::flag(options, "qlog", false),
         }
     }
 
@@ -186,19 +106,19 @@ impl Options {
             .stream_receive_window(window(sizes.stream_window_bytes))
             .receive_window(window(sizes.connection_window_bytes))
             .send_window(sizes.send_window_bytes)
-            .enable_segmentation_offload(self.gso)
+            .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
             .max_concurrent_bidi_streams(VarInt::from_u32(needs.streams))
             // They are not used.
             .max_concurrent_uni_streams(VarInt::from_u32(0));
-        match self.mode {
+        match self.common.mode {
             Mode::Stream => transport.datagram_receive_buffer_size(None),
             Mode::Datagram => transport
                 .datagram_receive_buffer_size(Some(sizes.socket_buffer_bytes))
                 .datagram_send_buffer_size(needs.datagram_queue_bytes),
         };
-        if self.mtu_discovery {
+        if self.common.mtu_discovery {
             let mut discovery = MtuDiscoveryConfig::default();
             discovery.upper_bound(sizes.payload_bytes);
             transport
@@ -234,7 +154,7 @@ impl Needs {
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
         let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.stream_window_bytes {
+        if let Some(window) = options.common.stream_window_bytes {
             sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
         }
         let streams = match order.workload.kind {
@@ -261,9 +181,7 @@ mod tests {
     fn defaults_are_those_of_the_definitions() {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
-        assert_eq!(options.mode, Mode::Stream);
-        assert!(options.gso && !options.mtu_discovery && !options.key_log && !options.event_log);
-        assert_eq!(options.stream_window_bytes, None);
+        assert!(!options.event_log);
         assert_eq!(options.migrate_after, None);
     }
 
@@ -275,12 +193,10 @@ mod tests {
             assert_eq!(Options::read(&options).congestion_control, control);
         }
         let options = Options::read(&BTreeMap::from([
-            ("mode".to_owned(), text("datagram")),
             ("migrate_after".to_owned(), text("500ms")),
-            ("keylog".to_owned(), OptionValue::Flag(true)),
+            ("qlog".to_owned(), OptionValue::Flag(true)),
         ]));
-        assert_eq!(options.mode, Mode::Datagram);
         assert_eq!(options.migrate_after, Some(Duration::from_millis(500)));
-        assert!(options.key_log && !options.event_log);
+        assert!(options.event_log);
     }
 }

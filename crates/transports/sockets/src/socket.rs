@@ -1,4 +1,4 @@
-//! The UDP socket under a QUIC stack: bound to the trial's address, its buffers sized and read
+//! The UDP socket under a stack: bound to the trial's address, its buffers sized and read
 //! back, its own drops counted apart from the path's loss.
 
 use std::{
@@ -7,7 +7,6 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-use regatta_control::Role;
 use regatta_model::Warning;
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -15,6 +14,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// What the kernel granted, in bytes of its own accounting, which counts more than payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
+    /// Receive buffer as it was asked for, in bytes of payload.
+    pub asked_receive_bytes: usize,
     /// `SO_RCVBUF` as read back.
     pub receive_bytes: usize,
     /// `SO_SNDBUF` as read back.
@@ -63,44 +64,49 @@ pub fn bind(
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         let buffers = Buffers {
+            asked_receive_bytes: receive_bytes,
             receive_bytes: socket.recv_buffer_size()?,
             send_bytes: socket.send_buffer_size()?,
         };
         Ok((socket.into(), buffers))
     };
     opened().map_err(TransportError::io(format!(
-        "cannot open a UDP socket on {local}"
+        "cannot open a UDP socket on `{local}`"
     )))
 }
 
-/// Size of a receive buffer as it was asked for and as the kernel granted it, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AskedGranted {
-    /// Of payload.
-    pub asked: usize,
-    /// Of the kernel's own accounting.
-    pub granted: usize,
-}
-
-impl AskedGranted {
-    /// What a reader must know if the kernel granted less: packets may be dropped in the buffer.
+impl Buffers {
+    /// What a reader must know if the kernel granted less than was asked for: packets may be
+    /// dropped in the receive buffer. `side` is the end's name.
     #[must_use]
-    pub fn warning(&self, role: Role) -> Option<Warning> {
+    pub fn warning(&self, side: &str) -> Option<Warning> {
         // The kernel doubles what it is asked for, for its own accounting.
-        let wanted = self.asked.saturating_mul(2);
-        (self.granted < wanted).then(|| Warning {
+        let asked = self.asked_receive_bytes;
+        let wanted = asked.saturating_mul(2);
+        (self.receive_bytes < wanted).then(|| Warning {
             code: "receive_buffer_small".to_owned(),
             message: format!(
-                "the kernel grants the {} {} bytes of UDP receive buffer instead of {wanted}, so \
-                 packets may be dropped there, not on the path",
-                role.name(),
-                self.granted,
+                "the kernel grants the {side} {} bytes of UDP receive buffer instead of {wanted}, \
+                 so packets may be dropped there, not on the path",
+                self.receive_bytes,
             ),
-            hint: format!(
-                "run `sysctl -w net.core.rmem_max={}` on that host",
-                self.asked
-            ),
+            hint: format!("run `sysctl -w net.core.rmem_max={asked}` on that host"),
         })
+    }
+
+    /// What was granted, by the whole name of the fact.
+    #[must_use]
+    pub fn facts(&self, side: &str) -> [(String, String); 2] {
+        [
+            (
+                format!("receive_buffer_bytes.{side}"),
+                self.receive_bytes.to_string(),
+            ),
+            (
+                format!("send_buffer_bytes.{side}"),
+                self.send_bytes.to_string(),
+            ),
+        ]
     }
 }
 

@@ -1,0 +1,232 @@
+//! Options that mean the same whatever the stack: what they are, how they are read, and what is
+//! said of them.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{Bytes, OptionValue};
+use regatta_transport::{Carries, OptionDefinition, OptionKind};
+use regatta_transport_sockets::socket::Buffers;
+
+use crate::path::Sizes;
+
+/// Largest value of a QUIC integer (RFC 9000 §16).
+pub(crate) const MOST_VARINT: u64 = (1 << 62) - 1;
+
+/// What the messages of a transfer travel in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Streams (RFC 9000 §2).
+    #[default]
+    Stream,
+    /// DATAGRAM frames (RFC 9221), one for a message.
+    Datagram,
+}
+
+impl Mode {
+    /// As written in a study.
+    pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
+
+    /// As written in a study.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Datagram => "datagram",
+        }
+    }
+
+    /// Reads it from options that were checked.
+    #[must_use]
+    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        match text(options, "mode") {
+            Some("datagram") => Self::Datagram,
+            _ => Self::Stream,
+        }
+    }
+
+    /// What a driver carries in it.
+    #[must_use]
+    pub const fn carries(self) -> Carries {
+        match self {
+            Self::Stream => Carries::Streams,
+            Self::Datagram => Carries::Messages,
+        }
+    }
+}
+
+/// A flag, or its default.
+#[must_use]
+pub fn flag(options: &BTreeMap<String, OptionValue>, name: &str, default: bool) -> bool {
+    match options.get(name) {
+        Some(OptionValue::Flag(flag)) => *flag,
+        _ => default,
+    }
+}
+
+/// A word, a size or a time as it is written.
+#[must_use]
+pub fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
+    match options.get(name) {
+        Some(OptionValue::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// The options that every stack has, with their defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Common {
+    /// What messages travel in.
+    pub mode: Mode,
+    /// Segmentation offload.
+    pub gso: bool,
+    /// Whether the packet size is searched for.
+    pub mtu_discovery: bool,
+    /// Flow-control window of a stream, in bytes.
+    pub stream_window_bytes: Option<u64>,
+    /// Receive buffer of the socket, in bytes.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Send buffer of the socket, in bytes.
+    pub send_buffer_bytes: Option<usize>,
+    /// Whether the secrets of the connections are left in a file.
+    pub key_log: bool,
+}
+
+impl Common {
+    /// Reads options that were checked against the driver's descriptor.
+    #[must_use]
+    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+        let size = |name: &str| {
+            let size = text(options, name)?.parse::<Bytes>().ok()?;
+            Some(size.0.min(MOST_VARINT))
+        };
+        let buffer =
+            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        Self {
+            mode: Mode::read(options),
+            gso: flag(options, "gso", true),
+            mtu_discovery: flag(options, "mtu_discovery", false),
+            stream_window_bytes: size("stream_window"),
+            receive_buffer_bytes: buffer("receive_buffer"),
+            send_buffer_bytes: buffer("send_buffer"),
+            key_log: flag(options, "keylog", false),
+        }
+    }
+
+    /// What is known of an end before any connection, by the whole name of the fact.
+    pub(crate) fn facts(
+        &self,
+        side: &str,
+        sizes: &Sizes,
+        buffers: &Buffers,
+    ) -> BTreeMap<String, String> {
+        let discovery = if self.mtu_discovery { "on" } else { "off" };
+        let payload = if self.mtu_discovery {
+            format!("searched, at most {}", sizes.payload_bytes)
+        } else {
+            format!("{}, fixed", sizes.payload_bytes)
+        };
+        let mut facts = BTreeMap::from(buffers.facts(side));
+        facts.extend(
+            [
+                ("quic.mode", self.mode.name().to_owned()),
+                ("mtu_discovery", discovery.to_owned()),
+                ("packet_payload_bytes", payload),
+                (
+                    "quic.stream_window_bytes",
+                    sizes.stream_window_bytes.to_string(),
+                ),
+                (
+                    "quic.connection_window_bytes",
+                    sizes.connection_window_bytes.to_string(),
+                ),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        facts
+    }
+}
+
+/// What messages travel in.
+pub(crate) const MODE: OptionDefinition = OptionDefinition {
+    name: "mode",
+    kind: OptionKind::OneOf(&Mode::NAMES),
+    default: "stream",
+    help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
+};
+
+/// Segmentation offload.
+pub(crate) const GSO: OptionDefinition = OptionDefinition {
+    name: "gso",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
+};
+
+/// The search for the packet size.
+pub(crate) const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
+    name: "mtu_discovery",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
+};
+
+/// Flow control.
+pub(crate) const STREAM_WINDOW: OptionDefinition = OptionDefinition {
+    name: "stream_window",
+    kind: OptionKind::Size,
+    default: "",
+    help: "flow-control window of a stream; from the path if not set",
+};
+
+/// Of the socket.
+pub(crate) const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
+    name: "receive_buffer",
+    kind: OptionKind::Size,
+    default: "",
+    help: "receive buffer of the UDP socket; from the path if not set",
+};
+
+/// Of the socket.
+pub(crate) const SEND_BUFFER: OptionDefinition = OptionDefinition {
+    name: "send_buffer",
+    kind: OptionKind::Size,
+    default: "",
+    help: "send buffer of the UDP socket; from the path if not set",
+};
+
+/// The log of secrets.
+pub(crate) const KEY_LOG: OptionDefinition = OptionDefinition {
+    name: "keylog",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_definitions() {
+        let options = Common::read(&BTreeMap::new());
+        assert_eq!(options.mode.name(), MODE.default);
+        assert_eq!(options.gso.to_string(), GSO.default);
+        assert_eq!(options.mtu_discovery.to_string(), MTU_DISCOVERY.default);
+        assert_eq!(options.key_log.to_string(), KEY_LOG.default);
+        assert_eq!(options.stream_window_bytes, None);
+        assert_eq!(options.receive_buffer_bytes, None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let options = Common::read(&BTreeMap::from([
+            ("mode".to_owned(), text("datagram")),
+            ("stream_window".to_owned(), text("1MiB")),
+            ("keylog".to_owned(), OptionValue::Flag(true)),
+        ]));
+        assert_eq!(options.mode.carries(), Carries::Messages);
+        assert_eq!(options.stream_window_bytes, Some(1 << 20));
+        assert!(options.key_log);
+    }
+}
