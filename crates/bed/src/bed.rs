@@ -12,7 +12,7 @@ use nix::sched::CloneFlags;
 use regatta_model::{BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
 
 use crate::{
-    error::BedError,
+    error::{BedError, Reported},
     keeper::{self, ADDRESSES},
     messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
     process::{self, Executable, KeeperProcess},
@@ -65,8 +65,14 @@ impl Bed {
         executable: &Path,
         run_id: &str,
     ) -> Result<Self, BedError> {
-        // One today; a second one makes this pattern fail to compile.
-        let BedKind::Netns = kind;
+        // A guest has its bed inside, and what runs inside makes it.
+        if kind == BedKind::Uml {
+            return Err(BedError::Refused {
+                what: "stand in for the bed `uml`",
+                source: Reported::from("that one is made inside a guest"),
+                hint: String::new(),
+            });
+        }
         let mut path = path;
         let impossible = |condition| keeper::refusal(condition, path).is_some();
         if path.needs_netem().is_none() && conditions.iter().any(impossible) {

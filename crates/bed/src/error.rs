@@ -22,6 +22,15 @@ impl Reported {
     }
 }
 
+impl From<&str> for Reported {
+    fn from(message: &str) -> Self {
+        Self {
+            message: message.to_owned(),
+            source: None,
+        }
+    }
+}
+
 impl fmt::Display for Reported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Bytes, Emulator, OptionValue, Placement, Ratio, Transport,
+    BedKind, BitRate, Bytes, Clock, Emulator, OptionValue, Placement, Ratio, Transport,
     study::StudyFile,
     units::{format_duration, parse_duration},
 };
@@ -144,6 +144,15 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     }
     if let Some(placement) = args.placement {
         root.insert("placement".into(), text(word(placement, Placement::WORDS)));
+    }
+    if args.bed == Some(BedKind::Uml) {
+        root.insert("bed".into(), text("uml"));
+    }
+    if args.clock == Some(Clock::Virtual) {
+        root.insert("clock".into(), text("virtual"));
+    }
+    if let Some(kernel) = &args.kernel {
+        root.insert("kernel".into(), text(&kernel.to_string_lossy()));
     }
     let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
     root.insert("deadline".into(), text(&time(deadline)));

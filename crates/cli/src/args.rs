@@ -6,7 +6,9 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, BitRate, Bytes, Emulator, Placement, Ratio, units::parse_duration};
+use regatta_model::{
+    BedKind, BitRate, Bytes, Clock, Emulator, Placement, Ratio, units::parse_duration,
+};
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";
@@ -53,6 +55,15 @@ pub enum Command {
     /// Keeps the namespaces and carries the packets; started by the controller
     #[command(hide = true)]
     PathKeeper,
+    /// Keeps a guest; started by the controller
+    #[command(hide = true)]
+    GuestKeeper,
+    /// First process of a guest; started by its kernel
+    #[command(hide = true)]
+    GuestInit,
+    /// Runs a study inside of a guest; started by its first process
+    #[command(hide = true)]
+    GuestRun,
 }
 
 /// A span of time that is not zero.
@@ -79,7 +90,16 @@ fn quantity<T: std::str::FromStr<Err = regatta_model::UnitError>>(text: &str) ->
 fn bed(text: &str) -> Result<BedKind, String> {
     match text {
         "netns" => Ok(BedKind::Netns),
-        _ => Err("the beds are: `netns`".to_owned()),
+        "uml" => Ok(BedKind::Uml),
+        _ => Err("the beds are: `netns`, `uml`".to_owned()),
+    }
+}
+
+fn clock(text: &str) -> Result<Clock, String> {
+    match text {
+        "real" => Ok(Clock::Real),
+        "virtual" => Ok(Clock::Virtual),
+        _ => Err("the clocks are: `real`, `virtual`".to_owned()),
     }
 }
 
@@ -172,9 +192,17 @@ pub struct RunArgs {
     /// Seed of the order of trials, of the paths' losses and of random data
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Work")]
     pub seed: Option<u64>,
-    /// Where it runs: `netns`, two network namespaces on this machine
+    /// Where it runs: `netns`, two network namespaces on this machine; `uml`, the same in a User
+    /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control
     #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
     pub bed: Option<BedKind>,
+    /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
+    /// makes a run the same each time [default without a STUDY: real]
+    #[arg(long, value_name = "CLOCK", value_parser = clock, help_heading = "Work")]
+    pub clock: Option<Clock>,
+    /// Kernel of the guest of `--bed uml` [default: the one that is found]
+    #[arg(long, value_name = "PATH", help_heading = "Work")]
+    pub kernel: Option<PathBuf>,
 
     /// Directory for the results; it must not hold a run already
     /// [default: regatta-results/STUDY-TIME]

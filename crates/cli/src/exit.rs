@@ -7,6 +7,7 @@ use nix::{
     sys::resource::{RLIM_INFINITY, Resource, getrlimit},
 };
 use regatta_bed::BedError;
+use regatta_engine::EngineError;
 use regatta_model::study::StudyError;
 use regatta_report::ReportError;
 use regatta_results::ResultsError;
@@ -158,6 +159,8 @@ fn hint_of(error: &anyhow::Error) -> String {
     let hints = error.chain().filter_map(|cause| {
         if let Some(error) = cause.downcast_ref::<BedError>() {
             Some(error.hint().to_owned())
+        } else if let Some(EngineError::Guest { hint, .. }) = cause.downcast_ref() {
+            Some(hint.clone())
         } else if let Some(error) = cause.downcast_ref::<ReportError>() {
             error.hint()
         } else {

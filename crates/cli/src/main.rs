@@ -19,10 +19,11 @@ use std::process::ExitCode;
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
+use regatta_bed::guest;
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
-    // The two hidden processes enter namespaces, which a process can do only before it has a
+    // The hidden processes enter namespaces, which a process can do only before it has a
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {
         Some(name) if name == "agent" => {
@@ -33,6 +34,12 @@ fn main() -> ExitCode {
             interrupt::ignore();
             return regatta_bed::keeper::main();
         }
+        Some(name) if name == guest::KEEPER_COMMAND => {
+            interrupt::ignore();
+            return guest::keeper_main();
+        }
+        Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
+        Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
     let args = args::Args::parse();
@@ -43,9 +50,13 @@ fn main() -> ExitCode {
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
-        Command::Agent | Command::PathKeeper => Err(Failure::input(
+        Command::Agent
+        | Command::PathKeeper
+        | Command::GuestKeeper
+        | Command::GuestInit
+        | Command::GuestRun => Err(Failure::input(
             "this command takes no options before it",
-            "`regatta agent` and `regatta path-keeper` are started by Regatta itself",
+            "commands that `regatta --help` does not list are started by Regatta itself",
         )),
     };
     match done {

@@ -5,9 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_bed::{Bed, BedError};
-use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions};
-use regatta_model::{Study, shell::quoted, units::format_duration};
+use regatta_bed::{
+    Bed, BedError,
+    guest::{self, ImageError},
+};
+use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
+use regatta_model::{BedKind, Study, shell::quoted, units::format_duration};
 use regatta_results::{Claim, RunState};
 
 use crate::{
@@ -125,21 +128,31 @@ impl Race<'_> {
             Failure::failed(error).context("cannot find this program's own file")
         })?;
         let Study { bed, path, .. } = *plan.study();
-        let conditions = plan.study().conditions.clone();
-        let run_id = options.run_id.clone();
-        let run = Run::new(plan, options);
-        held.stop_with(run.stopper())
-            .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
-        let mut bed = Bed::up(bed, path, &conditions, &executable, &run_id).map_err(no_bed)?;
-
         let mut listeners = Listeners {
             keeper: self.keeper,
             progress: Progress::new(self.silent),
             json: self.json.then_some(JsonLines),
         };
-        let result = run.run(&mut bed, &mut listeners);
+        let no_thread = |error| Failure::failed(error).context("cannot start a thread");
         // The path and both hosts go before anything is drawn or computed.
-        drop(bed);
+        let result = match bed {
+            BedKind::Netns => {
+                let conditions = plan.study().conditions.clone();
+                let run_id = options.run_id.clone();
+                let run = Run::new(plan, options);
+                held.stop_with(run.stopper()).map_err(no_thread)?;
+                let mut bed =
+                    Bed::up(bed, path, &conditions, &executable, &run_id).map_err(no_bed)?;
+                run.run(&mut bed, &mut listeners)
+            }
+            BedKind::Uml => {
+                let setup = &plan.study().guest;
+                let image = guest::find(setup.kernel.as_deref(), setup.clock).map_err(no_kernel)?;
+                let run = GuestRun::new(plan, options, image, executable);
+                held.stop_with(run.stopper()).map_err(no_thread)?;
+                run.run(&mut listeners)
+            }
+        };
         let Listeners {
             mut keeper,
             progress,
@@ -152,7 +165,14 @@ impl Race<'_> {
                 drop(keeper);
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
-            Err(error) if !keeper.started() => Err(Failure::failed(error)),
+            Err(error) if !keeper.started() => Err(match error {
+                EngineError::Guest {
+                    unsupported: true, ..
+                } => Failure::unsupported(error)
+                    .context("cannot make the bed")
+                    .hint("`regatta doctor` shows what this machine lacks"),
+                error => Failure::failed(error),
+            }),
             Err(error) => {
                 let failure = broken(self.dir, error, &mut keeper);
                 drop(keeper);
@@ -215,6 +235,17 @@ fn no_bed(error: BedError) -> Failure {
     failure
         .context("cannot make the bed")
         .hint("`regatta doctor` shows what this machine lacks")
+}
+
+/// Without a kernel there is no guest; a wrong one was named.
+fn no_kernel(error: ImageError) -> Failure {
+    let hint = error.hint();
+    let failure = if error.is_bad_input() {
+        Failure::bad(error)
+    } else {
+        Failure::unsupported(error)
+    };
+    failure.context("cannot make the bed").hint(hint)
 }
 
 /// Writes the reports and shows the results.

@@ -47,6 +47,10 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     let mut study = file.study;
     let mut text = text;
     let changes = apply(args, &mut study)?;
+    study.check_guest().map_err(|mistake| {
+        let hint = mistake.hint();
+        Failure::bad(mistake).hint(hint)
+    })?;
     if !changes.is_empty() {
         text.push_str("\n# Changed on the command line:");
         for change in &changes {
@@ -252,6 +256,12 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
             message,
             "leave one of them out, or ask for `--emulator netem`",
         ));
+    }
+    if let Some(clock) = args.clock {
+        study.guest.clock = clock;
+    }
+    if let Some(kernel) = &args.kernel {
+        study.guest.kernel = Some(kernel.clone());
     }
     // Published figures belong to the published path and work; beside others they would mislead.
     if study.conditions != path_before || study.workloads != work_before {

@@ -1,10 +1,10 @@
 //! What a run says while it goes on. Terminal, JSON lines and the results file listen.
 
 use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Something happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The bed is up and both agents have said hello. First event of a run.
@@ -52,7 +52,7 @@ pub enum Event {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Ending {
     /// Every trial of the plan is done.

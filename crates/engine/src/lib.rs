@@ -10,6 +10,7 @@ mod broken;
 mod certificate;
 mod error;
 mod event;
+pub mod guest;
 pub mod limits;
 mod merge;
 mod plan;

@@ -138,7 +138,7 @@ pub(crate) fn slot(host: Host) -> usize {
     }
 }
 
-fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
+pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
     listener
         .hear(event)
         .map_err(|source| EngineError::Listener { source })

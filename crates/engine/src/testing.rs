@@ -32,6 +32,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         rounds,
         seed: 1,
         bed: BedKind::Netns,
+        guest: regatta_model::GuestSetup::default(),
         path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(5),
         sample_interval: Duration::from_millis(100),

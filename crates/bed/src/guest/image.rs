@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::order::Clock;
+use regatta_model::Clock;
 
 /// Names a kernel for every guest of this user.
 const VARIABLE: &str = "REGATTA_UML_KERNEL";

@@ -24,10 +24,11 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork},
 };
+use regatta_model::Clock;
 
 use super::{
     INIT_COMMAND, mounts,
-    order::{Clock, Instructions, Order, PROTOCOL_VERSION, Said},
+    order::{Instructions, Order, PROTOCOL_VERSION, Said},
     within::{EXCHANGE, MESSAGES, exchange},
 };
 use crate::keeper::{KeeperError, become_able, die_with_parent};

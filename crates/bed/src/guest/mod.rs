@@ -29,7 +29,8 @@ pub use handle::{Guest, GuestError};
 pub use image::{Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
 pub use keeper::main as keeper_main;
-pub use order::{Clock, Order, Said};
+pub use order::{Order, Said};
+pub use regatta_model::Clock;
 pub use within::{FILES, is_guest, payload, say};
 
 /// First argument of the process that keeps a guest.

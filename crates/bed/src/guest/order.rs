@@ -2,20 +2,11 @@
 
 use std::path::PathBuf;
 
+use regatta_model::Clock;
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages; all ends are the same program, so a difference is a mistake.
 pub(super) const PROTOCOL_VERSION: u32 = 1;
-
-/// Which clock a guest has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Clock {
-    /// The host's.
-    Real,
-    /// A simulated one, which jumps over every wait. Needs a kernel with time travel.
-    Virtual,
-}
 
 /// What a guest is to be and to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use toml::de::DeTable;
 
 use super::{
-    BedKind, Emulator, LossBy, PathSetup, Placement, Study, Transport,
+    BedKind, Emulator, GuestSetup, LossBy, PathSetup, Placement, Study, Transport,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -85,8 +85,9 @@ impl StudyFile {
         let rounds = root.number("rounds", 1, 1_000_000)?.unwrap_or(5);
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let bed = root
-            .choice("bed", &[("netns", BedKind::Netns)])?
+            .choice("bed", &[("netns", BedKind::Netns), ("uml", BedKind::Uml)])?
             .unwrap_or(BedKind::Netns);
+        let (guest, guest_places) = GuestSetup::read(&mut root)?;
         let path = read_path(&source, &mut root)?;
         let deadline = time(
             &source,
@@ -181,23 +182,28 @@ impl StudyFile {
                 "ask for fewer rounds",
             ));
         }
+        let study = Study {
+            name,
+            title,
+            description,
+            source: source_section,
+            rounds: rounds as u32,
+            seed,
+            bed,
+            guest,
+            path,
+            deadline,
+            sample_interval,
+            transports,
+            conditions,
+            workloads,
+            published,
+        };
+        study
+            .check_guest()
+            .map_err(|mistake| guest_places.error(&source, &mistake))?;
         Ok(Self {
-            study: Study {
-                name,
-                title,
-                description,
-                source: source_section,
-                rounds: rounds as u32,
-                seed,
-                bed,
-                path,
-                deadline,
-                sample_interval,
-                transports,
-                conditions,
-                workloads,
-                published,
-            },
+            study,
             file: file.to_owned(),
             text: text.to_owned(),
             transports: places,

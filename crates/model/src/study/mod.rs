@@ -8,6 +8,7 @@ mod builtin;
 mod emulator;
 mod error;
 mod file;
+mod guest;
 mod parts;
 mod path;
 mod section;
@@ -18,6 +19,7 @@ pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
+pub use guest::{Clock, GuestMistake, GuestSetup};
 pub use section::nearest;
 
 use crate::{condition::Condition, units::nanos, workload::Workload};
@@ -28,6 +30,8 @@ use crate::{condition::Condition, units::nanos, workload::Workload};
 pub enum BedKind {
     /// Two network namespaces on this machine.
     Netns,
+    /// The same in a guest, a User Mode Linux kernel over this machine's files.
+    Uml,
 }
 
 /// Value of a transport's option.
@@ -110,6 +114,9 @@ pub struct Study {
     pub seed: u64,
     /// Where it runs.
     pub bed: BedKind,
+    /// Clock and kernel of the guest where the bed is one.
+    #[serde(default)]
+    pub guest: GuestSetup,
     /// How the path between the hosts is made.
     pub path: PathSetup,
     /// Longest that a transfer may take; one that reaches it is measured on what was delivered.

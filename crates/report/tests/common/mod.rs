@@ -123,6 +123,7 @@ pub fn study() -> Study {
         rounds: 5,
         seed: 20_260_101,
         bed: BedKind::Netns,
+        guest: regatta_model::GuestSetup::default(),
         path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(4),
         sample_interval: Duration::from_millis(100),

@@ -23,6 +23,7 @@ pub fn header() -> RunHeader {
             rounds: 5,
             seed: u64::MAX,
             bed: BedKind::Netns,
+            guest: regatta_model::GuestSetup::default(),
             path: PathSetup::USERSPACE,
             deadline: Duration::from_secs(10),
             sample_interval: Duration::from_millis(100),

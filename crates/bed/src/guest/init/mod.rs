@@ -19,12 +19,9 @@ use nix::{
     },
     unistd::Pid,
 };
+use regatta_model::Clock;
 
-use super::{
-    mounts,
-    order::{Clock, Order},
-    within::exchange,
-};
+use super::{mounts, order::Order, within::exchange};
 
 /// Open files that a program may have; the kernel's default is 1024.
 const OPEN_FILES: u64 = 65_536;

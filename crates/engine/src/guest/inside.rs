@@ -1,0 +1,121 @@
+//! Inside of a guest: the run itself.
+
+use std::{path::Path, process::ExitCode};
+
+use regatta_bed::{
+    Bed, BedError,
+    guest::{FILES, payload, say},
+};
+use regatta_model::{BedKind, Clock, TrialRecord};
+
+use super::mission::{Mission, Word};
+use crate::{
+    error::EngineError,
+    event::{Event, Listener, ListenerError},
+    plan::Plan,
+    run::{Run, RunOptions},
+};
+
+/// Metrics and series of CPU time begin so.
+const CPU: &str = "cpu_";
+
+/// Runs what the controller gave this guest and tells it of everything. The body of `regatta
+/// guest-run`.
+#[must_use]
+pub fn serve() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let unsupported = matches!(
+                &error,
+                Trouble::Engine(EngineError::Bed(BedError::Refused { .. }))
+            );
+            let hint = match &error {
+                Trouble::Engine(EngineError::Bed(error)) => error.hint().to_owned(),
+                _ => String::new(),
+            };
+            let mut reasons = vec![error.to_string()];
+            let mut cause = std::error::Error::source(&error);
+            while let Some(next) = cause {
+                reasons.push(next.to_string());
+                cause = next.source();
+            }
+            let word = Word::Broken {
+                reasons,
+                hint,
+                unsupported,
+            };
+            // Where not even this can be told, the controller says that the guest ended early.
+            let _ = tell(&word);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why the run in the guest ended before its end.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("cannot read what the guest is to run")]
+    Mission(#[source] std::io::Error),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+fn run() -> Result<(), Trouble> {
+    let text = payload().map_err(Trouble::Mission)?;
+    let mission: Mission = serde_json::from_str(&text).map_err(|e| Trouble::Mission(e.into()))?;
+    let executable = std::env::current_exe().map_err(Trouble::Mission)?;
+    let plan = Plan::new(&mission.study).map_err(EngineError::from)?;
+    let mut bed = Bed::up(
+        BedKind::Netns,
+        mission.study.path,
+        &mission.study.conditions,
+        &executable,
+        &mission.run_id,
+    )
+    .map_err(EngineError::from)?;
+    let run = Run::new(
+        plan,
+        RunOptions {
+            run_id: mission.run_id,
+            study_text: mission.study_text,
+            done: mission.done,
+            files: mission.files.then(|| Path::new(FILES).to_owned()),
+        },
+    );
+    let mut teller = Teller {
+        clock: mission.study.guest.clock,
+    };
+    run.run(&mut bed, &mut teller)?;
+    Ok(())
+}
+
+fn tell(word: &Word) -> std::io::Result<()> {
+    say(&serde_json::to_string(word)?)
+}
+
+/// Tells the controller.
+struct Teller {
+    clock: Clock,
+}
+
+impl Listener for Teller {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        let mut event = event.clone();
+        if self.clock == Clock::Virtual
+            && let Event::TrialEnded { trial } = &mut event
+        {
+            without_cpu(trial);
+        }
+        tell(&Word::Event {
+            event: Box::new(event),
+        })?;
+        Ok(())
+    }
+}
+
+/// Leaves out what does not exist where work takes no time.
+fn without_cpu(trial: &mut TrialRecord) {
+    trial.metrics.retain(|name, _| !name.starts_with(CPU));
+    trial.series.retain(|series| !series.name.starts_with(CPU));
+}

@@ -1,0 +1,468 @@
+//! Outside of a guest: starts it, hears of the run, steps in where it hangs.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
+    },
+    time::{Duration, Instant},
+};
+
+use regatta_bed::guest::{Guest, Image, Order, Said};
+use regatta_model::{Clock, Outcome, RunHeader, TrialRecord, Warning};
+
+use super::mission::{Mission, Word};
+use crate::{
+    agent::Signal,
+    error::EngineError,
+    event::{Ending, Event, Listener},
+    limits,
+    plan::{Plan, PlannedTrial},
+    run::{RunOptions, tell, unix_ns},
+    stop::Stopper,
+};
+
+/// First argument of the program that runs a study inside of a guest.
+const COMMAND: &str = "guest-run";
+
+/// How often it is looked whether somebody asked to stop while the guest says nothing.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// Longest that a guest may take to be ready; it takes a second or two.
+const START: Duration = Duration::from_secs(60);
+
+/// Longest between two words of a guest that is in no trial: path checks, the next trial's
+/// beginning, the end.
+const BETWEEN: Duration = Duration::from_secs(180);
+
+/// How much longer than the engine inside the controller waits for a trial. The engine inside ends
+/// what hangs; only a guest that hangs as a whole is seen here.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// How much longer a trial may take by the machine's clock than by a virtual one. Mostly it takes
+/// less; a machine with other work may need more.
+const SLOWER: u32 = 10;
+
+/// Lines of the console and of the program that explain an end.
+const LAST_WORDS: usize = 8;
+
+/// Guests that may end without having finished a trial, one after the other.
+const FRUITLESS: u32 = 3;
+
+/// A run in a guest. It can be stopped as every run can.
+pub struct GuestRun {
+    plan: Plan,
+    options: RunOptions,
+    image: Image,
+    program: PathBuf,
+    asked: Arc<AtomicBool>,
+    stopper: Stopper,
+    /// Kept so that a wish to stop can be sent; the flag is what counts here.
+    _signals: Receiver<Signal>,
+}
+
+/// How a guest ended.
+enum End {
+    /// The run is over.
+    Over(Ending),
+    /// It ended, or was ended, before its run.
+    Early(Vec<String>),
+}
+
+/// A guest at work.
+struct Watch {
+    guest: Guest,
+    begun: Instant,
+    /// When the guest is taken to hang.
+    until: Instant,
+    last_words: VecDeque<String>,
+}
+
+/// What is known of the run across its guests.
+struct Progress {
+    started: bool,
+    done: BTreeSet<u32>,
+    /// The trial under way, and since when.
+    current: Option<(u32, i64)>,
+}
+
+impl GuestRun {
+    /// A run of this plan on this kernel; `program` is this program's file.
+    #[must_use]
+    pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
+        let (wake, signals) = mpsc::channel();
+        let asked = Arc::new(AtomicBool::new(false));
+        Self {
+            plan,
+            options,
+            image,
+            program,
+            stopper: Stopper {
+                asked: Arc::clone(&asked),
+                wake,
+            },
+            asked,
+            _signals: signals,
+        }
+    }
+
+    /// A handle that stops the run, from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Runs what is left of the plan in a guest and tells the listener of everything. A guest that
+    /// hangs or dies is ended, its trial has failed, and another guest goes on with the rest.
+    ///
+    /// It must be called on a thread that lives as long as the run.
+    ///
+    /// # Errors
+    /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot keep
+    /// what is measured; what was told before is whole.
+    pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
+        let files = Files::make(self.options.files.clone());
+        let mut progress = Progress {
+            started: false,
+            done: self.options.done.clone(),
+            current: None,
+        };
+        let mut fruitless = 0;
+        loop {
+            let before = progress.done.len();
+            let mut watch = self.start(&progress.done, &files)?;
+            let end = self.follow(&mut watch, &mut progress, listener);
+            // A guest that hangs goes before anything else is begun.
+            drop(watch);
+            let reasons = match end? {
+                End::Over(ending) => return Ok(ending),
+                End::Early(reasons) => reasons,
+            };
+            fruitless = if progress.done.len() > before {
+                0
+            } else {
+                fruitless + 1
+            };
+            if let Some((index, since)) = progress.current.take()
+                && let Some(trial) = self.plan.trials().get(index as usize)
+            {
+                progress.done.insert(index);
+                let record = self.failed(trial, since, reasons);
+                tell(
+                    listener,
+                    &Event::TrialEnded {
+                        trial: Box::new(record),
+                    },
+                )?;
+            } else if !progress.started || fruitless >= FRUITLESS {
+                return Err(EngineError::guest(&reasons, String::new(), false));
+            }
+            if progress.done.len() == self.plan.trials().len() {
+                let ending = Ending::Complete;
+                tell(
+                    listener,
+                    &Event::RunEnded {
+                        ending: ending.clone(),
+                    },
+                )?;
+                return Ok(ending);
+            }
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        self.plan.study().guest.clock
+    }
+
+    fn start(&self, done: &BTreeSet<u32>, files: &Files) -> Result<Watch, EngineError> {
+        let study = self.plan.study();
+        let mission = Mission {
+            study: study.clone(),
+            study_text: self.options.study_text.clone(),
+            run_id: match self.clock() {
+                Clock::Real => self.options.run_id.clone(),
+                // What a path check draws depends on it, and runs with one seed are to be alike.
+                Clock::Virtual => format!("seed {}", study.seed),
+            },
+            done: done.clone(),
+            files: files.0.is_some(),
+        };
+        let order = Order {
+            kernel: self.image.path.clone(),
+            clock: self.clock(),
+            seed: study.seed,
+            memory_mib: Order::DEFAULT_MEMORY_MIB,
+            arguments: vec![COMMAND.to_owned()],
+            environment: inherited(),
+            files: files.0.clone(),
+            payload: serde_json::to_string(&mission)
+                .map_err(|error| EngineError::Mission { source: error })?,
+        };
+        let begun = Instant::now();
+        Ok(Watch {
+            guest: Guest::start(&self.program, &order)?,
+            begun,
+            until: begun + START,
+            last_words: VecDeque::new(),
+        })
+    }
+
+    /// Hears a guest out.
+    fn follow(
+        &self,
+        watch: &mut Watch,
+        progress: &mut Progress,
+        listener: &mut dyn Listener,
+    ) -> Result<End, EngineError> {
+        let mut start = None;
+        loop {
+            if self.asked.load(Ordering::SeqCst) {
+                let ending = Ending::Interrupted {
+                    reason: "stopped by the user".to_owned(),
+                };
+                if !progress.started {
+                    return Err(EngineError::Stopped);
+                }
+                tell(
+                    listener,
+                    &Event::RunEnded {
+                        ending: ending.clone(),
+                    },
+                )?;
+                return Ok(End::Over(ending));
+            }
+            let left = watch.until.saturating_duration_since(Instant::now());
+            let Some(said) = watch.guest.hear(left.min(LOOK_AROUND)) else {
+                if left.is_zero() {
+                    return Ok(End::Early(watch.explain(&format!(
+                        "the guest hung: it said nothing for {} s, and was ended",
+                        watch.until.duration_since(watch.begun).as_secs()
+                    ))));
+                }
+                continue;
+            };
+            match said {
+                Said::Up { release } => {
+                    start = Some((release, watch.begun.elapsed()));
+                    watch.wait(BETWEEN);
+                }
+                Said::Console { line } | Said::Output { line } => watch.remember(line),
+                Said::Message { text } => {
+                    let word = serde_json::from_str(&text)
+                        .map_err(|source| EngineError::Mission { source })?;
+                    match word {
+                        Word::Event { event } => {
+                            let event = self.outside(*event, start.as_ref());
+                            if let Some(end) = self.note(event, watch, progress, listener)? {
+                                return Ok(end);
+                            }
+                        }
+                        Word::Broken {
+                            reasons,
+                            hint,
+                            unsupported,
+                        } => return Err(EngineError::guest(&reasons, hint, unsupported)),
+                    }
+                }
+                Said::Ended { code } => {
+                    return Ok(End::Early(watch.explain(&format!(
+                        "the guest's program ended with exit status {code}"
+                    ))));
+                }
+                Said::Failed { reasons, hint } => {
+                    if start.is_none() && !progress.started {
+                        return Err(EngineError::guest(&reasons, hint, true));
+                    }
+                    return Ok(End::Early(reasons));
+                }
+            }
+        }
+    }
+
+    /// Takes note of an event and passes it on.
+    fn note(
+        &self,
+        event: Event,
+        watch: &mut Watch,
+        progress: &mut Progress,
+        listener: &mut dyn Listener,
+    ) -> Result<Option<End>, EngineError> {
+        watch.wait(BETWEEN);
+        match &event {
+            Event::RunStarted { .. } if progress.started => return Ok(None),
+            Event::RunStarted { done, .. } => {
+                progress.started = true;
+                let first_part = *done == 0;
+                tell(listener, &event)?;
+                if first_part && self.clock() == Clock::Virtual {
+                    tell(
+                        listener,
+                        &Event::Warning {
+                            warning: virtual_clock(),
+                        },
+                    )?;
+                }
+                return Ok(None);
+            }
+            Event::TrialStarted { index, .. } => {
+                progress.current = Some((*index, unix_ns()));
+                if let Some(trial) = self.plan.trials().get(*index as usize) {
+                    watch.wait(self.longest(trial));
+                }
+            }
+            Event::TrialEnded { trial } => {
+                progress.current = None;
+                progress.done.insert(trial.index);
+            }
+            Event::PathChecked { .. } | Event::Warning { .. } | Event::RunEnded { .. } => {}
+        }
+        tell(listener, &event)?;
+        Ok(match event {
+            Event::RunEnded { ending } => Some(End::Over(ending)),
+            _ => None,
+        })
+    }
+
+    /// An event of the guest's as one of this run's: what only the outside knows is put in.
+    fn outside(&self, mut event: Event, start: Option<&(String, Duration)>) -> Event {
+        match &mut event {
+            Event::RunStarted { header, done, .. } => {
+                header.run_id.clone_from(&self.options.run_id);
+                header.started_unix_ns = unix_ns();
+                *done = self.options.done.len() as u32;
+                if let Some((release, took)) = start {
+                    self.describe(header, release, *took);
+                }
+            }
+            Event::TrialEnded { trial } if self.clock() == Clock::Virtual => {
+                trial.started_unix_ns = unix_ns();
+            }
+            Event::PathChecked { check } if self.clock() == Clock::Virtual => {
+                check.checked_unix_ns = unix_ns();
+            }
+            _ => {}
+        }
+        event
+    }
+
+    fn describe(&self, header: &mut RunHeader, release: &str, took: Duration) {
+        let clock = match self.clock() {
+            Clock::Real => "real time",
+            Clock::Virtual => "virtual time",
+        };
+        header.bed = format!("uml, Linux {release}, {clock}: {}", header.bed);
+        for facts in header.hosts.values_mut() {
+            facts.0.insert(
+                "guest.kernel".to_owned(),
+                self.image.path.display().to_string(),
+            );
+            facts.0.insert("guest.clock".to_owned(), clock.to_owned());
+            facts
+                .0
+                .insert("guest.start_ms".to_owned(), took.as_millis().to_string());
+        }
+    }
+
+    /// How long a trial may take by this machine's clock.
+    fn longest(&self, trial: &PlannedTrial) -> Duration {
+        let workload = self.plan.workload(trial.cell);
+        let inside = limits::hang(self.plan.study(), self.plan.condition(trial.cell), workload)
+            + limits::prepare(workload).saturating_mul(2);
+        let factor = match self.clock() {
+            Clock::Real => 1,
+            Clock::Virtual => SLOWER,
+        };
+        inside.saturating_mul(factor).saturating_add(MARGIN)
+    }
+
+    /// The record of the trial during which a guest ended.
+    fn failed(&self, trial: &PlannedTrial, since: i64, reasons: Vec<String>) -> TrialRecord {
+        TrialRecord {
+            index: trial.index,
+            round: trial.round,
+            transport: self.plan.transport(trial.cell).label.clone(),
+            condition: self.plan.condition(trial.cell).name.clone(),
+            workload: self.plan.workload(trial.cell).name.clone(),
+            started_unix_ns: since,
+            seed: trial.seed,
+            outcome: Outcome::Failed,
+            reasons,
+            hint: String::new(),
+            metrics: Default::default(),
+            series: Vec::new(),
+            histograms: Vec::new(),
+            facts: Default::default(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Watch {
+    fn wait(&mut self, longest: Duration) {
+        self.begun = Instant::now();
+        self.until = self.begun + longest;
+    }
+
+    fn remember(&mut self, line: String) {
+        if std::env::var_os("REGATTA_LOG").is_some() {
+            eprintln!("guest: {line}");
+        }
+        if self.last_words.len() == LAST_WORDS {
+            self.last_words.pop_front();
+        }
+        self.last_words.push_back(line);
+    }
+
+    fn explain(&self, what: &str) -> Vec<String> {
+        let mut reasons = vec![what.to_owned()];
+        if !self.last_words.is_empty() {
+            let words: Vec<&str> = self.last_words.iter().map(String::as_str).collect();
+            reasons.push(format!("its last words: {}", words.join(" / ")));
+        }
+        reasons
+    }
+}
+
+/// What a guest's program is to have of this one's environment.
+fn inherited() -> Vec<(String, String)> {
+    std::env::vars()
+        .filter(|(name, _)| {
+            matches!(name.as_str(), "PATH" | "HOME" | "LANG" | "XDG_CACHE_HOME")
+                || name.starts_with("REGATTA_")
+        })
+        .collect()
+}
+
+/// Says once for the run what a reader of its figures must know.
+fn virtual_clock() -> Warning {
+    Warning {
+        code: "virtual_clock".to_owned(),
+        message:
+            "time was virtual: work takes no time in it, so there are no figures of CPU time, \
+                  and no transport is limited by how fast its software is"
+                .to_owned(),
+        hint: "run it with `--clock real` to measure CPU time".to_owned(),
+    }
+}
+
+/// The directory for what transports leave. It has to be there before a guest can write to it, and
+/// goes again if nothing was left.
+struct Files(Option<PathBuf>);
+
+impl Files {
+    fn make(directory: Option<PathBuf>) -> Self {
+        Self(directory.filter(|it| std::fs::create_dir_all(it).is_ok()))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            // Fails where something was left in it.
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
