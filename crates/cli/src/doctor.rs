@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use regatta_bed::guest;
+use regatta_model::Clock;
 use regatta_telemetry::{Capability, capabilities};
 
 use crate::{
@@ -15,7 +17,9 @@ use crate::{
 /// # Errors
 /// If standard output cannot be written.
 pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
-    let found = capabilities();
+    let mut found = capabilities();
+    found.push(guest_kernel("guest_kernel", Clock::Real));
+    found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
     let text = if args.fix_hints {
         hints(&found)
     } else {
@@ -23,6 +27,28 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     };
     output::out(&text).map_err(Failure::failed)?;
     Ok(Code::Measured)
+}
+
+/// Whether `--bed uml` has a kernel for this clock.
+fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
+    match guest::find(None, clock) {
+        Ok(image) => Capability {
+            name,
+            available: true,
+            detail: format!(
+                "`--bed uml` has Linux {}: {}",
+                image.release,
+                image.path.display()
+            ),
+            hint: String::new(),
+        },
+        Err(error) => Capability {
+            name,
+            available: false,
+            hint: error.hint().to_owned(),
+            detail: error.to_string(),
+        },
+    }
 }
 
 fn hints(found: &[Capability]) -> String {

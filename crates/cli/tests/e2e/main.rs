@@ -3,6 +3,7 @@
 //! One at a time: the tests share the machine that they measure.
 
 mod faults;
+mod guest;
 mod handshakes;
 mod happy;
 mod help;

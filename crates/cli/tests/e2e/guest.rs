@@ -1,0 +1,226 @@
+//! The bed `uml`: guests in real and in virtual time. Needs the kernels that `make lab-kernel` and
+//! `scripts/need linux.uml` give.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use regatta_model::{Outcome, TrialRecord};
+use regatta_results::{Reader, RunState};
+
+use crate::help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials};
+
+/// SMALL in a guest, with what follows in its first lines.
+fn in_guest(study: &str, keys: &str) -> String {
+    study.replacen(
+        "rounds = 2\n",
+        &format!("rounds = 2\nbed = \"uml\"\n{keys}"),
+        1,
+    )
+}
+
+#[test]
+fn a_study_runs_in_a_guest_with_another_congestion_control() {
+    let bench = Bench::new();
+    let study = in_guest(SMALL, "").replacen("\"tcp\"\n", "\"tcp\"\ncc = \"hybla\"\n", 1);
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), 4, "{done:#?}");
+    for trial in &trials {
+        assert_ran(trial);
+        let goodput = trial.metrics["goodput_bps"];
+        assert!((1e6..50e6).contains(&goodput), "{goodput}");
+        assert!(trial.metrics.contains_key("cpu_sender_ratio"));
+        if trial.transport == "tcp" {
+            assert_eq!(trial.facts["congestion_control.sender"], "hybla");
+        }
+    }
+    let reader = Reader::open(&bench.path("out")).expect("results");
+    assert_eq!(reader.state().expect("a state"), RunState::Complete);
+    let header = reader.header().expect("a header");
+    assert!(
+        header.bed.starts_with("uml, Linux ") && header.bed.contains("real time: netns"),
+        "{}",
+        header.bed
+    );
+    assert!(header.hosts["sender"].0.contains_key("guest.start_ms"));
+    assert!(!bench.path("out/files").exists(), "no transport left a file");
+    bench.assert_nothing_left();
+}
+
+/// Everything of a trial that is measured.
+fn measured(trial: &TrialRecord) -> TrialRecord {
+    TrialRecord {
+        started_unix_ns: 0,
+        ..trial.clone()
+    }
+}
+
+#[test]
+fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
+    let bench = Bench::new();
+    let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n").replacen(
+        "rate = \"50Mbit/s\"\n",
+        "rate = \"50Mbit/s\"\nloss = \"1%\"\n",
+        1,
+    );
+    bench.write("study.toml", &study);
+    let mut runs = Vec::new();
+    for out in ["one", "two"] {
+        let done = bench.run(&["run", "study.toml", "--out", out]);
+        let trials = trials(&bench.path(out));
+        assert_eq!(trials.len(), 4, "{done:#?}");
+        for trial in &trials {
+            assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+            assert!(
+                !trial.metrics.keys().any(|name| name.starts_with("cpu_")),
+                "{:?}",
+                trial.metrics
+            );
+        }
+        // 1 % of a thousand packets and more: none lost at all would be a path without loss.
+        assert!(trials.iter().any(|trial| trial.metrics["path_loss_drops"] > 0.0));
+        done.assert_says("time was virtual");
+        runs.push(trials.iter().map(measured).collect::<Vec<_>>());
+    }
+    for (one, two) in runs[0].iter().zip(&runs[1]) {
+        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+        assert_eq!(one, two);
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_guest_that_dies_costs_its_trial_and_another_goes_on() {
+    let bench = Bench::new();
+    bench.write("study.toml", &in_guest(SLOW, ""));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_started"));
+    let kernel = kernel_of(&bench);
+    signal(kernel, Signal::SIGKILL);
+    let first = run.until(|event| is(event, "trial_ended"));
+    assert_eq!(first["trial"]["outcome"], "failed", "{first:#}");
+    let reasons = first["trial"]["reasons"].to_string();
+    assert!(reasons.contains("the guest ended"), "{reasons}");
+    let done = run.finish();
+    done.assert_code(1);
+    let all = trials(&bench.path("out"));
+    assert_eq!(all.len(), 4, "{done:#?}");
+    all[1..].iter().for_each(assert_ran);
+    bench.assert_nothing_left();
+}
+
+/// The process of a guest's kernel.
+fn kernel_of(bench: &Bench) -> i32 {
+    let mut found = bench.processes();
+    found.retain(|pid| {
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("linux.uml"))
+    });
+    // Its helpers are younger.
+    found.into_iter().min().expect("a kernel runs")
+}
+
+#[test]
+fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
+    let bench = Bench::new();
+    bench.write("study.toml", &in_guest(SLOW, ""));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    signal(run.pid(), Signal::SIGINT);
+    let asked = Instant::now();
+    let done = run.finish();
+    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+    done.assert_code(1);
+    done.assert_says("the run is partial");
+    let kept = trials(&bench.path("out")).len();
+    assert!((1..4).contains(&kept), "{kept}");
+    bench.assert_nothing_left();
+    let done = bench.run(&["resume", "out"]);
+    assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn what_a_guest_cannot_be_is_told() {
+    let bench = Bench::new();
+    let with = |more: &[&str]| {
+        let mut args = vec!["run", "--transport", "tcp", "--out", "out"];
+        args.extend(more);
+        let done = bench.run(&args);
+        assert!(!bench.path("out").exists(), "nothing is left behind");
+        done
+    };
+    let done = with(&["--bed", "uml", "--clock", "virtual", "--rate", "unlimited"]);
+    done.assert_code(2);
+    done.assert_says("has no rate forward");
+    done.assert_says("--rate 100Mbit/s");
+    let done = with(&["--clock", "virtual"]);
+    done.assert_code(2);
+    done.assert_says("--bed uml");
+    let done = with(&["--bed", "uml", "--kernel", "/bin/true"]);
+    done.assert_code(2);
+    done.assert_says("`/bin/true` is not a User Mode Linux kernel");
+    let done = with(&["--bed", "uml", "--kernel", "/no/such/kernel"]);
+    done.assert_code(2);
+    let kernel = ["--bed", "uml", "--clock", "virtual", "--kernel", "linux.uml"];
+    let packaged = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
+        .map(|directory| directory.join("linux.uml"))
+        .find(|file| file.exists())
+        .expect("a kernel");
+    let mut args = kernel;
+    let packaged = packaged.display().to_string();
+    args[5] = &packaged;
+    let done = with(&args);
+    done.assert_code(2);
+    done.assert_says("make lab-kernel");
+    let mut command = bench.regatta(&[
+        "run", "--bed", "uml", "--clock", "virtual", "--transport", "tcp", "--out", "out",
+    ]);
+    command.env("REGATTA_LAB_KERNELS", bench.path("empty"));
+    let output = command.output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(77), "{output:?}");
+}
+
+/// What a bed could leave on this machine beside processes.
+fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    let interfaces = std::fs::read_dir("/sys/class/net").expect("interfaces");
+    let names = interfaces.flatten().map(|entry| entry.file_name());
+    (mounts, names.collect())
+}
+
+/// Kills a run at 200 moments between its start and its second trial: 185 times on the bed `netns`
+/// and 15 times on `uml`, which takes seconds each time.
+#[test]
+fn nothing_of_a_bed_survives_kill_9_at_any_moment() {
+    let bench = Bench::new();
+    bench.write("netns.toml", SMALL);
+    bench.write("uml.toml", &in_guest(SMALL, ""));
+    let scratch = bench.path("scratch");
+    std::fs::create_dir(&scratch).expect("a directory");
+    let before = machine();
+    for (study, kills, longest_ms) in [("netns.toml", 185, 500), ("uml.toml", 15, 4000)] {
+        for kill in 0..kills {
+            // Moments that fall evenly, in no order that the machine could keep step with.
+            let moment = Duration::from_millis(kill * 7919 % kills * longest_ms / kills);
+            let out = format!("out-{study}-{kill}");
+            let mut run = bench
+                .regatta(&["run", study, "--out", &out, "--no-progress"])
+                .env("TMPDIR", &scratch)
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .expect("the binary starts");
+            std::thread::sleep(moment);
+            run.kill().expect("a signal");
+            run.wait().expect("an end");
+            bench.assert_nothing_left();
+        }
+    }
+    assert_eq!(machine(), before);
+    let left: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
