@@ -47,7 +47,10 @@ fn a_study_runs_in_a_guest_with_another_congestion_control() {
         header.bed
     );
     assert!(header.hosts["sender"].0.contains_key("guest.start_ms"));
-    assert!(!bench.path("out/files").exists(), "no transport left a file");
+    assert!(
+        !bench.path("out/files").exists(),
+        "no transport left a file"
+    );
     bench.assert_nothing_left();
 }
 
@@ -82,7 +85,11 @@ fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
             );
         }
         // 1 % of a thousand packets and more: none lost at all would be a path without loss.
-        assert!(trials.iter().any(|trial| trial.metrics["path_loss_drops"] > 0.0));
+        assert!(
+            trials
+                .iter()
+                .any(|trial| trial.metrics["path_loss_drops"] > 0.0)
+        );
         done.assert_says("time was virtual");
         runs.push(trials.iter().map(measured).collect::<Vec<_>>());
     }
@@ -165,7 +172,14 @@ fn what_a_guest_cannot_be_is_told() {
     done.assert_says("`/bin/true` is not a User Mode Linux kernel");
     let done = with(&["--bed", "uml", "--kernel", "/no/such/kernel"]);
     done.assert_code(2);
-    let kernel = ["--bed", "uml", "--clock", "virtual", "--kernel", "linux.uml"];
+    let kernel = [
+        "--bed",
+        "uml",
+        "--clock",
+        "virtual",
+        "--kernel",
+        "linux.uml",
+    ];
     let packaged = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
         .map(|directory| directory.join("linux.uml"))
         .find(|file| file.exists())
@@ -177,7 +191,15 @@ fn what_a_guest_cannot_be_is_told() {
     done.assert_code(2);
     done.assert_says("make lab-kernel");
     let mut command = bench.regatta(&[
-        "run", "--bed", "uml", "--clock", "virtual", "--transport", "tcp", "--out", "out",
+        "run",
+        "--bed",
+        "uml",
+        "--clock",
+        "virtual",
+        "--transport",
+        "tcp",
+        "--out",
+        "out",
     ]);
     command.env("REGATTA_LAB_KERNELS", bench.path("empty"));
     let output = command.output().expect("the binary starts");

@@ -16,8 +16,11 @@ use crate::{
     run::{Run, RunOptions},
 };
 
-/// Metrics and series of CPU time begin so.
+/// Metrics and series of CPU time begin so, but for the one below.
 const CPU: &str = "cpu_";
+
+/// Goodput over CPU time.
+const PER_CORE: &str = "goodput_per_core_percent_bps";
 
 /// Runs what the controller gave this guest and tells it of everything. The body of `regatta
 /// guest-run`.
@@ -116,6 +119,8 @@ impl Listener for Teller {
 
 /// Leaves out what does not exist where work takes no time.
 fn without_cpu(trial: &mut TrialRecord) {
-    trial.metrics.retain(|name, _| !name.starts_with(CPU));
+    trial
+        .metrics
+        .retain(|name, _| !name.starts_with(CPU) && name != PER_CORE);
     trial.series.retain(|series| !series.name.starts_with(CPU));
 }

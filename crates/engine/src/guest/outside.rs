@@ -196,7 +196,7 @@ impl GuestRun {
             seed: study.seed,
             memory_mib: Order::DEFAULT_MEMORY_MIB,
             arguments: vec![COMMAND.to_owned()],
-            environment: inherited(),
+            environment: environment(self.clock()),
             files: files.0.clone(),
             payload: serde_json::to_string(&mission)
                 .map_err(|error| EngineError::Mission { source: error })?,
@@ -426,15 +426,24 @@ impl Watch {
     }
 }
 
-/// What a guest's program is to have of this one's environment.
-fn inherited() -> Vec<(String, String)> {
-    std::env::vars()
+/// What a guest's program is to have of this one's environment, and what keeps a virtual clock's
+/// runs alike.
+fn environment(clock: Clock) -> Vec<(String, String)> {
+    let mut all: Vec<_> = std::env::vars()
         .filter(|(name, _)| {
             matches!(name.as_str(), "PATH" | "HOME" | "LANG" | "XDG_CACHE_HOME")
                 || name.starts_with("REGATTA_")
         })
-        .collect()
+        .collect();
+    if clock == Clock::Virtual {
+        all.push((CAPABILITIES.0.to_owned(), CAPABILITIES.1.to_owned()));
+    }
+    all
 }
+
+/// Has AWS-LC and BoringSSL take random numbers from the kernel instead of the processor, whose
+/// cannot be seeded: bit 62 of the capabilities is RDRAND.
+const CAPABILITIES: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");
 
 /// Says once for the run what a reader of its figures must know.
 fn virtual_clock() -> Warning {
