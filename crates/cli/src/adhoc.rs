@@ -3,28 +3,15 @@
 
 use std::time::Duration;
 
-use regatta_model::{
-    BedKind, BitRate, Bytes, Clock, Emulator, OptionValue, Placement, Ratio, Transport,
-    study::StudyFile,
-    units::{format_duration, parse_duration},
-};
+use regatta_model::{BedKind, Bytes, Clock, OptionValue, Transport, study::StudyFile};
 use toml::{Table, Value};
 
-use crate::{
-    args::{Limit, RunArgs},
-    exit::Failure,
-    registry,
-};
+use crate::{args::RunArgs, exit::Failure, path_options, registry};
 
 /// Whether the options describe a path, a transport or a workload.
 pub fn asked_for(args: &RunArgs) -> bool {
     !args.transport.is_empty()
-        || args.rtt.is_some()
-        || args.loss.is_some()
-        || args.rate.is_some()
-        || args.jitter.is_some()
-        || args.queue.is_some()
-        || args.mtu.is_some()
+        || args.path.describes_a_condition()
         || args.size.is_some()
         || args.message_size.is_some()
 }
@@ -64,49 +51,6 @@ fn value_of(text: &str) -> OptionValue {
     }
 }
 
-/// Exactly this time, in the unit a reader would say where that loses nothing.
-fn time(value: Duration) -> String {
-    let short = format_duration(value);
-    if parse_duration(&short) == Ok(value) {
-        short
-    } else {
-        format!("{} ns", value.as_nanos())
-    }
-}
-
-fn bytes(value: Bytes) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        short
-    } else {
-        format!("{} B", value.0)
-    }
-}
-
-fn bit_rate(value: BitRate) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        short
-    } else {
-        format!("{} bit/s", value.0)
-    }
-}
-
-fn ratio(value: Ratio) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        short
-    } else {
-        value.0.to_string()
-    }
-}
-
-/// How a study says a value.
-fn word<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
-    let known = words.iter().find(|(_, known)| *known == value);
-    known.map_or("", |(word, _)| word)
-}
-
 /// The study that the options ask for, and its text.
 ///
 /// # Errors
@@ -139,12 +83,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         // The argument's range is that of TOML's numbers.
         root.insert("seed".into(), Value::Integer(seed as i64));
     }
-    if let Some(emulator) = args.emulator {
-        root.insert("emulator".into(), text(word(emulator, Emulator::WORDS)));
-    }
-    if let Some(placement) = args.placement {
-        root.insert("placement".into(), text(word(placement, Placement::WORDS)));
-    }
+    path_options::emulation(&args.path, &mut root);
     if args.bed == Some(BedKind::Uml) {
         root.insert("bed".into(), text("uml"));
     }
@@ -155,7 +94,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         root.insert("kernel".into(), text(&kernel.to_string_lossy()));
     }
     let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
-    root.insert("deadline".into(), text(&time(deadline)));
+    root.insert("deadline".into(), text(&path_options::time(deadline)));
 
     let sections = transports
         .iter()
@@ -175,15 +114,18 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         })
         .collect();
     root.insert("transport".into(), Value::Array(sections));
-    root.insert("condition".into(), one(condition(args)));
+    root.insert("condition".into(), one(path_options::condition(&args.path)));
 
     let mut workload = Table::new();
     let size = args.size.unwrap_or(Bytes(10_000_000));
     let message = args.message_size.unwrap_or(Bytes(10_000.min(size.0)));
-    workload.insert("name".into(), text(&format!("bulk {}", bytes(size))));
+    workload.insert(
+        "name".into(),
+        text(&format!("bulk {}", path_options::bytes(size))),
+    );
     workload.insert("kind".into(), text("bulk"));
-    workload.insert("size".into(), text(&bytes(size)));
-    workload.insert("message".into(), text(&bytes(message)));
+    workload.insert("size".into(), text(&path_options::bytes(size)));
+    workload.insert("message".into(), text(&path_options::bytes(message)));
     root.insert("workload".into(), one(workload));
 
     let text = toml::to_string(&root).map_err(Failure::failed)?;
@@ -195,57 +137,9 @@ fn one(section: Table) -> Value {
     Value::Array(vec![Value::Table(section)])
 }
 
-fn condition(args: &RunArgs) -> Table {
-    let text = |value: String| Value::String(value);
-    let mut section = Table::new();
-    let mut name = Vec::new();
-    let rtt = args.rtt.unwrap_or(Duration::from_millis(30));
-    name.push(time(rtt));
-    section.insert("rtt".into(), text(time(rtt)));
-    let rate = args.rate.unwrap_or(Limit(Some(BitRate(100_000_000))));
-    if let Some(rate) = rate.0 {
-        name.push(bit_rate(rate));
-        section.insert("rate".into(), text(bit_rate(rate)));
-    }
-    if let Some(loss) = args.loss {
-        name.push(format!("{loss} loss"));
-        section.insert("loss".into(), text(ratio(loss)));
-    }
-    if let Some(jitter) = args.jitter {
-        name.push(format!("± {}", time(jitter)));
-        section.insert("jitter".into(), text(time(jitter)));
-    }
-    if let Some(queue) = args.queue {
-        name.push(format!("queue {}", bytes(queue)));
-        section.insert("queue".into(), text(bytes(queue)));
-    }
-    if let Some(mtu) = args.mtu {
-        name.push(format!("MTU {} B", mtu.0));
-        section.insert(
-            "mtu".into(),
-            Value::Integer(i64::try_from(mtu.0).unwrap_or(i64::MAX)),
-        );
-    }
-    section.insert("name".into(), text(name.join(", ")));
-    section
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantities_are_written_without_loss() {
-        let odd = Duration::from_nanos(30_000_001);
-        assert_eq!(parse_duration(&time(odd)), Ok(odd));
-        assert_eq!(time(Duration::from_millis(30)), "30 ms");
-        assert_eq!(bytes(Bytes(1_234_567)).parse(), Ok(Bytes(1_234_567)));
-        assert_eq!(
-            bit_rate(BitRate(99_999_999)).parse(),
-            Ok(BitRate(99_999_999))
-        );
-        assert_eq!(ratio(Ratio(0.000_012_3)).parse(), Ok(Ratio(0.000_012_3)));
-    }
 
     #[test]
     fn a_transport_has_options_with_their_kinds() {

@@ -9,6 +9,7 @@ mod interrupt;
 mod list;
 mod listen;
 mod output;
+mod path_options;
 mod registry;
 mod report;
 mod run;

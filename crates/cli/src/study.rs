@@ -3,12 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use regatta_model::{
-    Link, Study,
+    Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
 
-use crate::{adhoc, args::RunArgs, exit::Failure, registry};
+use crate::{adhoc, args::RunArgs, exit::Failure, path_options, registry};
 
 /// Largest study file that is read.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -116,64 +116,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         changes.push(format!("--transport {}", args.transport.join(",")));
     }
     let path_before = study.conditions.clone();
-    let mut links = |change: &dyn Fn(&mut Link)| {
-        for condition in &mut study.conditions {
-            change(&mut condition.forward);
-            change(&mut condition.reverse);
-        }
-    };
-    if let Some(rtt) = args.rtt {
-        // An odd nanosecond goes nowhere: half a nanosecond is no delay.
-        links(&|link| link.delay = rtt / 2);
-        changes.push(format!("--rtt \"{}\"", format_duration(rtt)));
-    }
-    if let Some(loss) = args.loss {
-        links(&|link| link.loss = loss);
-        changes.push(format!("--loss \"{loss}\""));
-    }
-    if let Some(rate) = args.rate {
-        links(&|link| link.rate = rate.0);
-        changes.push(match rate.0 {
-            Some(rate) => format!("--rate \"{rate}\""),
-            None => "--rate unlimited".to_owned(),
-        });
-    }
-    if let Some(jitter) = args.jitter {
-        links(&|link| link.jitter = jitter);
-        changes.push(format!("--jitter \"{}\"", format_duration(jitter)));
-    }
-    if let Some(queue) = args.queue {
-        links(&|link| link.queue = Some(queue));
-        changes.push(format!("--queue \"{queue}\""));
-    }
-    if let Some(mtu) = args.mtu {
-        let mtu_bytes = u32::try_from(mtu.0)
-            .ok()
-            .filter(|mtu| (576..=65_535).contains(mtu))
-            .ok_or_else(|| {
-                Failure::input(
-                    format!("`{mtu}` cannot be the largest packet"),
-                    "write a size from 576 to 65535 bytes, such as `--mtu 1500B`",
-                )
-            })?;
-        for condition in &mut study.conditions {
-            condition.mtu_bytes = mtu_bytes;
-        }
-        changes.push(format!("--mtu {mtu_bytes}B"));
-    }
-    for condition in &study.conditions {
-        for link in [&condition.forward, &condition.reverse] {
-            if link.jitter > link.delay {
-                return Err(Failure::input(
-                    format!(
-                        "the jitter of condition `{}` is larger than its delay, so packets would leave before they came",
-                        condition.name
-                    ),
-                    format!("write a jitter of at most {}", format_duration(link.delay)),
-                ));
-            }
-        }
-    }
+    changes.extend(path_options::apply(&args.path, &mut study.conditions)?);
     let work_before = study.workloads.clone();
     for workload in &mut study.workloads {
         let (size, message) = match &mut workload.kind {
@@ -245,18 +188,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(bed) = args.bed {
         study.bed = bed;
     }
-    if let Some(emulator) = args.emulator {
-        study.path.emulator = emulator;
-    }
-    if let Some(placement) = args.placement {
-        study.path.placement = placement;
-    }
-    if let Some(message) = study.path.contradiction() {
-        return Err(Failure::input(
-            message,
-            "leave one of them out, or ask for `--emulator netem`",
-        ));
-    }
+    path_options::choose_emulation(&args.path, &mut study.path)?;
     if let Some(clock) = args.clock {
         study.guest.clock = clock;
     }
