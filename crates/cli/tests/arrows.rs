@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
+    ("transport-wdt", &["transport", "model", "control"]),
     ("transport-external", &["transport", "model", "control"]),
     (
         "transport-sctp",

@@ -1,0 +1,84 @@
+//! Commands as bytes, and back, without I/O.
+//!
+//! Decoding takes what has arrived so far and says how many bytes more there are at least, so that
+//! a reader below which an encryption layer lies never takes a byte that is not the command's.
+//! Nothing here believes a length: what is allocated is bounded by what has arrived.
+
+mod command;
+mod number;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+pub use command::{
+    Allocation, Command, DONE_BYTES, Done, FileHeader, MAX_TRANSFER_ID_BYTES, Settings, footer,
+};
+pub use reply::{
+    Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, MAX_CHECKPOINTS, Reply, encode_checkpoints,
+};
+
+use crate::path::UnsafePath;
+
+/// What can be made of the bytes so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decoded<T> {
+    /// The first `length` bytes are this.
+    Whole {
+        /// What they say.
+        value: T,
+        /// How many they are, padding included.
+        length: usize,
+    },
+    /// At least so many bytes more belong to it.
+    Needs(usize),
+}
+
+/// Bytes that no peer may send.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The first byte is no command that may come from this side.
+    #[error("{0:#04x} is no command that may come here")]
+    UnknownCommand(u8),
+    /// A command of a part of the protocol that is left out.
+    #[error("`{0}` belongs to resumption across processes, which is left out here")]
+    Resumption(&'static str),
+    /// A number is negative, or larger than its field.
+    #[error("{0} is out of range")]
+    OutOfRange(&'static str),
+    /// A text is longer than it may be.
+    #[error("{0} is too long")]
+    TooLong(&'static str),
+    /// A length and what it counts disagree.
+    #[error("the length of {0} is wrong")]
+    WrongLength(&'static str),
+    /// A path that could lead out of the directory.
+    #[error("a file's path is refused")]
+    Path(#[from] UnsafePath),
+}
+
+/// Why reading a field stopped.
+enum Stop {
+    Needs(usize),
+    Malformed(Malformed),
+}
+
+impl From<Malformed> for Stop {
+    fn from(malformed: Malformed) -> Self {
+        Stop::Malformed(malformed)
+    }
+}
+
+impl From<UnsafePath> for Stop {
+    fn from(path: UnsafePath) -> Self {
+        Stop::Malformed(path.into())
+    }
+}
+
+/// Turns the outcome of reading fields into what the caller is told.
+fn decoded<T>(read: Result<(T, usize), Stop>) -> Result<Decoded<T>, Malformed> {
+    match read {
+        Ok((value, length)) => Ok(Decoded::Whole { value, length }),
+        Err(Stop::Needs(bytes)) => Ok(Decoded::Needs(bytes)),
+        Err(Stop::Malformed(malformed)) => Err(malformed),
+    }
+}

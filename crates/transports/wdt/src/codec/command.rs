@@ -1,0 +1,285 @@
+//! What a sender sends: SETTINGS, SIZE, FILE, FOOTER, DONE.
+
+use super::number::{Fields, put_string, put_uvar, put_zvar};
+use super::{Decoded, Malformed, Stop, decoded};
+use crate::path::{MAX_PATH_BYTES, RelativePath};
+
+const SETTINGS: u8 = b'S';
+const SIZE: u8 = b'Z';
+const FILE: u8 = b'L';
+const FOOTER: u8 = b'F';
+const DONE: u8 = b'D';
+
+/// How long DONE is, and SETTINGS that asks for what is there already: a receiver reads no command
+/// before so many bytes are there, so what a sender waits behind fills them.
+pub const DONE_BYTES: usize = 256;
+/// The longest transfer id, in bytes.
+pub const MAX_TRANSFER_ID_BYTES: usize = 1024;
+
+/// A command of a sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Begins every connection.
+    Settings(Settings),
+    /// How many bytes the whole transfer has; for progress only.
+    Size(u64),
+    /// A block; its bytes follow, and after them a FOOTER if the settings say so.
+    File(FileHeader),
+    /// The CRC of the block before.
+    Footer(u32),
+    /// Nothing more comes on this connection; padded to [`DONE_BYTES`].
+    Done(Done),
+}
+
+/// SETTINGS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Of the protocol.
+    pub version: u32,
+    /// How long the sender waits for bytes, in milliseconds; not zero.
+    pub read_timeout_ms: u32,
+    /// How long the sender waits for room, in milliseconds; not zero.
+    pub write_timeout_ms: u32,
+    /// As in the connection URL.
+    pub transfer_id: Vec<u8>,
+    /// A footer follows each block.
+    pub checksum: bool,
+    /// The sender asks for what the receiver has from an earlier transfer.
+    pub request_chunks: bool,
+    /// Every file is one block.
+    pub whole_files: bool,
+    /// The receiver shall send heartbeats.
+    pub heartbeats: bool,
+}
+
+/// What the receiver is to find in place of a file; other than [`Allocation::New`] only when a
+/// transfer is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Nothing is there.
+    New,
+    /// It is there with its size.
+    Exists,
+    /// It is there and too large, under an earlier sequence id.
+    TooLarge(u64),
+    /// It is there and too small, under an earlier sequence id.
+    TooSmall(u64),
+    /// It is to be deleted.
+    Delete,
+}
+
+/// FILE: what the bytes after it are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    /// The sender's status, 0 when all is well.
+    pub status: u8,
+    /// The file.
+    pub path: RelativePath,
+    /// The file's number, from 1.
+    pub sequence: u64,
+    /// The block's length in bytes.
+    pub length: u64,
+    /// Where the block begins in the file.
+    pub offset: u64,
+    /// The file's size in bytes.
+    pub file_size: u64,
+    /// What is there already.
+    pub allocation: Allocation,
+}
+
+/// DONE: the same on every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The sender's status, 0 when all is well.
+    pub status: u8,
+    /// Blocks of the whole transfer.
+    pub blocks: u64,
+    /// Bytes of the whole transfer.
+    pub bytes: u64,
+}
+
+/// CRC-32C as a footer carries it: the register begins at 0 and is not inverted at the end.
+///
+/// `before` is the footer of the bytes so far, 0 for none.
+#[must_use]
+pub fn footer(before: u32, data: &[u8]) -> u32 {
+    !crc32c::crc32c_append(!before, data)
+}
+
+impl Command {
+    /// Decodes the command at the start of `bytes`, from the whole of which it takes its length.
+    ///
+    /// # Errors
+    /// [`Malformed`] as soon as the bytes cannot become a command.
+    pub fn decode(bytes: &[u8]) -> Result<Decoded<Self>, Malformed> {
+        decoded(read(bytes))
+    }
+
+    /// Appends the command.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match self {
+            Command::Settings(settings) => {
+                out.push(SETTINGS);
+                put_uvar(out, settings.version.into());
+                put_uvar(out, settings.read_timeout_ms.into());
+                put_uvar(out, settings.write_timeout_ms.into());
+                put_string(out, &settings.transfer_id);
+                out.push(
+                    u8::from(settings.checksum)
+                        | u8::from(settings.request_chunks) << 1
+                        | u8::from(settings.whole_files) << 2
+                        | u8::from(settings.heartbeats) << 3,
+                );
+                if settings.request_chunks {
+                    out.resize(out.len().max(start + DONE_BYTES), 0);
+                }
+            }
+            Command::Size(bytes) => {
+                out.push(SIZE);
+                put_uvar(out, *bytes);
+            }
+            Command::File(header) => put_header(out, header),
+            Command::Footer(crc) => {
+                out.push(FOOTER);
+                put_zvar(out, i64::from(*crc as i32));
+            }
+            Command::Done(done) => {
+                out.push(DONE);
+                out.push(done.status);
+                put_uvar(out, done.blocks);
+                put_uvar(out, done.bytes);
+                out.resize(start + DONE_BYTES, 0);
+            }
+        }
+    }
+}
+
+/// Writes FILE, with its length, which counts from the command byte.
+fn put_header(out: &mut Vec<u8>, header: &FileHeader) {
+    let start = out.len();
+    out.extend_from_slice(&[FILE, header.status, 0, 0]);
+    put_string(out, header.path.as_bytes());
+    for number in [
+        header.sequence,
+        header.length,
+        header.offset,
+        header.file_size,
+    ] {
+        put_uvar(out, number);
+    }
+    let (flags, previous) = match header.allocation {
+        Allocation::New => (0, None),
+        Allocation::Exists => (1, None),
+        Allocation::TooLarge(sequence) => (2, Some(sequence)),
+        Allocation::TooSmall(sequence) => (3, Some(sequence)),
+        Allocation::Delete => (4, None),
+    };
+    out.push(flags);
+    if let Some(previous) = previous {
+        put_uvar(out, previous);
+    }
+    // A path is at most 4095 bytes, so the header is far below what 15 bits count.
+    let length = (out.len() - start) as i16;
+    out[start + 2..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn read(bytes: &[u8]) -> Result<(Command, usize), Stop> {
+    let mut fields = Fields::new(bytes);
+    let command = match fields.u8()? {
+        SETTINGS => Command::Settings(read_settings(&mut fields)?),
+        SIZE => Command::Size(fields.cvar("the transfer's size")?),
+        FILE => Command::File(read_header(&mut fields)?),
+        FOOTER => {
+            let crc = i32::try_from(fields.zvar()?);
+            Command::Footer(crc.map_err(|_| Malformed::OutOfRange("a checksum"))? as u32)
+        }
+        DONE => {
+            // All of it, so that the padding is the command's and not what follows.
+            fields.bytes(DONE_BYTES - 1)?;
+            let mut fields = Fields::new(&bytes[1..DONE_BYTES]);
+            let done = Done {
+                status: fields.u8()?,
+                blocks: fields.cvar("the number of blocks")?,
+                bytes: fields.cvar("the number of bytes")?,
+            };
+            return Ok((Command::Done(done), DONE_BYTES));
+        }
+        b'a' => return Err(Malformed::Resumption("ACK").into()),
+        other => return Err(Malformed::UnknownCommand(other).into()),
+    };
+    Ok((command, fields.position()))
+}
+
+fn read_settings(fields: &mut Fields<'_>) -> Result<Settings, Stop> {
+    let version = fields.cvar31("the protocol's version")?;
+    let read_timeout_ms = fields.cvar31("the read time-out")?;
+    let write_timeout_ms = fields.cvar31("the write time-out")?;
+    if read_timeout_ms == 0 || write_timeout_ms == 0 {
+        return Err(Malformed::OutOfRange("a time-out of zero").into());
+    }
+    let transfer_id = fields.string(MAX_TRANSFER_ID_BYTES, "the transfer id")?;
+    let flags = fields.u8()?;
+    let request_chunks = flags & 2 != 0;
+    if request_chunks {
+        fields.bytes(DONE_BYTES.saturating_sub(fields.position()))?;
+    }
+    Ok(Settings {
+        version,
+        read_timeout_ms,
+        write_timeout_ms,
+        transfer_id: transfer_id.to_vec(),
+        checksum: flags & 1 != 0,
+        request_chunks,
+        whole_files: flags & 4 != 0,
+        heartbeats: flags & 8 != 0,
+    })
+}
+
+fn read_header(fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
+    const WRONG: Malformed = Malformed::WrongLength("a file header");
+    let status = fields.u8()?;
+    let before_body = fields.position() + 2;
+    let length = usize::try_from(fields.i16()?).map_err(|_| WRONG)?;
+    let body = length.checked_sub(before_body).ok_or(WRONG)?;
+    let mut fields = Fields::new(fields.bytes(body)?);
+    // Within the header's own length, what is missing never comes.
+    let header = read_header_body(status, &mut fields).map_err(|stop| match stop {
+        Stop::Needs(_) => Stop::Malformed(WRONG),
+        malformed => malformed,
+    })?;
+    if fields.position() != body {
+        return Err(WRONG.into());
+    }
+    Ok(header)
+}
+
+fn read_header_body(status: u8, fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
+    let path = RelativePath::new(fields.string(MAX_PATH_BYTES, "a file's path")?)?;
+    let sequence = fields.cvar("a file's sequence id")?;
+    let length = fields.cvar("a block's length")?;
+    let offset = fields.cvar("a block's offset")?;
+    let file_size = fields.cvar("a file's size")?;
+    // Both are below 2^63, so their sum cannot overflow.
+    if offset + length > file_size {
+        return Err(Malformed::OutOfRange("the end of a block").into());
+    }
+    const PREVIOUS: &str = "a file's previous sequence id";
+    let allocation = match fields.u8()? & 7 {
+        0 => Allocation::New,
+        1 => Allocation::Exists,
+        2 => Allocation::TooLarge(fields.cvar(PREVIOUS)?),
+        3 => Allocation::TooSmall(fields.cvar(PREVIOUS)?),
+        4 => Allocation::Delete,
+        _ => return Err(Malformed::OutOfRange("a file's allocation status").into()),
+    };
+    Ok(FileHeader {
+        status,
+        path,
+        sequence,
+        length,
+        offset,
+        file_size,
+        allocation,
+    })
+}

@@ -1,0 +1,180 @@
+//! What a receiver sends: DONE, WAIT, HEARTBEAT, ABORT, and both kinds of checkpoint.
+
+use super::number::{Fields, put_uvar};
+use super::{Decoded, Malformed, Stop, decoded};
+
+const DONE: u8 = b'D';
+const WAIT: u8 = b'W';
+const HEARTBEAT: u8 = b'H';
+const ERRORS: u8 = b'E';
+const ABORT: u8 = b'A';
+const CHUNKS: u8 = b'C';
+const ACK: u8 = b'a';
+/// The length of a list of one, which a local checkpoint is.
+const LOCAL_CHECKPOINT: u8 = 1;
+
+/// How long a local checkpoint is with its padding.
+pub const LOCAL_CHECKPOINT_BYTES: usize = 60;
+/// The most checkpoints in one message: there are no more ports.
+pub const MAX_CHECKPOINTS: usize = u16::MAX as usize;
+/// The fewest bytes of a checkpoint.
+const MIN_CHECKPOINT_BYTES: usize = 5;
+
+/// A message of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// All is there; one byte, which the sender answers with the same.
+    Done,
+    /// Other connections are still at work.
+    Wait,
+    /// The receiver is alive.
+    Heartbeat,
+    /// The global checkpoint: what these ports got before they were given up.
+    Errors(Vec<Checkpoint>),
+    /// The transfer is over.
+    Abort(Abort),
+    /// What this port got before its connection broke; begins a connection that is made again.
+    LocalCheckpoint(Checkpoint),
+}
+
+/// ABORT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abort {
+    /// The protocol's version that the receiver would speak.
+    pub version: u32,
+    /// Why; see [`Status`](crate::status::Status).
+    pub code: u8,
+    /// How many blocks the receiver has got.
+    pub blocks: u64,
+}
+
+/// What one port got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Checkpoint {
+    /// The port of the receiver.
+    pub port: u16,
+    /// Whole blocks, over all connections of the port.
+    pub blocks: u64,
+    /// Bytes of the block after those, 0 for none.
+    pub partial_bytes: u64,
+    /// Its file.
+    pub partial_sequence: u64,
+    /// Where it begins in the file.
+    pub partial_offset: u64,
+}
+
+impl Reply {
+    /// Decodes the message at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`Malformed`] as soon as the bytes cannot become a message.
+    pub fn decode(bytes: &[u8]) -> Result<Decoded<Self>, Malformed> {
+        decoded(read(bytes))
+    }
+
+    /// Appends the message.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Reply::Done => out.push(DONE),
+            Reply::Wait => out.push(WAIT),
+            Reply::Heartbeat => out.push(HEARTBEAT),
+            Reply::Errors(checkpoints) => {
+                out.push(ERRORS);
+                let length_at = out.len();
+                out.extend_from_slice(&[0; 2]);
+                encode_checkpoints(out, checkpoints);
+                // 64 ports of at most 39 bytes each are far below what 15 bits count.
+                let length = (out.len() - length_at - 2) as i16;
+                out[length_at..length_at + 2].copy_from_slice(&length.to_le_bytes());
+            }
+            Reply::Abort(abort) => {
+                out.push(ABORT);
+                out.extend_from_slice(&(abort.version as i32).to_le_bytes());
+                out.push(abort.code);
+                out.extend_from_slice(&(abort.blocks as i64).to_le_bytes());
+            }
+            Reply::LocalCheckpoint(checkpoint) => {
+                let start = out.len();
+                encode_checkpoints(out, std::slice::from_ref(checkpoint));
+                out.resize(start + LOCAL_CHECKPOINT_BYTES, 0);
+            }
+        }
+    }
+}
+
+/// Appends a list of checkpoints with its length.
+pub fn encode_checkpoints(out: &mut Vec<u8>, checkpoints: &[Checkpoint]) {
+    put_uvar(out, checkpoints.len() as u64);
+    for checkpoint in checkpoints {
+        put_uvar(out, checkpoint.port.into());
+        put_uvar(out, checkpoint.blocks);
+        put_uvar(out, checkpoint.partial_bytes);
+        put_uvar(out, checkpoint.partial_sequence);
+        put_uvar(out, checkpoint.partial_offset);
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<(Reply, usize), Stop> {
+    let mut fields = Fields::new(bytes);
+    let reply = match fields.u8()? {
+        DONE => Reply::Done,
+        WAIT => Reply::Wait,
+        HEARTBEAT => Reply::Heartbeat,
+        ERRORS => {
+            let length = usize::try_from(fields.i16()?)
+                .map_err(|_| Malformed::WrongLength("a list of checkpoints"))?;
+            Reply::Errors(read_whole_list(fields.bytes(length)?)?)
+        }
+        ABORT => Reply::Abort(Abort {
+            version: u32::try_from(fields.i32()?)
+                .map_err(|_| Malformed::OutOfRange("the protocol's version"))?,
+            code: fields.u8()?,
+            blocks: u64::try_from(fields.i64()?)
+                .map_err(|_| Malformed::OutOfRange("the number of blocks"))?,
+        }),
+        LOCAL_CHECKPOINT => {
+            fields.bytes(LOCAL_CHECKPOINT_BYTES - 1)?;
+            let mut fields = Fields::new(&bytes[1..LOCAL_CHECKPOINT_BYTES]);
+            let checkpoint = read_checkpoint(&mut fields).map_err(never_comes)?;
+            return Ok((Reply::LocalCheckpoint(checkpoint), LOCAL_CHECKPOINT_BYTES));
+        }
+        CHUNKS => return Err(Malformed::Resumption("CHUNKS").into()),
+        ACK => return Err(Malformed::Resumption("ACK").into()),
+        other => return Err(Malformed::UnknownCommand(other).into()),
+    };
+    Ok((reply, fields.position()))
+}
+
+/// Within a message of known length, what is missing never comes.
+fn never_comes(stop: Stop) -> Stop {
+    match stop {
+        Stop::Needs(_) => Malformed::WrongLength("a list of checkpoints").into(),
+        malformed => malformed,
+    }
+}
+
+fn read_whole_list(bytes: &[u8]) -> Result<Vec<Checkpoint>, Stop> {
+    let mut fields = Fields::new(bytes);
+    let count = fields.uvar().map_err(never_comes)?;
+    if count > (bytes.len() / MIN_CHECKPOINT_BYTES).min(MAX_CHECKPOINTS) as u64 {
+        return Err(Malformed::WrongLength("a list of checkpoints").into());
+    }
+    let list = (0..count)
+        .map(|_| read_checkpoint(&mut fields).map_err(never_comes))
+        .collect::<Result<_, _>>()?;
+    if fields.position() != bytes.len() {
+        return Err(Malformed::WrongLength("a list of checkpoints").into());
+    }
+    Ok(list)
+}
+
+fn read_checkpoint(fields: &mut Fields<'_>) -> Result<Checkpoint, Stop> {
+    let port = fields.cvar31("a checkpoint's port")?;
+    Ok(Checkpoint {
+        port: u16::try_from(port).map_err(|_| Malformed::OutOfRange("a checkpoint's port"))?,
+        blocks: fields.cvar("a checkpoint's blocks")?,
+        partial_bytes: fields.cvar("a checkpoint's bytes")?,
+        partial_sequence: fields.cvar("a checkpoint's sequence id")?,
+        partial_offset: fields.cvar("a checkpoint's offset")?,
+    })
+}

@@ -1,0 +1,25 @@
+//! Warp Data Transfer (WDT), version 32 of its protocol: whole files and directory trees over
+//! several TCP connections at once.
+//!
+//! A transfer is one sender, one receiver and a number of TCP connections, each to a port of its
+//! own of the receiver. Every connection takes *blocks*, byte ranges of files, from one queue of
+//! the sender. Nothing is acknowledged block by block: the receiver says how many whole blocks came
+//! over a connection when that connection is made again after a fault (the local checkpoint), when
+//! a port is given up (the global checkpoint), and once at the end.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`codec`] | commands as bytes, and back |
+//! | [`path`] | relative paths that are safe to create below a directory |
+//! | [`source`] | what is sent: the trait, and files in memory |
+//! | [`sink`] | where it goes: the trait, and files in memory |
+//! | [`status`] | the protocol's error codes |
+//!
+//! The protocol's words are kept: a *block* has a sequence id (of its file), an offset and a
+//! length; a *checkpoint* counts the blocks of one port.
+
+pub mod codec;
+pub mod path;
+pub mod sink;
+pub mod source;
+pub mod status;

@@ -1,0 +1,123 @@
+//! Relative paths as they go over the wire, refused where they could lead out of a directory.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The longest path that is sent or accepted, in bytes; what Linux opens at once.
+pub const MAX_PATH_BYTES: usize = 4095;
+/// The longest name of one file or directory, in bytes.
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// A path below the directory of a transfer: no name of it is empty, `.`, `..`, over-long or holds a
+/// zero byte, so that it neither begins nor ends with `/` and cannot climb.
+///
+/// That no directory on its way is a symbolic link elsewhere is for the one who opens it to see to.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelativePath(Box<[u8]>);
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each is what its message says")]
+pub enum UnsafePath {
+    #[error("the path is empty")]
+    Empty,
+    #[error("the path is longer than {MAX_PATH_BYTES} bytes")]
+    TooLong,
+    #[error("the path is absolute")]
+    Absolute,
+    #[error("a name in the path is empty")]
+    EmptyName,
+    #[error("a name in the path is longer than {MAX_NAME_BYTES} bytes")]
+    NameTooLong,
+    #[error("the path holds the name `.` or `..`")]
+    Climbs,
+    #[error("the path holds a zero byte")]
+    ZeroByte,
+}
+
+impl RelativePath {
+    /// Takes a path that is safe by its names alone.
+    ///
+    /// # Errors
+    /// [`UnsafePath`] says what is wrong with it.
+    pub fn new(path: &[u8]) -> Result<Self, UnsafePath> {
+        if path.is_empty() {
+            return Err(UnsafePath::Empty);
+        }
+        if path.len() > MAX_PATH_BYTES {
+            return Err(UnsafePath::TooLong);
+        }
+        if path[0] == b'/' {
+            return Err(UnsafePath::Absolute);
+        }
+        if path.contains(&0) {
+            return Err(UnsafePath::ZeroByte);
+        }
+        for name in path.split(|byte| *byte == b'/') {
+            match name {
+                [] => return Err(UnsafePath::EmptyName),
+                b"." | b".." => return Err(UnsafePath::Climbs),
+                _ if name.len() > MAX_NAME_BYTES => return Err(UnsafePath::NameTooLong),
+                _ => {}
+            }
+        }
+        Ok(Self(path.into()))
+    }
+
+    /// The path's bytes, names separated by `/`.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same for the file system.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.0))
+    }
+}
+
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.as_path().display())
+    }
+}
+
+impl fmt::Debug for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_that_stay_below_are_taken() {
+        for good in ["a", "a/b", "größe/☃", "...", ".hidden", "a..b/c", " "] {
+            assert_eq!(
+                RelativePath::new(good.as_bytes()).unwrap().as_path(),
+                Path::new(good)
+            );
+        }
+        let long_name = "n".repeat(256);
+        let long_path = "a/".repeat(2048) + "a";
+        for (bad, why) in [
+            ("", UnsafePath::Empty),
+            ("/etc/passwd", UnsafePath::Absolute),
+            ("..", UnsafePath::Climbs),
+            ("a/../../b", UnsafePath::Climbs),
+            ("./a", UnsafePath::Climbs),
+            ("a//b", UnsafePath::EmptyName),
+            ("a/", UnsafePath::EmptyName),
+            ("a\0b", UnsafePath::ZeroByte),
+            (&long_name, UnsafePath::NameTooLong),
+            (&long_path, UnsafePath::TooLong),
+        ] {
+            assert_eq!(RelativePath::new(bad.as_bytes()), Err(why), "{bad:?}");
+        }
+    }
+}

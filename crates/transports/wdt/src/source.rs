@@ -1,0 +1,109 @@
+//! What a sender sends.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::path::RelativePath;
+
+/// One file of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Where the receiver puts it, below its directory.
+    pub path: RelativePath,
+    /// How many bytes of it are sent.
+    pub size_bytes: u64,
+}
+
+/// The files of a transfer, known before it begins, and their content.
+///
+/// One source serves all connections, each from its own thread.
+pub trait Source: Send + Sync {
+    /// What reads one block.
+    type Reader: SourceReader;
+
+    /// Every file, each path once. The sender refers to a file by its index here.
+    fn files(&self) -> &[SourceFile];
+
+    /// Opens a file for one block of it; called once for each block that is sent.
+    ///
+    /// # Errors
+    /// What the file system says; the transfer then fails with
+    /// [`Status::SourceRead`](crate::status::Status::SourceRead).
+    fn open(&self, file: usize) -> io::Result<Self::Reader>;
+}
+
+/// An open file that a block is read from, front to back.
+pub trait SourceReader: Send {
+    /// Gives the bytes at `offset` of the file, at least one and at most `max` (which is not zero).
+    ///
+    /// They are the reader's own where it has them in memory, so that nothing is copied; else they
+    /// are read into `scratch`, which has room for `max` bytes or fewer: then it sets the limit.
+    ///
+    /// # Errors
+    /// What the file system says, and [`io::ErrorKind::UnexpectedEof`] for a file that became
+    /// shorter than the source said.
+    fn read<'a>(
+        &'a mut self,
+        offset: u64,
+        max: usize,
+        scratch: &'a mut [u8],
+    ) -> io::Result<&'a [u8]>;
+}
+
+/// Files in memory.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySource {
+    files: Vec<SourceFile>,
+    contents: Vec<Arc<[u8]>>,
+}
+
+impl MemorySource {
+    /// A source without any file, to which [`MemorySource::add`] adds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, path: RelativePath, content: impl Into<Arc<[u8]>>) {
+        let content = content.into();
+        self.files.push(SourceFile {
+            path,
+            size_bytes: content.len() as u64,
+        });
+        self.contents.push(content);
+    }
+}
+
+impl Source for MemorySource {
+    type Reader = MemoryReader;
+
+    fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    fn open(&self, file: usize) -> io::Result<MemoryReader> {
+        Ok(MemoryReader(self.contents[file].clone()))
+    }
+}
+
+/// The content of one file of a [`MemorySource`].
+#[derive(Clone, Debug)]
+pub struct MemoryReader(Arc<[u8]>);
+
+impl SourceReader for MemoryReader {
+    fn read<'a>(
+        &'a mut self,
+        offset: u64,
+        max: usize,
+        _scratch: &'a mut [u8],
+    ) -> io::Result<&'a [u8]> {
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.0.get(offset..));
+        match rest {
+            Some(rest) if !rest.is_empty() => Ok(&rest[..rest.len().min(max)]),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}

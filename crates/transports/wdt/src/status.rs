@@ -1,0 +1,115 @@
+//! The protocol's error codes, which are exit codes of its programs too.
+
+use std::fmt;
+
+/// How a transfer ended, in the protocol's numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "each is what its message below says")]
+pub enum Status {
+    Ok = 0,
+    Error = 1,
+    Abort = 2,
+    Connection = 3,
+    ConnectionRetryable = 4,
+    SocketRead = 5,
+    SocketWrite = 6,
+    SourceRead = 7,
+    FileWrite = 8,
+    Memory = 9,
+    Protocol = 10,
+    VersionMismatch = 11,
+    IdMismatch = 12,
+    ChecksumMismatch = 13,
+    VersionIncompatible = 16,
+    InvalidCheckpoint = 23,
+    NoProgress = 24,
+    Timeout = 26,
+    Encryption = 28,
+}
+
+/// Every code that has a name here, in the protocol's order.
+pub const ALL: [Status; 19] = [
+    Status::Ok,
+    Status::Error,
+    Status::Abort,
+    Status::Connection,
+    Status::ConnectionRetryable,
+    Status::SocketRead,
+    Status::SocketWrite,
+    Status::SourceRead,
+    Status::FileWrite,
+    Status::Memory,
+    Status::Protocol,
+    Status::VersionMismatch,
+    Status::IdMismatch,
+    Status::ChecksumMismatch,
+    Status::VersionIncompatible,
+    Status::InvalidCheckpoint,
+    Status::NoProgress,
+    Status::Timeout,
+    Status::Encryption,
+];
+
+impl Status {
+    /// The code as it goes over the wire, and as the exit status of the tool.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// A code from the wire; one without a name here is a general [`Status::Error`].
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        ALL.into_iter()
+            .find(|status| status.code() == code)
+            .unwrap_or(Status::Error)
+    }
+
+    /// The code in words.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        match self {
+            Status::Ok => "the transfer is complete",
+            Status::Error => "the transfer failed",
+            Status::Abort => "the transfer was aborted",
+            Status::Connection => "a connection could not be made or kept",
+            Status::ConnectionRetryable => "a connection could not be made yet",
+            Status::SocketRead => "reading from a connection failed",
+            Status::SocketWrite => "writing to a connection failed",
+            Status::SourceRead => "reading a file failed at the sender",
+            Status::FileWrite => "writing a file failed at the receiver",
+            Status::Memory => "memory ran out",
+            Status::Protocol => "the peer broke the protocol",
+            Status::VersionMismatch => "the peer speaks another version of the protocol",
+            Status::IdMismatch => "the peer belongs to another transfer",
+            Status::ChecksumMismatch => "a checksum did not match",
+            Status::VersionIncompatible => "there is no common version of the protocol",
+            Status::InvalidCheckpoint => "the peer's checkpoint contradicts what was sent",
+            Status::NoProgress => "connections were made again without any progress",
+            Status::Timeout => "the peer did not answer in time",
+            Status::Encryption => "encryption failed or was not agreed on",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (WDT error {})", self.message(), self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_protocols_and_come_back() {
+        for status in ALL {
+            assert_eq!(Status::from_code(status.code()), status);
+        }
+        assert_eq!(Status::IdMismatch.code(), 12);
+        assert_eq!(Status::Encryption.code(), 28);
+        assert_eq!(Status::from_code(200), Status::Error);
+    }
+}
