@@ -10,16 +10,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`codec`] | commands as bytes, and back |
+//! | [`crypto`] | the encryption layer below the commands |
 //! | [`path`] | relative paths that are safe to create below a directory |
 //! | [`source`] | what is sent: the trait, and files in memory |
 //! | [`sink`] | where it goes: the trait, and files in memory |
 //! | [`status`] | the protocol's error codes |
+//! | [`url`] | the connection URL |
 //!
 //! The protocol's words are kept: a *block* has a sequence id (of its file), an offset and a
 //! length; a *checkpoint* counts the blocks of one port.
 
 pub mod codec;
+pub mod crypto;
 pub mod path;
 pub mod sink;
 pub mod source;
 pub mod status;
+pub mod url;

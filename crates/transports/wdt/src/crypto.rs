@@ -1,0 +1,121 @@
+//! The encryption layer: below the commands, for each connection and direction by itself.
+//!
+//! A side begins with a prologue in clear: `e`, the cipher, sixteen random bytes, and how many
+//! bytes lie between two tags. Everything after it is one stream of AES-128 in counter mode. With
+//! GCM, tags stand in clear inside of the stream; each covers all bytes since the IV was set, so a
+//! tag is what a copy of the cipher says while the cipher itself goes on. The nonce is the first
+//! twelve of the sixteen bytes.
+
+mod cipher;
+mod open;
+mod seal;
+
+use std::fmt;
+
+pub use open::{Open, Opened};
+pub use seal::Seal;
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 16;
+/// Bytes of what a cipher begins with.
+pub const IV_BYTES: usize = 16;
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 16;
+/// The first byte of a prologue.
+pub const PROLOGUE: u8 = b'e';
+/// Bytes of a prologue: the command, the cipher, the IV with its length, the tag interval.
+pub const PROLOGUE_BYTES: usize = 2 + 1 + IV_BYTES + 4;
+/// The tag interval if nothing else is asked for, in bytes.
+pub const DEFAULT_TAG_INTERVAL_BYTES: u32 = 4 << 20;
+/// After how many bytes a new IV is sent if nothing else is asked for.
+pub const DEFAULT_IV_CHANGE_BYTES: u64 = 32 << 30;
+
+/// Which cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cipher {
+    /// AES-128 in counter mode: nothing shows that bytes were changed on the way.
+    Aes128Ctr,
+    /// AES-128 in Galois/counter mode, with a tag at every interval.
+    Aes128Gcm,
+}
+
+impl Cipher {
+    /// The protocol's number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Cipher::Aes128Ctr => 1,
+            Cipher::Aes128Gcm => 2,
+        }
+    }
+
+    /// The cipher of a number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Cipher::Aes128Ctr, Cipher::Aes128Gcm]
+            .into_iter()
+            .find(|cipher| cipher.code() == code)
+    }
+}
+
+/// A key, which no output shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; KEY_BYTES]);
+
+impl Key {
+    /// The key of these bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// A key from the system's random numbers.
+    ///
+    /// # Errors
+    /// [`CryptoError::Library`] if there are none.
+    pub fn random() -> Result<Self, CryptoError> {
+        cipher::random().map(Self)
+    }
+
+    /// The bytes, for the connection URL.
+    pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// What both ends of a connection know of its encryption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The key, from the connection URL.
+    pub key: Key,
+    /// After how many bytes under one IV another is sent; 0 for never.
+    pub iv_change_bytes: u64,
+}
+
+/// What is wrong with the bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CryptoError {
+    /// The peer did not begin with a prologue.
+    #[error("the peer does not encrypt, which the connection URL asks for")]
+    Plaintext,
+    /// The prologue names another cipher, or is none of version 32.
+    #[error("the peer encrypts otherwise than the connection URL asks for")]
+    Prologue,
+    /// The bytes are not those that the peer sent, or the keys differ.
+    #[error("an authentication tag does not match")]
+    Tag,
+    /// More bytes under one IV than the cipher is safe for, or a fault of the library.
+    #[error("the cipher failed")]
+    Library,
+}
+
+#[cfg(test)]
+mod tests;

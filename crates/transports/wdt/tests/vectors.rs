@@ -1,0 +1,253 @@
+//! Every recorded session decodes without a remainder; tags and footers verify; what the receiver
+//! acknowledged adds up to the files and to the totals of DONE.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod recorded;
+
+use std::collections::BTreeMap;
+
+use recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
+use regatta_transport_wdt::codec::{
+    Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
+};
+use regatta_transport_wdt::crypto::{Cipher, Open, Secret};
+use regatta_transport_wdt::url::ConnectionUrl;
+
+/// Plain bytes of one direction, taken as they are asked for.
+struct Plain {
+    open: Open,
+    wire: Vec<u8>,
+    at: usize,
+}
+
+impl Plain {
+    fn new(wire: Vec<u8>, secret: Option<&Secret>) -> Self {
+        Self {
+            open: Open::new(secret),
+            wire,
+            at: 0,
+        }
+    }
+
+    /// Exactly so many bytes, or `None` at the end of what was recorded.
+    fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            let rest = &mut self.wire[self.at..];
+            let opened = self
+                .open
+                .open(rest, count - taken.len())
+                .expect("it decrypts");
+            taken.extend_from_slice(&rest[opened.plain.clone()]);
+            self.at += opened.consumed;
+            if opened.plain.is_empty() {
+                return None;
+            }
+        }
+        Some(taken)
+    }
+
+    fn next<T>(
+        &mut self,
+        decode: impl Fn(&[u8]) -> Result<Decoded<T>, regatta_transport_wdt::codec::Malformed>,
+    ) -> Option<T> {
+        let mut bytes = Vec::new();
+        loop {
+            match decode(&bytes).expect("it is well-formed") {
+                Decoded::Whole { value, length } => {
+                    assert_eq!(length, bytes.len());
+                    return Some(value);
+                }
+                Decoded::Needs(more) => bytes.extend(self.take(more)?),
+            }
+        }
+    }
+
+    /// What is left is the last tag, if there are tags.
+    fn ends(mut self) {
+        let (consumed, all) = self
+            .open
+            .finish(&self.wire[self.at..])
+            .expect("the tag verifies");
+        assert!(all, "the last tag is there");
+        assert_eq!(self.at + consumed, self.wire.len(), "nothing is left");
+    }
+}
+
+/// What one connection carried.
+#[derive(Default)]
+struct Seen {
+    settings: Option<Settings>,
+    size: Option<u64>,
+    blocks: Vec<(FileHeader, Vec<u8>)>,
+    done: Option<Done>,
+    replies: Vec<Reply>,
+}
+
+fn read(connection: &RecordedConnection, secret: Option<&Secret>, aborted: bool) -> Seen {
+    let mut seen = Seen::default();
+    let mut replies = Plain::new(connection.stream(Direction::R2s), secret);
+    while let Some(reply) = replies.next(Reply::decode) {
+        let last = matches!(reply, Reply::Done | Reply::Abort(_));
+        seen.replies.push(reply);
+        if last {
+            break;
+        }
+    }
+    replies.ends();
+    let confirmed = seen.replies.contains(&Reply::Done);
+    let mut commands = Plain::new(connection.stream(Direction::S2r), secret);
+    let expected_dones = 1 + seen
+        .replies
+        .iter()
+        .filter(|reply| matches!(reply, Reply::Errors(_)))
+        .count();
+    let mut dones = 0;
+    while dones < expected_dones {
+        let Some(command) = commands.next(Command::decode) else {
+            assert!(connection.was_cut(), "only what was cut ends early");
+            return seen;
+        };
+        match command {
+            Command::Settings(settings) => seen.settings = Some(settings),
+            Command::Size(size) => seen.size = Some(size),
+            Command::File(header) => {
+                let Some(payload) = commands.take(header.length as usize) else {
+                    assert!(connection.was_cut());
+                    return seen;
+                };
+                assert!(
+                    content(header.offset, payload.len()).eq(payload.iter().copied()),
+                    "the content of {:?}",
+                    header.path
+                );
+                let settings = seen.settings.as_ref().expect("SETTINGS come first");
+                if settings.checksum {
+                    let footed = commands.next(Command::decode);
+                    if footed.is_none() {
+                        assert!(connection.was_cut());
+                        return seen;
+                    }
+                    assert_eq!(footed, Some(Command::Footer(footer(0, &payload))));
+                }
+                seen.blocks.push((header, payload));
+            }
+            Command::Footer(_) => panic!("a footer that belongs to no block"),
+            Command::Done(done) => {
+                dones += 1;
+                assert!(
+                    seen.done.is_none_or(|before| before == done),
+                    "the same each time"
+                );
+                seen.done = Some(done);
+            }
+        }
+    }
+    if confirmed {
+        assert_eq!(
+            commands.take(1).as_deref(),
+            Some(&b"D"[..]),
+            "the acknowledgement"
+        );
+        commands.ends();
+    } else {
+        assert!(aborted, "only an abort ends otherwise");
+        assert_eq!(commands.at, commands.wire.len());
+    }
+    seen
+}
+
+#[test]
+fn every_recorded_session_adds_up() {
+    for name in NAMES {
+        let recorded = Recorded::load(name);
+        let url = ConnectionUrl::parse(&recorded.url).expect("the URL is valid");
+        assert_eq!(url.to_secret_string(), recorded.url, "{name}");
+        let sender_url = recorded.sender_url.as_deref().unwrap_or(&recorded.url);
+        let sender_url = ConnectionUrl::parse(sender_url).expect("the URL is valid");
+        let aborted = recorded.outcome.sender_exit != 0;
+        let mut ports: BTreeMap<u16, Vec<(FileHeader, Vec<u8>)>> = BTreeMap::new();
+        let mut part_bytes = 0;
+        let mut done = None;
+        for connection in &recorded.connections {
+            assert!(url.ports.contains(&connection.port), "{name}");
+            let seen = read(connection, url.secret.as_ref(), aborted);
+            let settings = seen.settings.as_ref().expect("SETTINGS");
+            assert_eq!(settings.version, 32);
+            assert_eq!(settings.transfer_id, sender_url.id, "{name}");
+            let total: u64 = recorded.files.iter().map(|file| file.size).sum();
+            assert!(seen.size.is_none_or(|size| size == total), "{name}");
+            done = done.or(seen.done);
+            let held = ports.entry(connection.port).or_default();
+            for reply in &seen.replies {
+                if let Reply::LocalCheckpoint(checkpoint) = reply {
+                    assert_eq!(checkpoint.port, connection.port);
+                    assert!(checkpoint.blocks as usize <= held.len(), "{name}");
+                    part_bytes += checkpoint.partial_bytes;
+                    held.truncate(checkpoint.blocks as usize);
+                }
+            }
+            held.extend(seen.blocks);
+            for reply in &seen.replies {
+                if let Reply::Errors(list) = reply {
+                    for checkpoint in list {
+                        ports
+                            .get_mut(&checkpoint.port)
+                            .expect("a port of this transfer")
+                            .truncate(checkpoint.blocks as usize);
+                    }
+                }
+            }
+        }
+        let Some(done) = done.filter(|_| !aborted) else {
+            assert_eq!((name, recorded.outcome.sender_exit), ("08-wrong-id", 12));
+            assert_eq!(recorded.outcome.receiver_exit, 12);
+            assert!(!recorded.outcome.files_arrived);
+            continue;
+        };
+        let blocks: Vec<_> = ports.into_values().flatten().collect();
+        let bytes: u64 = blocks.iter().map(|(header, _)| header.length).sum();
+        assert_eq!(done.blocks, blocks.len() as u64, "{name}");
+        assert_eq!(done.bytes, bytes + part_bytes, "{name}");
+        // What stands of every file is the whole of it, but for what a checkpoint credited.
+        let mut left: BTreeMap<String, u64> = recorded
+            .files
+            .iter()
+            .map(|file| (file.path.clone(), file.size))
+            .collect();
+        for (header, payload) in &blocks {
+            *left.get_mut(&header.path.to_string()).expect("a file") -= payload.len() as u64;
+        }
+        assert_eq!(left.values().sum::<u64>(), part_bytes, "{name}");
+    }
+}
+
+#[test]
+fn what_was_recorded_is_what_it_says() {
+    let iv_change = Recorded::load("06-gcm-iv-change");
+    let url = ConnectionUrl::parse(&iv_change.url).unwrap();
+    let secret = url.secret.unwrap();
+    assert_eq!(
+        (secret.cipher, secret.iv_change_bytes),
+        (Cipher::Aes128Gcm, 1 << 20)
+    );
+    let replies = read(&Recorded::load("03-four-ports").connections[0], None, false).replies;
+    assert_eq!(replies, [Reply::Wait, Reply::Wait, Reply::Done]);
+    let credited = read(
+        &Recorded::load("07-reconnect-plain").connections[1],
+        None,
+        false,
+    );
+    let Some(Reply::LocalCheckpoint(checkpoint)) = credited.replies.first() else {
+        panic!("a connection that is made again begins with a checkpoint");
+    };
+    assert_eq!((checkpoint.blocks, checkpoint.partial_bytes), (1, 2048));
+    let global = Recorded::load("09-global-checkpoint");
+    let replies = read(&global.connections[1], None, false).replies;
+    let lost = Checkpoint {
+        port: 36379,
+        blocks: 1,
+        ..Checkpoint::default()
+    };
+    assert!(replies.contains(&Reply::Errors(vec![lost])), "{replies:?}");
+}
