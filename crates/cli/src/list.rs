@@ -41,6 +41,7 @@ fn transports() -> String {
         let carries = match it.carries {
             Carries::Streams => "streams",
             Carries::Messages => "messages",
+            Carries::Files => "files",
         };
         let mut can = vec![carries];
         can.push(if it.reliable {

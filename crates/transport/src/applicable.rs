@@ -5,6 +5,7 @@ use regatta_model::{Handshake, Spread, WorkloadKind};
 use crate::{
     descriptor::{Carries, DriverDescriptor},
     driver::Unsupported,
+    transfer,
 };
 
 /// What a driver must name among its capabilities for a handshake; none for a full one.
@@ -35,6 +36,9 @@ pub(crate) fn check(
     workload: &WorkloadKind,
 ) -> Result<(), Unsupported> {
     let name = driver.name;
+    if carries == Carries::Files {
+        return over_files(name, workload);
+    }
     let unsupported = |reason: String, hint: String| Err(Unsupported { reason, hint });
     match workload {
         WorkloadKind::ShortConnections { handshake, .. } => {
@@ -76,6 +80,21 @@ pub(crate) fn check(
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+/// Checks a workload for a system that moves whole files.
+pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsupported> {
+    match workload {
+        WorkloadKind::Bulk { options, .. } => transfer::check_options(options),
+        other => Err(Unsupported {
+            reason: format!(
+                "`{name}` moves whole files one way and has no answers: it carries out `bulk` and \
+                 not `{}`",
+                other.name()
+            ),
+            hint: "choose a transport of streams".to_owned(),
+        }),
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Carries {
     Streams,
     /// Datagrams or records with boundaries.
     Messages,
+    /// Whole files, its own way.
+    Files,
 }
 
 /// What a driver is and what it can do.
@@ -22,7 +24,7 @@ pub struct DriverDescriptor {
     pub title: &'static str,
     /// One sentence, without a full stop.
     pub summary: &'static str,
-    /// Streams or messages.
+    /// Streams, messages or files.
     pub carries: Carries,
     /// Whether every byte of the application is delivered, or the transfer fails.
     pub reliable: bool,

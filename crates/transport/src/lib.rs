@@ -30,10 +30,12 @@ pub mod opening;
 mod probe;
 mod session;
 pub mod socket_option;
+mod statistics;
 pub mod stop;
 pub mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod transfer;
 mod trial;
 pub mod wait;
 
@@ -46,6 +48,7 @@ pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, O
 pub use driver::{Driver, Session, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
-pub use session::{MessageSession, StreamSession};
+pub use session::{MessageSession, StreamSession, TransferSession};
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
+pub use transfer::TransferEndpoint;

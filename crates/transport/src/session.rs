@@ -1,4 +1,4 @@
-//! One end of one trial over any transport of streams or of messages: which workload it runs.
+//! One end of one trial over any transport: which workload it runs.
 
 use std::net::SocketAddr;
 
@@ -19,6 +19,7 @@ use crate::{
     multi_stream::{self, Messages},
     one_flow::{self, MessageWork as _},
     stream::StreamEndpoint,
+    transfer::{self, TransferEndpoint},
     trial::Trial,
 };
 
@@ -103,6 +104,51 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
                 endpoint.block_on(multi_stream::run(trial, work, endpoint, peer))
             }
         };
+        trial.stop.stop();
+        result.map_err(|error| trial.explain(error))
+    }
+}
+
+/// One end of one trial over a system that moves whole files its own way.
+#[derive(Debug)]
+pub struct TransferSession<E> {
+    trial: Trial,
+    content: transfer::Content,
+    endpoint: E,
+}
+
+impl<E: TransferEndpoint> TransferSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for anything but a bulk transfer of a size.
+    pub fn new(
+        endpoint: E,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Self, TransportError> {
+        Ok(Self {
+            trial: Trial::new(order, context)?,
+            content: transfer::Content::new(order)?,
+            endpoint,
+        })
+    }
+}
+
+impl<E: TransferEndpoint> Session for TransferSession<E> {
+    fn listen_address(&self) -> Option<SocketAddr> {
+        self.endpoint.flows().listen_address()
+    }
+
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+        let Self {
+            trial,
+            content,
+            endpoint,
+        } = *self;
+        let running = transfer::run(&trial, content, &endpoint, peer);
+        let result = endpoint.flows().block_on(running);
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))
     }

@@ -6,6 +6,7 @@
 pub mod connections;
 pub mod contract;
 pub mod exchanges;
+pub mod files;
 pub mod lanes;
 
 use std::{

@@ -3,6 +3,9 @@
 //! It leaves out what a real driver has: a congestion control that is set and read back, and the
 //! stack's own statistics. The whole contract is held to it all the same.
 
+#[path = "example_driver/transfer.rs"]
+mod transfer;
+
 use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read as _, Write as _},

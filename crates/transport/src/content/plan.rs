@@ -102,6 +102,12 @@ impl Plan {
         self.content.slice(Self::header(length)..length)
     }
 
+    /// Which message a byte of the transfer lies in, and where in it.
+    pub(crate) fn place(&self, offset: u64) -> (u64, usize) {
+        let message = self.message as u64;
+        (offset / message, (offset % message) as usize)
+    }
+
     /// Length of the message at this position, in bytes.
     pub(crate) fn length(&self, sequence: u64) -> usize {
         if sequence + 1 < self.count {

@@ -7,6 +7,8 @@ pub(crate) mod messages;
 mod stream_receiver;
 pub(crate) mod streams;
 
+pub(crate) use stream_receiver::without_transfer;
+
 use std::future::Future;
 
 use crate::{

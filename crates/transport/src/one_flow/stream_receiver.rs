@@ -191,7 +191,7 @@ pub(super) async fn run<W: StreamWork, E: StreamEndpoint>(
 }
 
 /// The report of a receiver that the transfer never reached.
-fn without_transfer(
+pub(crate) fn without_transfer(
     trial: &Trial,
     watch: &ReceiverWatch,
     mut findings: Findings,

@@ -30,11 +30,14 @@ pub fn holds(driver: &dyn Driver) {
     the_deadline_is_kept(driver);
     an_abort_ends_both_ends(driver);
     a_vanished_receiver_is_noticed(driver);
-    if driver.descriptor().carries == Carries::Streams {
+    if driver.descriptor().carries != Carries::Messages {
         a_vanished_sender_is_noticed(driver);
     }
     a_wrong_token_is_refused(driver);
     a_stranger_is_refused(driver);
+    if driver.descriptor().carries == Carries::Files {
+        return super::files::hold(driver);
+    }
     exchanges::stop_and_wait_has_each_message_acknowledged(driver);
     exchanges::requests_have_their_answers(driver);
     exchanges::requests_keep_their_rate(driver);
@@ -214,7 +217,7 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     let placement = match (driver.descriptor().carries, driver.descriptor().multiplexes) {
         (Carries::Messages, _) => "own flow",
         (Carries::Streams, true) => "own stream",
-        (Carries::Streams, false) => "own connection",
+        (Carries::Streams, false) | (Carries::Files, _) => "own connection",
     };
     assert_eq!(sender.facts["probe.placement"], placement);
     for histogram in ["round_trip_delay_idle_ns", "round_trip_delay_ns"] {
@@ -393,7 +396,7 @@ pub fn a_wrong_token_is_refused(driver: &dyn Driver) {
             order.token = "00".repeat(16);
         }
     });
-    if driver.descriptor().carries == Carries::Streams {
+    if driver.descriptor().carries != Carries::Messages {
         assert!(pair.sender.is_err(), "{}", name(driver));
     }
 }

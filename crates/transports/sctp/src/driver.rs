@@ -115,10 +115,10 @@ impl Driver for SctpUserspace {
         self.check_options(&order.transport.options)?;
         let end = End::new(order)?;
         Ok(match self.carries(&order.transport.options) {
-            Carries::Streams => Box::new(StreamSession::new(StreamEnd(end), order, context)?),
             Carries::Messages => {
                 Box::new(MessageSession::new(MessageEnd::new(end), order, context)?)
             }
+            _ => Box::new(StreamSession::new(StreamEnd(end), order, context)?),
         })
     }
 }

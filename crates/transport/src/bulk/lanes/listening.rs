@@ -9,6 +9,7 @@ use crate::{
     clock::MonotonicTime,
     context::{Phase, StatisticsSource},
     driver::TransportError,
+    one_flow::without_transfer,
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
@@ -17,7 +18,7 @@ use crate::{
         findings::Findings,
         stream_admission::{Admitted, admit_further, admit_until_transfer},
         stream_probe::echo,
-        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+        watch::{ReceiverEnd, ReceiverWatch},
     },
 };
 
@@ -49,17 +50,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let (mut load, first) =
         match admit_until_transfer(trial, endpoint, watch.limit(), &mut refused).await {
             Ok(admitted) => admitted,
-            Err(error) => {
-                return match watch.end() {
-                    Some(ReceiverEnd::Deadline { at, .. }) => {
-                        findings.span(at, at);
-                        findings.delivery(Delivered::default(), 0, None);
-                        Ok(findings.0)
-                    }
-                    Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
-                    _ => Err(trial.explain(error)),
-                };
-            }
+            Err(error) => return without_transfer(trial, &watch, findings, error),
         };
 
     trial.context.live.set_phase(Phase::Transfer);

@@ -7,13 +7,11 @@
 //! same task. The plain transfer has rooms of its own beside this one: it is what drivers are
 //! benched with, and pays for none of this.
 
-mod acknowledgement;
 mod connecting;
 mod listening;
-mod noise;
+
 mod receiving;
 mod sending;
-mod statistics;
 
 use std::{
     net::SocketAddr,
@@ -27,18 +25,16 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind};
 
-use crate::content::plan::Plan;
+use crate::content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan};
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
     driver::{TransportError, Unsupported},
+    statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
     trial::{Trial, findings::Deliveries, findings::Findings, watch::Delivered},
 };
-use acknowledgement::Acknowledgement;
-use noise::Noise;
-use statistics::AllLanes;
 
 /// One direction's part on one connection.
 #[derive(Debug)]
@@ -169,7 +165,7 @@ struct Shared<'a> {
     stop: Stop,
     /// Raised when every lane has ended.
     over: Stop,
-    statistics: std::sync::Arc<AllLanes>,
+    statistics: std::sync::Arc<AllConnections>,
     started: MonotonicTime,
     warm: AtomicBool,
     left: AtomicUsize,
@@ -209,7 +205,7 @@ impl<'a> Shared<'a> {
             lanes,
             stop: stop.clone(),
             over: Stop::new(),
-            statistics: std::sync::Arc::new(AllLanes::default()),
+            statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
             warm: AtomicBool::new(lanes.options.warm_up.is_zero()),
             left: AtomicUsize::new(lanes.lanes.len()),

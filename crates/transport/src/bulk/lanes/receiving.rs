@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use regatta_model::Verify;
 
-use super::{Lane, Shared, acknowledgement::Acknowledgement};
+use super::{Lane, Shared};
 use crate::{
     clock::MonotonicTime,
-    content::{plan::ALIGNMENT, stream_check::StreamCheck},
+    content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
     driver::TransportError,
     one_flow::streams::SCRATCH_BYTES,
     stream::{ByteStream, Received},

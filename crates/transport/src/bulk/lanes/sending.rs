@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
 
-use super::{Lane, Shared, acknowledgement::Acknowledgement, receiving::WELCOME};
+use super::{Lane, Shared, receiving::WELCOME};
 use crate::{
     clock::MonotonicTime,
     content::{
+        acknowledgement::Acknowledgement,
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },

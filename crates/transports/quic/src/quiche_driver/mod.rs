@@ -126,13 +126,13 @@ impl Driver for QuicQuiche {
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
         match self.carries(&order.transport.options) {
-            Carries::Streams => {
-                let endpoint = QuicheEndpoint::new(order)?;
-                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
-            }
             Carries::Messages => {
                 let endpoint = QuicheDatagrams::new(order)?;
                 Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+            }
+            _ => {
+                let endpoint = QuicheEndpoint::new(order)?;
+                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
             }
         }
     }

@@ -37,10 +37,10 @@ pub(super) fn prepare(
 ) -> Result<Box<dyn Session>, TransportError> {
     let endpoint = QuicEndpoint::new(order)?;
     Ok(match carries(&order.transport.options) {
-        Carries::Streams => Box::new(StreamSession::new(endpoint, order, context)?),
         Carries::Messages => {
             let endpoint = QuicDatagramEndpoint::new(endpoint);
             Box::new(MessageSession::new(endpoint, order, context)?)
         }
+        _ => Box::new(StreamSession::new(endpoint, order, context)?),
     })
 }

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// The file, open.
 #[derive(Debug)]
-pub(super) struct Noise {
+pub(crate) struct Noise {
     file: File,
     path: PathBuf,
 }
@@ -68,7 +68,7 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 
 impl Noise {
     /// The file of this size, made if it is not there.
-    pub(super) fn of(size: u64) -> Result<Self, TransportError> {
+    pub(crate) fn of(size: u64) -> Result<Self, TransportError> {
         let path = place().join(format!("noise-{size}.bin"));
         let shown = path.display().to_string();
         let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
@@ -89,7 +89,7 @@ impl Noise {
     }
 
     /// As shown in results: without directories, which differ between hosts.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -97,7 +97,7 @@ impl Noise {
     }
 
     /// Reads this part of it; `memory` is used again once nobody holds what was read before.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         memory: &mut BytesMut,
         offset: u64,

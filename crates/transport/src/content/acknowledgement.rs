@@ -1,4 +1,4 @@
-//! What the receiving end of a lane says at its end.
+//! What the receiving end of a part of a transfer says at its end.
 
 use crate::{
     clock::MonotonicTime,
@@ -10,9 +10,9 @@ use crate::{
 /// Length in bytes: `LANE`, bytes, messages, digest, check.
 const BYTES: usize = 4 + 8 + 8 + 8 + 4;
 
-/// So much of a lane has arrived.
+/// So much has arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Acknowledgement {
+pub(crate) struct Acknowledgement {
     pub bytes: u64,
     pub messages: u64,
     /// CRC-32 of everything, where it was asked for; else zero.
@@ -20,7 +20,7 @@ pub(super) struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    pub(super) fn encode(self) -> [u8; BYTES] {
+    pub(crate) fn encode(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(b"LANE");
         bytes[4..12].copy_from_slice(&self.bytes.to_le_bytes());
@@ -50,7 +50,7 @@ impl Acknowledgement {
     }
 
     /// Waits for it.
-    pub(super) async fn of<S: ByteStream>(stream: &mut S) -> Result<Self, TransportError> {
+    pub(crate) async fn of<S: ByteStream>(stream: &mut S) -> Result<Self, TransportError> {
         let mut bytes = [0; BYTES];
         let mut here = 0;
         let mut scratch = [0; BYTES];

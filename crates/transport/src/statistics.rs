@@ -1,0 +1,160 @@
+//! The statistics of several connections as one connection's.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::context::{ProtocolSample, StatisticsSource};
+
+/// One connection's, and what it said last: one that is closed says nothing any more.
+struct Source {
+    source: Arc<dyn StatisticsSource>,
+    last: Option<ProtocolSample>,
+}
+
+/// The connections of one end so far, in the order in which they were made.
+#[derive(Default)]
+pub struct AllConnections {
+    /// `sender` or `receiver`.
+    end: &'static str,
+    sources: Mutex<Vec<Source>>,
+}
+
+impl AllConnections {
+    /// None yet, of this end: `sender` or `receiver`.
+    pub(crate) fn new(end: &'static str) -> Self {
+        Self {
+            end,
+            sources: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Source>> {
+        // Nothing that can panic runs under this lock.
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, source: Arc<dyn StatisticsSource>) {
+        self.lock().push(Source { source, last: None });
+    }
+
+    /// Whether there was ever one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Keeps what every connection says now; to be called before one is closed.
+    pub(crate) fn remember(&self) {
+        let _ = self.sample();
+    }
+}
+
+/// One figure of each connection, in the order of connections: `12 0 3`, `-` where it is unknown.
+fn each(sources: &[Source], figure: impl Fn(&ProtocolSample) -> Option<u64>) -> Option<String> {
+    let figures: Vec<_> = sources
+        .iter()
+        .map(|source| source.last.as_ref().and_then(&figure))
+        .collect();
+    figures.iter().any(Option::is_some).then(|| {
+        let words = figures.iter().map(|figure| match figure {
+            Some(figure) => figure.to_string(),
+            None => "-".to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    })
+}
+
+impl StatisticsSource for AllConnections {
+    fn sample(&self) -> Option<ProtocolSample> {
+        self.lock()
+            .iter_mut()
+            .filter_map(|source| {
+                source.last = source.source.sample().or(source.last);
+                source.last
+            })
+            .reduce(ProtocolSample::combined)
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let sources = self.lock();
+        // They are alike but for what the stack chose for each; the first one stands for all.
+        let mut facts = sources
+            .first()
+            .map(|source| source.source.facts())
+            .unwrap_or_default();
+        if sources.len() < 2 {
+            return facts;
+        }
+        let nanoseconds =
+            |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        for (name, figures) in [
+            (
+                "retransmitted_packets",
+                each(&sources, |sample| sample.retransmitted_packets),
+            ),
+            ("packets_sent", each(&sources, |sample| sample.packets_sent)),
+            (
+                "congestion_window_bytes",
+                each(&sources, |sample| sample.congestion_window_bytes),
+            ),
+            (
+                "smoothed_rtt_ns",
+                each(&sources, |sample| sample.smoothed_rtt.map(nanoseconds)),
+            ),
+        ] {
+            if let Some(figures) = figures {
+                facts.insert(format!("connections.{name}.{}", self.end), figures);
+            }
+        }
+        facts
+    }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let mut worst = BTreeMap::new();
+        for (name, value) in self
+            .lock()
+            .iter()
+            .flat_map(|source| source.source.metrics())
+        {
+            let most = worst.entry(name).or_insert(value);
+            *most = value.max(*most);
+        }
+        worst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says a number until it is asked for the second time.
+    struct Fading(Mutex<Option<u64>>);
+
+    impl StatisticsSource for Fading {
+        fn sample(&self) -> Option<ProtocolSample> {
+            let number = self.0.lock().expect("not poisoned").take()?;
+            Some(ProtocolSample {
+                retransmitted_packets: Some(number),
+                packets_sent: (number > 0).then_some(number * 10),
+                ..ProtocolSample::default()
+            })
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_keeps_its_last_word_in_the_sum_and_in_the_list() {
+        let all = AllConnections::new("sender");
+        for number in [3, 0, 4] {
+            all.add(Arc::new(Fading(Mutex::new(Some(number)))));
+        }
+        all.remember();
+        let sample = all.sample().expect("a sample");
+        assert_eq!(sample.retransmitted_packets, Some(7));
+        assert_eq!(sample.packets_sent, Some(70));
+        let facts = all.facts();
+        assert_eq!(facts["connections.retransmitted_packets.sender"], "3 0 4");
+        assert_eq!(facts["connections.packets_sent.sender"], "30 - 40");
+        assert!(!facts.contains_key("connections.smoothed_rtt_ns.sender"));
+    }
+}

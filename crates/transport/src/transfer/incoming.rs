@@ -1,0 +1,323 @@
+//! What arrives, in parts of any size and order: counted, and compared with what was sent.
+
+use std::{
+    collections::BTreeMap,
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+use super::Content;
+use crate::{
+    clock::MonotonicTime,
+    content::{
+        plan::{Plan, looks_right},
+        stream_check::encode_header,
+    },
+    context::LiveCounters,
+    driver::TransportError,
+    trial::{findings::Deliveries, watch::Delivered},
+};
+
+/// Takes the content of a transfer.
+pub struct Incoming {
+    plan: Plan,
+    digest: bool,
+    live: Arc<LiveCounters>,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("size", &self.plan.size)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// What has arrived, by where it begins. A part that was cut stays, until it is sent again from
+    /// the same place.
+    parts: BTreeMap<u64, Part>,
+    /// Messages that lie in more than one part, by their number.
+    edges: BTreeMap<u64, Edge>,
+    corrupted: u64,
+    deliveries: Option<Deliveries>,
+}
+
+/// Of a message that lies in more than one part.
+#[derive(Default, Clone, Copy)]
+struct Edge {
+    bytes: u64,
+    /// In how many parts it was not what was sent.
+    unsound: u32,
+}
+
+/// What one part came to.
+struct Part {
+    length: u64,
+    /// Whole messages in it, sound and not.
+    sound: u64,
+    corrupted: u64,
+    /// Messages that begin before it or end after it: number, bytes here, whether these are sound.
+    edges: Vec<(u64, u64, bool)>,
+    digest: Option<crc32fast::Hasher>,
+}
+
+impl Incoming {
+    pub(super) fn new(content: Content, live: &Arc<LiveCounters>) -> Arc<Self> {
+        Arc::new(Self {
+            plan: content.plan,
+            digest: content.digest,
+            live: Arc::clone(live),
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of all of it.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.plan.size
+    }
+
+    /// A part of it that arrives front to back, from a place on. What had arrived before from this
+    /// very place is forgotten: it is sent again.
+    #[must_use]
+    pub fn part(self: &Arc<Self>, start: u64) -> IncomingPart {
+        let mut state = self.lock();
+        if let Some(part) = state.parts.remove(&start) {
+            let live = &self.live;
+            live.bytes_delivered
+                .fetch_sub(part.length, Ordering::AcqRel);
+            live.messages_delivered
+                .fetch_sub(part.sound, Ordering::AcqRel);
+            state.corrupted -= part.corrupted;
+            for (sequence, bytes, sound) in part.edges {
+                self.edge(&mut state, sequence, |edge| {
+                    edge.bytes -= bytes;
+                    edge.unsound -= u32::from(!sound);
+                });
+            }
+        }
+        drop(state);
+        IncomingPart {
+            incoming: Arc::clone(self),
+            start,
+            message: None,
+            part: Part {
+                length: 0,
+                sound: 0,
+                corrupted: 0,
+                edges: Vec::new(),
+                digest: self.digest.then(crc32fast::Hasher::new),
+            },
+        }
+    }
+
+    /// Changes what is known of a message in several parts, and counts it when it is whole.
+    fn edge(&self, state: &mut State, sequence: u64, change: impl FnOnce(&mut Edge)) {
+        let length = self.plan.length(sequence) as u64;
+        let edge = state.edges.entry(sequence).or_default();
+        let before = *edge;
+        change(edge);
+        let after = *edge;
+        let whole = |edge: Edge| edge.bytes == length;
+        let delivered = &self.live.messages_delivered;
+        match (whole(before), before.unsound) {
+            (true, 0) => {
+                delivered.fetch_sub(1, Ordering::AcqRel);
+            }
+            (true, _) => state.corrupted -= 1,
+            (false, _) => {}
+        }
+        match (whole(after), after.unsound) {
+            (true, 0) => {
+                delivered.fetch_add(1, Ordering::AcqRel);
+            }
+            (true, _) => state.corrupted += 1,
+            (false, _) => {}
+        }
+    }
+
+    /// Whether a digest was asked for.
+    pub(super) fn digests(&self) -> bool {
+        self.digest
+    }
+
+    /// What has been delivered, by the live counters.
+    pub(super) fn delivered(&self) -> Delivered {
+        Delivered {
+            bytes: self.live.bytes_delivered.load(Ordering::Acquire),
+            messages: self.live.messages_delivered.load(Ordering::Acquire),
+        }
+    }
+
+    pub(super) fn corrupted(&self) -> u64 {
+        self.lock().corrupted
+    }
+
+    pub(super) fn deliveries(&self) -> Option<Deliveries> {
+        self.lock().deliveries
+    }
+
+    /// Checks that the parts are the whole, each byte once; gives the CRC-32 of everything, zero
+    /// where it was not asked for.
+    ///
+    /// # Errors
+    /// [`TransportError::Protocol`] for a gap or an overlap.
+    pub(super) fn finish(&self) -> Result<u64, TransportError> {
+        let state = self.lock();
+        let mut digest = crc32fast::Hasher::new();
+        let mut end = 0;
+        for (start, part) in &state.parts {
+            if *start != end {
+                break;
+            }
+            if let Some(part) = &part.digest {
+                digest.combine(part);
+            }
+            end += part.length;
+        }
+        if end != self.plan.size {
+            return Err(TransportError::Protocol {
+                what: format!(
+                    "the transfer ended, and what arrived is whole up to byte {end} of {} only",
+                    self.plan.size
+                ),
+            });
+        }
+        Ok(if self.digest {
+            digest.finalize().into()
+        } else {
+            0
+        })
+    }
+}
+
+/// The message that is arriving.
+#[derive(Clone, Copy)]
+struct Current {
+    sequence: u64,
+    bytes: u64,
+    sound: bool,
+}
+
+/// A part of the content, as it arrives. Dropped at any time: what has arrived of it stays.
+pub struct IncomingPart {
+    incoming: Arc<Incoming>,
+    start: u64,
+    message: Option<Current>,
+    part: Part,
+}
+
+impl IncomingPart {
+    /// Takes the part's next bytes.
+    ///
+    /// # Errors
+    /// [`TransportError::Protocol`] for what lies beyond the content's end.
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), TransportError> {
+        let incoming = Arc::clone(&self.incoming);
+        let plan = &incoming.plan;
+        let came = piece.len() as u64;
+        let mut at = self.start + self.part.length;
+        if at.checked_add(came).is_none_or(|end| end > plan.size) {
+            return Err(TransportError::Protocol {
+                what: format!("{came} bytes came for place {at} of {} bytes", plan.size),
+            });
+        }
+        if let Some(digest) = &mut self.part.digest {
+            digest.update(piece);
+        }
+        self.part.length += came;
+        let mut sound = 0;
+        while !piece.is_empty() {
+            let (sequence, within) = plan.place(at);
+            let length = plan.length(sequence);
+            let taken = piece.len().min(length - within);
+            let (part, rest) = piece.split_at(taken);
+            let message = self.message.get_or_insert(Current {
+                sequence,
+                bytes: 0,
+                sound: true,
+            });
+            message.sound &= is_right(plan, sequence, within, part);
+            message.bytes += taken as u64;
+            if within + taken == length {
+                let message = *message;
+                self.message = None;
+                if message.bytes == length as u64 {
+                    sound += u64::from(message.sound);
+                    self.part.corrupted += u64::from(!message.sound);
+                } else {
+                    self.edge(message);
+                }
+            }
+            piece = rest;
+            at += taken as u64;
+        }
+        self.part.sound += sound;
+        let now = MonotonicTime::now();
+        let live = &self.incoming.live;
+        live.messages_delivered.fetch_add(sound, Ordering::Relaxed);
+        let all = live.bytes_delivered.fetch_add(came, Ordering::Release) + came;
+        Deliveries::note(&mut self.incoming.lock().deliveries, now, all);
+        Ok(())
+    }
+
+    fn edge(&mut self, message: Current) {
+        self.part
+            .edges
+            .push((message.sequence, message.bytes, message.sound));
+    }
+}
+
+impl Drop for IncomingPart {
+    fn drop(&mut self) {
+        if self.part.length == 0 {
+            return;
+        }
+        if let Some(message) = self.message.take() {
+            self.edge(message);
+        }
+        let nothing = Part {
+            length: 0,
+            sound: 0,
+            corrupted: 0,
+            edges: Vec::new(),
+            digest: None,
+        };
+        let part = mem::replace(&mut self.part, nothing);
+        let incoming = &self.incoming;
+        let mut state = incoming.lock();
+        state.corrupted += part.corrupted;
+        for (sequence, bytes, sound) in &part.edges {
+            incoming.edge(&mut state, *sequence, |edge| {
+                edge.bytes += bytes;
+                edge.unsound += u32::from(!sound);
+            });
+        }
+        state.parts.insert(self.start, part);
+    }
+}
+
+/// Whether these bytes of a message are what was sent, by its header and by the first and last bytes
+/// of the rest.
+fn is_right(plan: &Plan, sequence: u64, within: usize, piece: &[u8]) -> bool {
+    let length = plan.length(sequence);
+    let header = Plan::header(length);
+    let in_header = header.saturating_sub(within).min(piece.len());
+    let (head, rest) = piece.split_at(in_header);
+    if in_header > 0 {
+        let expected = encode_header(plan, sequence, length);
+        if head != &expected[within..within + in_header] {
+            return false;
+        }
+    }
+    let from = within + in_header;
+    !plan.compared || looks_right(rest, &plan.content[from..from + rest.len()])
+}

@@ -1,0 +1,66 @@
+//! What is said on the meeting: the receiver's offer before the transfer.
+
+use bytes::Bytes;
+
+use super::LONGEST_OFFER;
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    stream::{ByteStream, Received},
+};
+
+/// Says where to send to: its length (4 bytes, little-endian), then the text.
+pub(super) async fn make_offer<S: ByteStream>(
+    stream: &mut S,
+    offer: &str,
+) -> Result<(), TransportError> {
+    debug_assert!(offer.len() <= LONGEST_OFFER);
+    let length = (offer.len() as u32).to_le_bytes();
+    let text = Bytes::copy_from_slice(offer.as_bytes());
+    stream.send_message(&length, &text).await?;
+    stream.flush().await
+}
+
+/// Waits for the offer.
+pub(super) async fn await_offer<S: ByteStream>(
+    stream: &mut S,
+    until: MonotonicTime,
+) -> Result<String, TransportError> {
+    let begun = MonotonicTime::now();
+    let mut bytes = Vec::new();
+    let mut wanted = 4;
+    let mut scratch = [0; 4096];
+    loop {
+        while bytes.len() < wanted {
+            let missing = (wanted - bytes.len()).min(scratch.len());
+            let received = stream
+                .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
+                    bytes.extend_from_slice(piece);
+                })
+                .await?;
+            match received {
+                Received::Bytes(_) => {}
+                Received::Closed => return Err(TransportError::Closed { flow: "meeting" }),
+                Received::TimedOut => {
+                    return Err(TransportError::TimedOut {
+                        what: "offer of the receiver".to_owned(),
+                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+                    });
+                }
+            }
+        }
+        if wanted > 4 {
+            break;
+        }
+        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        if length == 0 || length > LONGEST_OFFER {
+            return Err(TransportError::Protocol {
+                what: format!("the receiver announced an offer of {length} bytes"),
+            });
+        }
+        wanted = 4 + length;
+    }
+    String::from_utf8(bytes.split_off(4)).map_err(|_| TransportError::Protocol {
+        what: "the receiver's offer is no text".to_owned(),
+    })
+}

@@ -1,0 +1,259 @@
+//! Systems that move whole files their own way, and the bulk transfer over them.
+//!
+//! Such a system has connections, framing and an end of its own, so a workload cannot be written
+//! against its flows. What is moved is still the workload's: [`Outgoing`] is the content with its
+//! headers, [`Incoming`] counts and compares what arrives, in whatever order and over however many
+//! connections. Both are a range of bytes that the system cuts into files and blocks as it likes.
+//!
+//! Beside the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the probes,
+//! and the *meeting*, which is opened with the trial's token before the clock starts. On it the
+//! receiver makes its offer (where it listens, what the transfer is called), as such systems are
+//! given theirs by other means, and in the end it says there what it got.
+
+mod incoming;
+mod meeting;
+mod outgoing;
+mod receiving;
+mod sending;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use regatta_control::{SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
+
+use crate::{
+    applicable,
+    clock::MonotonicTime,
+    content::{noise::Noise, plan::Plan},
+    context::{Observer, ProtocolSample, StatisticsSource, WindowEdge},
+    driver::{TransportError, Unsupported},
+    statistics::AllConnections,
+    stop::Stop,
+    stream::StreamEndpoint,
+    trial::Trial,
+};
+
+pub use incoming::{Incoming, IncomingPart};
+pub use outgoing::{Outgoing, OutgoingPart};
+/// Longest offer, in bytes.
+pub const LONGEST_OFFER: usize = 16 << 10;
+
+/// One end of a driver of transfers in one trial: it listens from the moment when it is made for a
+/// receiver's order.
+pub trait TransferEndpoint: Send + Sync + Sized + 'static {
+    /// What makes the flows of the probes and the meeting. Of a receiver its listening address is
+    /// the trial's.
+    type Flows: StreamEndpoint;
+
+    /// The flows.
+    fn flows(&self) -> &Self::Flows;
+
+    /// What the other end must be told to send to this one: at most [`LONGEST_OFFER`] bytes.
+    /// Asked for once, at the receiving end.
+    ///
+    /// # Errors
+    /// What keeps it from listening.
+    fn offer(&self) -> Result<String, TransportError>;
+
+    /// Sends everything and returns as soon as the other end has acknowledged all of it, in the
+    /// system's own way. Blocks; returns soon with any error after the stop is raised.
+    ///
+    /// # Errors
+    /// Whatever kept something from being delivered.
+    fn send(
+        &self,
+        offer: &str,
+        outgoing: &Arc<Outgoing>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<(), TransportError>;
+
+    /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
+    /// any error after the stop is raised.
+    ///
+    /// # Errors
+    /// Whatever kept something from arriving.
+    fn receive(
+        &self,
+        incoming: &Arc<Incoming>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<(), TransportError>;
+
+    /// What is known of this end when all is done, by the whole name of the fact.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// What a reader must know of this end, over this path.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+}
+
+/// The connections of one end's transfer: told by the driver as they are made, read by the
+/// sampler and for the report.
+pub struct Connections {
+    all: AllConnections,
+    /// At a receiver: the first one opens the window.
+    observer: Option<Arc<dyn Observer>>,
+    times: Mutex<Times>,
+}
+
+#[derive(Default)]
+struct Times {
+    first: Option<MonotonicTime>,
+    set_up: Vec<Duration>,
+}
+
+impl Connections {
+    fn new(end: &'static str, observer: Option<Arc<dyn Observer>>) -> Arc<Self> {
+        Arc::new(Self {
+            all: AllConnections::new(end),
+            observer,
+            times: Mutex::default(),
+        })
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        // Nothing that can panic runs under this lock.
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection of the transfer has come to the receiver, before any work for it. The first one
+    /// opens the window.
+    pub fn arrived(&self) {
+        let mut times = self.times();
+        if times.first.is_some() {
+            return;
+        }
+        times.first = Some(MonotonicTime::now());
+        drop(times);
+        if let Some(observer) = &self.observer {
+            observer.on_window(WindowEdge::Start);
+        }
+    }
+
+    /// A connection of the transfer is there; `took` from its own connect call, at a sender.
+    pub fn made(&self, source: Arc<dyn StatisticsSource>, took: Option<Duration>) {
+        self.all.add(source);
+        self.times().set_up.extend(took);
+    }
+
+    /// Keeps what every connection says now; to be called before one is closed.
+    pub fn remember(&self) {
+        self.all.remember();
+    }
+
+    /// Mean over the connections.
+    fn set_up(&self) -> Option<Duration> {
+        let times = self.times();
+        let count = u32::try_from(times.set_up.len())
+            .ok()
+            .filter(|count| *count > 0)?;
+        Some(times.set_up.iter().sum::<Duration>() / count)
+    }
+
+    fn first(&self) -> Option<MonotonicTime> {
+        self.times().first
+    }
+}
+
+impl StatisticsSource for Connections {
+    fn sample(&self) -> Option<ProtocolSample> {
+        self.all.sample()
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.all.facts()
+    }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        self.all.metrics()
+    }
+}
+
+/// What is to be moved. Both ends make the same from their orders.
+#[derive(Debug)]
+pub(crate) struct Content {
+    plan: Plan,
+    /// At a sender from a file.
+    noise: Option<Noise>,
+    digest: bool,
+}
+
+impl Content {
+    /// # Errors
+    /// [`TransportError::Unsupported`] for what cannot be asked of a transfer,
+    /// [`TransportError::Order`] for an order that cannot be carried out.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        applicable::over_files(&order.transport.driver, &order.workload.kind)?;
+        let plan = Plan::new(order)?;
+        let WorkloadKind::Bulk {
+            pattern, options, ..
+        } = order.workload.kind
+        else {
+            unreachable!("`Plan::new` takes nothing else");
+        };
+        let noise = (pattern == Pattern::File && order.connects())
+            .then(|| Noise::of(plan.size))
+            .transpose()?;
+        Ok(Self {
+            plan,
+            noise,
+            digest: options.verify == Verify::Digest,
+        })
+    }
+}
+
+/// Whether a bulk transfer is one that whole files can make: of a size, from the connecting host.
+pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
+    let left_alone = BulkOptions {
+        verify: options.verify,
+        ..BulkOptions::default()
+    };
+    if *options == left_alone {
+        return Ok(());
+    }
+    let (what, hint) = if options.flows != left_alone.flows {
+        (
+            "`flows`",
+            "leave it out, and set the transport's `connections`",
+        )
+    } else if options.direction != left_alone.direction {
+        ("`direction`", "leave it out, or choose another transport")
+    } else if options.duration.is_some() {
+        ("`duration`", "write a `size` instead")
+    } else if !options.warm_up.is_zero() {
+        ("`warm_up`", "leave it out, and choose a larger `size`")
+    } else {
+        ("`finish`", "leave it out, or choose another transport")
+    };
+    Err(Unsupported {
+        reason: format!(
+            "whole files are moved to the listening host, all of them and once: there is no {what}"
+        ),
+        hint: hint.to_owned(),
+    })
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: TransferEndpoint>(
+    trial: &Trial,
+    content: Content,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    if trial.order.connects() {
+        sending::run(trial, content, endpoint, trial.peer_of(peer)?).await
+    } else {
+        receiving::run(trial, content, endpoint).await
+    }
+}

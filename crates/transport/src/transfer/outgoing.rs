@@ -1,0 +1,289 @@
+//! What is sent, as a range of bytes that can be read at any place by several threads.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::BytesMut;
+
+use super::Content;
+use crate::{
+    content::{
+        noise::Noise,
+        plan::{HEADER_BYTES, Plan},
+        stream_check::encode_header,
+    },
+    context::LiveCounters,
+    driver::TransportError,
+};
+
+/// About so many bytes of whole messages lie ready for a part, so that they need not be copied.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// What is read at a time where a digest has to be made again.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The content of a transfer.
+pub struct Outgoing {
+    plan: Plan,
+    noise: Option<Noise>,
+    live: Arc<LiveCounters>,
+    /// Read so far; what had to be sent again counts again.
+    read: AtomicU64,
+    digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing")
+            .field("size", &self.plan.size)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under this lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outgoing {
+    pub(super) fn new(content: Content, live: &Arc<LiveCounters>) -> Arc<Self> {
+        Arc::new(Self {
+            plan: content.plan,
+            noise: content.noise,
+            live: Arc::clone(live),
+            read: AtomicU64::new(0),
+            digests: content.digest.then(Mutex::default),
+        })
+    }
+
+    /// Bytes of all of it.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.plan.size
+    }
+
+    pub(super) fn messages(&self) -> u64 {
+        self.plan.count
+    }
+
+    /// Whether a digest was asked for.
+    pub(super) fn digests(&self) -> bool {
+        self.digests.is_some()
+    }
+
+    /// Name of the file that it is read from, where there is one.
+    pub(super) fn file(&self) -> Option<String> {
+        self.noise.as_ref().map(Noise::name)
+    }
+
+    /// A part of it that is read front to back, from a place on.
+    #[must_use]
+    pub fn part(self: &Arc<Self>, start: u64) -> OutgoingPart {
+        OutgoingPart {
+            outgoing: Arc::clone(self),
+            start,
+            at: start,
+            digest: self.digests.is_some().then(crc32fast::Hasher::new),
+            window: Window::new(&self.plan, self.noise.is_some()),
+        }
+    }
+
+    fn count(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        let read = self.read.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let sent = read.min(self.plan.size);
+        let messages = match sent == self.plan.size {
+            true => self.plan.count,
+            false => sent / self.plan.message as u64,
+        };
+        // Of two threads the slower one must not take back what the other one counted.
+        let live = &self.live;
+        live.messages_sent.fetch_max(messages, Ordering::Relaxed);
+        live.bytes_sent.fetch_max(sent, Ordering::Relaxed);
+    }
+
+    /// Fills a place with what begins at this offset; both are within the content.
+    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<(), TransportError> {
+        if let Some(noise) = &self.noise {
+            let mut memory = BytesMut::new();
+            place.copy_from_slice(&noise.read(&mut memory, offset, place.len())?);
+        }
+        let mut done = 0;
+        while done < place.len() {
+            let (sequence, within) = self.plan.place(offset + done as u64);
+            let length = self.plan.length(sequence);
+            let taken = (place.len() - done).min(length - within);
+            let part = &mut place[done..done + taken];
+            if self.noise.is_none() {
+                part.copy_from_slice(&self.plan.content[within..within + taken]);
+            }
+            let header = Plan::header(length);
+            if within < header {
+                let end = header.min(within + taken);
+                let bytes = encode_header(&self.plan, sequence, length);
+                part[..end - within].copy_from_slice(&bytes[within..end]);
+            }
+            done += taken;
+        }
+        Ok(())
+    }
+
+    /// CRC-32 of everything that was sent; zero where it was not asked for.
+    pub(super) fn digest(&self) -> Result<u64, TransportError> {
+        let Some(digests) = &self.digests else {
+            return Ok(0);
+        };
+        let mut whole = crc32fast::Hasher::new();
+        let mut end = 0;
+        for (start, (length, digest)) in lock(digests).iter() {
+            if *start != end {
+                // A part was cut and sent again from another place: what was read of it overlaps.
+                return self.digest_again();
+            }
+            whole.combine(digest);
+            end += length;
+        }
+        if end != self.plan.size {
+            return self.digest_again();
+        }
+        Ok(whole.finalize().into())
+    }
+
+    fn digest_again(&self) -> Result<u64, TransportError> {
+        let mut digest = crc32fast::Hasher::new();
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut offset = 0;
+        while offset < self.plan.size {
+            let length = (self.plan.size - offset).min(PIECE_BYTES as u64);
+            let piece = &mut piece[..length as usize];
+            self.fill(offset, piece)?;
+            digest.update(piece);
+            offset += length;
+        }
+        Ok(digest.finalize().into())
+    }
+}
+
+/// Whole messages that lie in memory one after another; only their headers change.
+struct Window {
+    bytes: Vec<u8>,
+    /// How many messages it holds.
+    messages: u64,
+    /// The first message in it now.
+    first: Option<u64>,
+}
+
+impl Window {
+    /// None for messages of a file, and for those that are too long to be held once more.
+    fn new(plan: &Plan, from_file: bool) -> Option<Self> {
+        let fits = plan.message <= WINDOW_BYTES && !from_file && plan.size > WINDOW_BYTES as u64;
+        fits.then(|| Self {
+            bytes: Vec::new(),
+            messages: (WINDOW_BYTES / plan.message) as u64,
+            first: None,
+        })
+    }
+
+    /// What begins at this offset, up to the end of the window that it lies in; `None` for the last
+    /// message and those beside it, the last one being shorter.
+    fn at(&mut self, plan: &Plan, offset: u64) -> Option<&[u8]> {
+        let (sequence, _) = plan.place(offset);
+        let first = sequence - sequence % self.messages;
+        if first + self.messages >= plan.count {
+            return None;
+        }
+        if self.bytes.is_empty() {
+            for _ in 0..self.messages {
+                self.bytes.extend_from_slice(&plan.content);
+            }
+        }
+        if self.first != Some(first) {
+            let header = Plan::header(plan.message);
+            for number in 0..self.messages {
+                let start = number as usize * plan.message;
+                let bytes: [u8; HEADER_BYTES] = encode_header(plan, first + number, plan.message);
+                self.bytes[start..start + header].copy_from_slice(&bytes[..header]);
+            }
+            self.first = Some(first);
+        }
+        let within = offset - first * plan.message as u64;
+        self.bytes.get(within as usize..)
+    }
+}
+
+/// A part of the content, read front to back by one thread.
+pub struct OutgoingPart {
+    outgoing: Arc<Outgoing>,
+    start: u64,
+    at: u64,
+    digest: Option<crc32fast::Hasher>,
+    window: Option<Window>,
+}
+
+impl OutgoingPart {
+    /// Gives the bytes at this place, at least one and at most `max`, uncopied where they lie in
+    /// memory, else read into `scratch`, which then sets the limit.
+    ///
+    /// # Errors
+    /// What the file system says; [`TransportError::Protocol`] beyond the end.
+    pub fn read<'a>(
+        &'a mut self,
+        offset: u64,
+        max: usize,
+        scratch: &'a mut [u8],
+    ) -> Result<&'a [u8], TransportError> {
+        let Self {
+            outgoing,
+            start,
+            at,
+            digest,
+            window,
+        } = self;
+        let left = outgoing.plan.size.saturating_sub(offset);
+        let max = usize::try_from(left).unwrap_or(usize::MAX).min(max);
+        if max == 0 {
+            return Err(TransportError::Protocol {
+                what: format!("byte {offset} of {} was asked for", outgoing.plan.size),
+            });
+        }
+        let ready = window
+            .as_mut()
+            .and_then(|window| window.at(&outgoing.plan, offset));
+        let bytes = match ready {
+            Some(ready) => &ready[..ready.len().min(max)],
+            None => {
+                let length = scratch.len().min(max);
+                let place = &mut scratch[..length];
+                outgoing.fill(offset, place)?;
+                place
+            }
+        };
+        if offset != *at {
+            // Somebody went back, or left something out: what was digested is another part.
+            *start = offset;
+            *digest = digest.as_ref().map(|_| crc32fast::Hasher::new());
+        }
+        *at = offset + bytes.len() as u64;
+        if let Some(digest) = digest {
+            digest.update(bytes);
+        }
+        outgoing.count(bytes.len());
+        Ok(bytes)
+    }
+}
+
+impl Drop for OutgoingPart {
+    fn drop(&mut self) {
+        if let (Some(digests), Some(digest)) = (&self.outgoing.digests, self.digest.take())
+            && self.at > self.start
+        {
+            lock(digests).insert(self.start, (self.at - self.start, digest));
+        }
+    }
+}

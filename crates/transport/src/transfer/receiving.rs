@@ -1,0 +1,144 @@
+//! The listening end, which receives.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use regatta_control::SideReport;
+
+use super::{Connections, Content, Incoming, TransferEndpoint, meeting::make_offer};
+use crate::{
+    content::acknowledgement::Acknowledgement,
+    context::{Phase, StatisticsSource, WindowEdge},
+    driver::TransportError,
+    one_flow::without_transfer,
+    opening::Purpose,
+    stop::Stop,
+    stream::{ByteStream, Received, StreamEndpoint},
+    trial::{
+        Trial,
+        findings::Findings,
+        stream_admission::{admit_until_transfer, last_answers},
+        stream_probe::echo,
+        watch::{ReceiverEnd, ReceiverWatch},
+    },
+};
+
+pub(crate) async fn run<E: TransferEndpoint>(
+    trial: &Trial,
+    content: Content,
+    endpoint: &E,
+) -> Result<SideReport, TransportError> {
+    let flows = endpoint.flows();
+    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    trial.context.live.set_phase(Phase::Idle);
+    let mut findings = Findings::default();
+    findings.0.facts.extend(flows.facts());
+    findings.0.warnings.extend(flows.warnings());
+    let mut refused = 0;
+    let flows_come = admit_until_transfer(trial, flows, watch.limit(), &mut refused).await;
+    let (mut load, mut meeting) = match flows_come {
+        Ok(flows) => flows,
+        Err(error) => return without_transfer(trial, &watch, findings, error),
+    };
+
+    trial.context.live.set_phase(Phase::Transfer);
+    let transfer = trial.stop.child();
+    watch.transfer(&transfer);
+    let observer = Arc::clone(&trial.context.observer);
+    let connections = Connections::new(trial.order.role.name(), Some(Arc::clone(&observer)));
+    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
+    observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+    let incoming = Incoming::new(content, &trial.context.live);
+    let echoed = Stop::new();
+    let (echoed_here, echoed_there) = (&echoed, &echoed);
+    let (load_ref, stream) = (&mut load, &mut meeting.stream);
+    let taking = Taking {
+        trial,
+        watch: &watch,
+        endpoint,
+        incoming: &incoming,
+        connections: &connections,
+        stop: &transfer,
+    };
+    let (result, ()) = flows
+        .join(
+            move || async move {
+                let result = taking.all(stream).await;
+                let stopped = matches!(taking.watch.end(), Some(ReceiverEnd::Deadline { .. }));
+                if stopped || result.is_err() {
+                    last_answers(trial, flows, echoed_here).await;
+                }
+                // Wakes the echo, if it waits for what will not come any more.
+                trial.stop.stop();
+                result
+            },
+            move || async move {
+                if let Some(load) = load_ref {
+                    echo(&mut load.stream, std::mem::take(&mut load.rest)).await;
+                }
+                echoed_there.stop();
+            },
+        )
+        .await;
+
+    let (ended, delivered) = match watch.end_after_break() {
+        Some(
+            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
+        ) => (at, delivered),
+        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
+        None => {
+            let closed = TransportError::Closed { flow: "transfer" };
+            return Err(trial.explain(result.err().unwrap_or(closed)));
+        }
+    };
+    findings.span(connections.first().unwrap_or(meeting.arrived), ended);
+    if let Ok(Some(digest)) = result {
+        findings.fact("digest.delivered", format!("{digest:016x}"));
+    }
+    findings.0.facts.extend(connections.facts());
+    findings.stack(connections.as_ref());
+    findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
+    findings.refused(refused);
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    trial.context.live.set_phase(Phase::Done);
+    Ok(findings.0)
+}
+
+/// What the transfer itself needs.
+struct Taking<'a, E> {
+    trial: &'a Trial,
+    watch: &'a ReceiverWatch,
+    endpoint: &'a E,
+    incoming: &'a Arc<Incoming>,
+    connections: &'a Arc<Connections>,
+    stop: &'a Stop,
+}
+
+impl<E: TransferEndpoint> Taking<'_, E> {
+    /// Receives everything and says so; gives the digest where one was asked for.
+    async fn all<S: ByteStream>(&self, meeting: &mut S) -> Result<Option<u64>, TransportError> {
+        make_offer(meeting, &self.endpoint.offer()?).await?;
+        self.endpoint
+            .receive(self.incoming, self.connections, self.stop)?;
+        let digest = self.incoming.finish()?;
+        let delivered = self.incoming.delivered();
+        if self.watch.complete(delivered) {
+            self.trial.context.observer.on_window(WindowEdge::End);
+        }
+        let said = Acknowledgement {
+            bytes: delivered.bytes,
+            messages: delivered.messages,
+            digest,
+        };
+        meeting.send_message(&said.encode(), &Bytes::new()).await?;
+        meeting.flush().await?;
+        // The sender closes when it has that, and may be gone when that is seen here.
+        let mut scratch = [0; 256];
+        while let Ok(Received::Bytes(_)) = meeting
+            .receive(&mut scratch, self.watch.limit(), &mut |_: &[u8]| {})
+            .await
+        {}
+        Ok(self.incoming.digests().then_some(digest))
+    }
+}

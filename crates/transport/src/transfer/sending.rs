@@ -1,0 +1,168 @@
+//! The connecting end, which sends.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use regatta_control::SideReport;
+
+use super::{Connections, Content, Outgoing, TransferEndpoint, meeting::await_offer};
+use crate::{
+    clock::MonotonicTime,
+    content::acknowledgement::Acknowledgement,
+    context::{Phase, StatisticsSource},
+    driver::TransportError,
+    one_flow::streams::acknowledgement_fact,
+    opening::Purpose,
+    probe::Probed,
+    stop::Stop,
+    stream::{StreamConnection, StreamEndpoint},
+    trial::{
+        Trial,
+        connecting::Begun,
+        stream_opening::{begin_report, open, open_load_probe},
+        stream_probe,
+        watch::{Delivered, SenderEnd},
+    },
+};
+
+/// How long closing may take when all is agreed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run<E: TransferEndpoint>(
+    trial: &Trial,
+    content: Content,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let (live, flows) = (&trial.context.live, endpoint.flows());
+    let mut findings = begin_report(trial, flows, peer).await?;
+    let mut load = None;
+    if trial.probe.under_load {
+        load = Some(open_load_probe(trial, flows, peer).await?);
+    }
+    let until = trial.opening_until();
+    let purpose = Purpose::Transfer;
+    let meet = async {
+        let (connection, mut stream) =
+            open(trial, flows, peer, purpose, until, &trial.stop).await?;
+        let offer = await_offer(&mut stream, until).await?;
+        Ok((connection, stream, offer))
+    };
+    let (connection, mut meeting, offer) =
+        meet.await.map_err(|error| trial.explain_opening(error))?;
+    let outgoing = Outgoing::new(content, live);
+    let connections = Connections::new(trial.order.role.name(), None);
+
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
+    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
+    watch.connection(&statistics);
+    let whole = Delivered {
+        bytes: outgoing.size(),
+        messages: outgoing.messages(),
+    };
+    let over = Stop::new();
+    let (over_ref, load_ref, watch_ref) = (&over, &mut load, &watch);
+    let (outgoing_ref, connections_ref, transfer_ref) = (&outgoing, &connections, &transfer);
+    let (result, probed): (_, Option<Probed>) = flows
+        .join(
+            move || async move {
+                let result = endpoint.send(&offer, outgoing_ref, connections_ref, transfer_ref);
+                if result.is_ok() {
+                    watch_ref.acknowledged(MonotonicTime::now(), whole);
+                }
+                over_ref.stop();
+                result
+            },
+            move || async move {
+                match load_ref {
+                    Some((_, stream)) => {
+                        Some(stream_probe::under_load(stream, &trial.probe, over_ref).await)
+                    }
+                    None => None,
+                }
+            },
+        )
+        .await;
+    live.set_phase(Phase::Done);
+    let (end, samples) = watch.finish();
+    let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
+    if let SenderEnd::Acknowledged { .. } = end {
+        let got = Acknowledgement::of(&mut meeting)
+            .await
+            .map_err(|error| trial.explain(error))?;
+        agree(&got, &outgoing, outgoing.digest()?)?;
+        findings.count("messages_lost", 0);
+        findings.metric("message_loss_ratio", 0.0);
+        if outgoing.digests() {
+            findings.fact("digest.sent", format!("{:016x}", got.digest));
+        }
+    }
+    let time = end.at().since(started);
+    findings.fact("acknowledgement", acknowledgement_fact(&end));
+    findings.transfer(
+        trial,
+        (started, outgoing.size()),
+        &end,
+        delivered,
+        connections.set_up(),
+    );
+    findings.goodput(delivered, time);
+    findings.samples(trial, &samples, time);
+    // The counters run ahead by what was read for the connections and has not left.
+    let sent = |counter: &std::sync::atomic::AtomicU64, delivered: u64| {
+        counter
+            .load(std::sync::atomic::Ordering::Relaxed)
+            .max(delivered)
+    };
+    findings.count("bytes_sent", sent(&live.bytes_sent, delivered.bytes));
+    findings.count(
+        "messages_sent",
+        sent(&live.messages_sent, delivered.messages),
+    );
+    if let Some(probed) = &probed {
+        let early = matches!(end, SenderEnd::Deadline { .. });
+        findings.load_probe(trial, probed, "own connection", early);
+    }
+    if let Some(file) = outgoing.file() {
+        findings.fact("file", file);
+    }
+    findings.0.facts.extend(flows.facts());
+    findings.0.warnings.extend(flows.warnings());
+    findings.0.facts.extend(connections.facts());
+    findings.stack(connections.as_ref());
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    let until = MonotonicTime::now() + CLOSING;
+    drop(meeting);
+    connection.close(until).await;
+    if let Some((connection, stream)) = load {
+        drop(stream);
+        connection.close(until).await;
+    }
+    Ok(findings.0)
+}
+
+/// Whether what the receiver says that it got is what was sent.
+fn agree(got: &Acknowledgement, sent: &Outgoing, digest: u64) -> Result<(), TransportError> {
+    if got.bytes != sent.size() {
+        return Err(TransportError::Protocol {
+            what: format!(
+                "the receiver acknowledged {} of {} bytes",
+                got.bytes,
+                sent.size()
+            ),
+        });
+    }
+    if got.digest != digest {
+        return Err(TransportError::Protocol {
+            what: format!(
+                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
+                got.digest
+            ),
+        });
+    }
+    Ok(())
+}

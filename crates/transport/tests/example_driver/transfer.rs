@@ -1,0 +1,243 @@
+//! A system that moves whole files its own way, as small as one can be: two TCP connections, blocks
+//! taken in turn, one byte of acknowledgement on each. Its probes are those of the example beside it.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::Instant,
+};
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Abort, Carries, Driver, DriverDescriptor, ProtocolSample, Session, StatisticsSource, Stop,
+    TransferEndpoint, TransferSession, TransportError, TrialContext, Unsupported, testing,
+    transfer::{Connections, Incoming, Outgoing},
+};
+
+use super::{Endpoint, LOOK, MonotonicTime};
+
+/// Bytes of a block.
+const BLOCK: u64 = 50_001;
+
+const CONNECTIONS: u64 = 2;
+
+/// What comes instead of a block's offset when there is none any more.
+const END: u64 = u64::MAX;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "files-std",
+    title: "Files over the standard library",
+    summary: "the example of a driver of transfers",
+    carries: Carries::Files,
+    ..super::DESCRIPTOR
+};
+
+struct FilesStd;
+
+impl Driver for FilesStd {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let listener = (!order.connects())
+            .then(|| {
+                let listener = TcpListener::bind((order.local, 0))?;
+                listener.set_nonblocking(true)?;
+                Ok(listener)
+            })
+            .transpose()
+            .map_err(TransportError::io("cannot listen"))?;
+        let endpoint = Files {
+            flows: Endpoint::new(order)?,
+            listener,
+        };
+        Ok(Box::new(TransferSession::new(endpoint, order, context)?))
+    }
+}
+
+struct Files {
+    flows: Endpoint,
+    listener: Option<TcpListener>,
+}
+
+struct Socket(TcpStream);
+
+impl Abort for Socket {
+    fn abort(&self) {
+        // A socket that is not connected any more needs no waking.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+impl StatisticsSource for Socket {
+    fn sample(&self) -> Option<ProtocolSample> {
+        Some(ProtocolSample::default())
+    }
+}
+
+fn stopped<T>(stop: &Stop, result: io::Result<T>) -> Result<T, TransportError> {
+    match result {
+        Err(_) if stop.is_stopped() => Err(TransportError::Cancelled),
+        result => result.map_err(TransportError::io("cannot transfer")),
+    }
+}
+
+impl Files {
+    fn send_part(
+        offer: &str,
+        number: u64,
+        outgoing: &Arc<Outgoing>,
+        connections: &Connections,
+        stop: &Stop,
+    ) -> Result<(), TransportError> {
+        let begun = Instant::now();
+        let socket = Arc::new(Socket(stopped(stop, TcpStream::connect(offer))?));
+        stop.on_stop(&socket);
+        connections.made(
+            Arc::clone(&socket) as Arc<dyn StatisticsSource>,
+            Some(begun.elapsed()),
+        );
+        let mut scratch = vec![0; 20_000];
+        let write = |bytes: &[u8]| stopped(stop, (&socket.0).write_all(bytes));
+        let mut offset = number * BLOCK;
+        while offset < outgoing.size() {
+            let length = BLOCK.min(outgoing.size() - offset);
+            write(&offset.to_le_bytes())?;
+            write(&length.to_le_bytes())?;
+            let mut part = outgoing.part(offset);
+            let mut done = 0;
+            while done < length {
+                let most = (length - done) as usize;
+                let bytes = part.read(offset + done, most, &mut scratch)?;
+                done += bytes.len() as u64;
+                write(bytes)?;
+            }
+            offset += CONNECTIONS * BLOCK;
+        }
+        write(&END.to_le_bytes())?;
+        stopped(stop, (&socket.0).read_exact(&mut [0]))
+    }
+
+    fn receive_part(
+        socket: &TcpStream,
+        incoming: &Arc<Incoming>,
+        stop: &Stop,
+    ) -> Result<(), TransportError> {
+        let mut scratch = vec![0; 30_000];
+        let mut number = [0; 8];
+        loop {
+            let mut socket = socket;
+            stopped(stop, socket.read_exact(&mut number))?;
+            let offset = u64::from_le_bytes(number);
+            if offset == END {
+                return stopped(stop, socket.write_all(&[1]));
+            }
+            stopped(stop, socket.read_exact(&mut number))?;
+            let mut left = u64::from_le_bytes(number);
+            let mut part = incoming.part(offset);
+            while left > 0 {
+                let most = left.min(scratch.len() as u64) as usize;
+                let came = stopped(stop, socket.read(&mut scratch[..most]))?;
+                if came == 0 {
+                    return Err(TransportError::Closed { flow: "transfer" });
+                }
+                part.take(&scratch[..came])?;
+                left -= came as u64;
+            }
+        }
+    }
+
+    fn accept(&self, stop: &Stop) -> Result<Arc<Socket>, TransportError> {
+        let listener = self.listener.as_ref().expect("a receiver listens");
+        loop {
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    stopped(stop, socket.set_nonblocking(false))?;
+                    let socket = Arc::new(Socket(socket));
+                    stop.on_stop(&socket);
+                    return Ok(socket);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if stop.wait_until(MonotonicTime::now() + LOOK) {
+                        return Err(TransportError::Cancelled);
+                    }
+                }
+                Err(error) => return Err(TransportError::io("cannot accept")(error)),
+            }
+        }
+    }
+}
+
+/// The first error, if there is one.
+fn all(
+    threads: Vec<thread::ScopedJoinHandle<'_, Result<(), TransportError>>>,
+) -> Result<(), TransportError> {
+    threads
+        .into_iter()
+        .try_for_each(|thread| thread.join().expect("no panic"))
+}
+
+impl TransferEndpoint for Files {
+    type Flows = Endpoint;
+
+    fn flows(&self) -> &Endpoint {
+        &self.flows
+    }
+
+    fn offer(&self) -> Result<String, TransportError> {
+        let listener = self.listener.as_ref().expect("a receiver listens");
+        let address = listener.local_addr();
+        Ok(address.expect("it is bound").to_string())
+    }
+
+    fn send(
+        &self,
+        offer: &str,
+        outgoing: &Arc<Outgoing>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<(), TransportError> {
+        thread::scope(|scope| {
+            let part = |number| {
+                scope.spawn(move || Self::send_part(offer, number, outgoing, connections, stop))
+            };
+            all((0..CONNECTIONS).map(part).collect())
+        })
+    }
+
+    fn receive(
+        &self,
+        incoming: &Arc<Incoming>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<(), TransportError> {
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for _ in 0..CONNECTIONS {
+                let socket = self.accept(stop)?;
+                connections.arrived();
+                connections.made(Arc::clone(&socket) as Arc<dyn StatisticsSource>, None);
+                threads.push(scope.spawn(move || Self::receive_part(&socket.0, incoming, stop)));
+            }
+            all(threads)
+        })
+    }
+}
+
+#[test]
+fn the_example_of_transfers_holds_the_contract() {
+    testing::contract::holds(&FilesStd);
+}
