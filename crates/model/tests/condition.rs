@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use regatta_model::{
     BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, QueueDiscipline, Ratio,
-    UnitError, study::StudyFile,
+    UnitError,
+    study::{StudyFile, change_condition},
 };
 
 /// The files that the studies of these tests name.
@@ -321,5 +322,55 @@ fn what_cannot_be_is_shown_with_its_place_and_what_to_write() {
         );
         assert!(shown.contains(place), "expected {place} in:\n{shown}");
         assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+    }
+}
+
+fn change(before: &Condition, keys: &str) -> Result<Condition, String> {
+    change_condition(before, keys, "command line", &beside).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_condition_is_changed_by_what_is_said_anew_at_every_step() {
+    let before = read(
+        "rtt = \"100ms\"\njitter = \"5ms\"\nrate = \"10Mbit/s\"\nqueue = \"2 BDP\"\nloss_list = [3]\n\
+         [[condition.step]]\nat = \"20s\"\nrtt = \"50ms\"",
+    )
+    .expect("a sound condition");
+    assert_eq!(change(&before, "").expect("no change"), before);
+    let after = change(
+        &before,
+        "loss = \"1%\"\nmtu = 1280\n[reverse]\nrate = \"1Mbit/s\"\nqueue = \"10 packets\"",
+    )
+    .expect("a sound change");
+    assert_eq!((after.name.as_str(), after.mtu_bytes), ("c", 1280));
+    for (setting, rtt) in after.settings().zip([100, 50]) {
+        assert_eq!(setting.round_trip_delay(), ms(rtt));
+        assert_eq!(
+            (setting.forward.loss, setting.forward.rate),
+            (Ratio(0.01), Some(BitRate(10_000_000)))
+        );
+        // What was not said stays, bytes of the queue too.
+        assert_eq!(setting.forward.queue, Some(Bytes(250_000)));
+        assert_eq!(setting.forward.loss_list, [3]);
+        let back = setting.reverse;
+        assert_eq!((back.queue, back.queue_packets), (None, Some(10)));
+        assert_eq!(back.rate, Some(BitRate(1_000_000)));
+    }
+    // Another schedule takes the place of the first.
+    let after = change(&before, "[[step]]\nat = \"5s\"\nloss = \"2%\"").expect("a step");
+    let [only] = &after.schedule[..] else {
+        panic!("one step: {after:?}");
+    };
+    assert_eq!((only.at, only.forward.delay), (ms(5000), ms(50)));
+    for (keys, expected) in [
+        ("jitter = \"30ms\"", "`jitter` is larger than the one-way delay"),
+        ("trace = \"lte.trace\"\nrate = \"1Mbit/s\"", "both say how fast"),
+        ("name = \"d\"", "unknown key `name` in the condition"),
+        ("mtu = 60", "`mtu` cannot be 60"),
+        ("rate", "this is not TOML"),
+    ] {
+        let shown = change(&before, keys).expect_err(keys);
+        assert!(shown.contains(expected), "{shown}");
+        assert!(shown.contains("hint: "), "{shown}");
     }
 }

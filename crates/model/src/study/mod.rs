@@ -20,6 +20,7 @@ pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
 pub use guest::{Clock, GuestMistake, GuestSetup};
+pub use path::change_condition;
 pub use section::nearest;
 
 use crate::{condition::Condition, units::nanos, workload::Workload};

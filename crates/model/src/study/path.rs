@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
+use toml::de::DeTable;
+
 use super::{
     error::StudyError,
     parts::visible,
@@ -33,9 +35,10 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    fn new(whole: Range<usize>) -> Self {
+    /// What is read is put over `link`.
+    fn over(link: &Link, whole: Range<usize>) -> Self {
         Self {
-            link: Link::default(),
+            link: link.clone(),
             queue: None,
             places: BTreeMap::new(),
             whole,
@@ -255,12 +258,71 @@ pub(super) fn read_condition(
     let place = name.as_ref().map(|(_, span)| span.clone());
     let (name, span) = section.required("name", "\"baseline\"", name)?;
     visible(file, "name", &name, span)?;
+    let empty = Condition {
+        name,
+        forward: Link::default(),
+        reverse: Link::default(),
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
+    };
+    read_over(file, section, empty).map(|condition| (condition, place))
+}
+
+/// A condition with some of its keys said anew, as the command line does with a study's: `keys` is
+/// the text of a `[[condition]]` without `name`, and `file` its name for messages.
+///
+/// What is said holds at every step of the condition's schedule, unless the keys have a schedule,
+/// which then takes the place of the other. A queue that a study sized in bandwidth-delay products
+/// keeps the bytes that it had.
+///
+/// # Errors
+/// The first mistake, with its place in `keys` and a hint.
+pub fn change_condition(
+    before: &Condition,
+    keys: &str,
+    file: &str,
+    beside: &dyn Fn(&str) -> Result<String, UnitError>,
+) -> Result<Condition, StudyError> {
+    let file = File {
+        name: file,
+        text: keys,
+        beside,
+    };
+    let table = DeTable::parse(keys).map_err(|error| {
+        file.error(
+            error.span().unwrap_or(0..0),
+            format!("this is not TOML: {}", error.message()),
+            "write `key = \"value\"`",
+        )
+    })?;
+    let section = Section::new(file, "the condition", 0..0, table.into_inner());
+    read_over(&file, section, before.clone())
+}
+
+/// Reads the keys of a condition that are there, over what it is.
+fn read_over(
+    file: &File<'_>,
+    mut section: Section<'_>,
+    before: Condition,
+) -> Result<Condition, StudyError> {
     let mtu = section
         .number("mtu", 576, 65_535)?
-        .unwrap_or(u64::from(Condition::DEFAULT_MTU_BYTES));
-
+        .map_or(before.mtu_bytes, |mtu| mtu as u32);
     let whole = section.span();
-    let mut ways = [Draft::new(whole.clone()), Draft::new(whole)];
+    let drafts = |forward, reverse| [forward, reverse].map(|l| Draft::over(l, whole.clone()));
+    let mut kept = Vec::new();
+    for step in &before.schedule {
+        let mut ways = drafts(&step.forward, &step.reverse);
+        let mut keys = section.clone();
+        read_ways(file, &mut keys, &mut ways)?;
+        read_each_way(file, &mut keys, "condition", &mut ways)?;
+        kept.push(DraftStep {
+            at: step.at,
+            at_place: whole.clone(),
+            ways,
+        });
+    }
+    let mut ways = drafts(&before.forward, &before.reverse);
     read_ways(file, &mut section, &mut ways)?;
     read_each_way(file, &mut section, "condition", &mut ways)?;
     let staircase = section
@@ -279,9 +341,10 @@ pub(super) fn read_condition(
                 "leave one of them out",
             ));
         }
-        (None, _) => read_steps(file, steps, &ways)?,
+        (None, false) => read_steps(file, steps, &ways)?,
+        (None, true) => kept,
     };
-    finish(file, (name, mtu as u32), ways, schedule).map(|condition| (condition, place))
+    finish(file, (before.name, mtu), ways, schedule)
 }
 
 /// A step while it is read.
