@@ -1,7 +1,7 @@
 //! A study from options of the command line: written as a study file and read like one, so that
 //! the run leaves behind what can be saved, edited and run again.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use regatta_model::{BedKind, Bytes, Clock, OptionValue, Transport, study::StudyFile};
 use toml::{Table, Value};
@@ -114,7 +114,10 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         })
         .collect();
     root.insert("transport".into(), Value::Array(sections));
-    root.insert("condition".into(), one(path_options::condition(&args.path)));
+    root.insert(
+        "condition".into(),
+        one(path_options::condition(&args.path)?),
+    );
 
     let mut workload = Table::new();
     let size = args.size.unwrap_or(Bytes(10_000_000));
@@ -129,7 +132,12 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     root.insert("workload".into(), one(workload));
 
     let text = toml::to_string(&root).map_err(Failure::failed)?;
-    let file = StudyFile::parse(&text, "command line").map_err(Failure::bad)?;
+    let file = StudyFile::parse_beside(
+        &text,
+        "command line",
+        &path_options::files_in(Path::new("")),
+    )
+    .map_err(Failure::bad)?;
     Ok((file, text))
 }
 

@@ -10,7 +10,7 @@ use clap::{
 };
 use regatta_model::{BedKind, Bytes, Clock, units::parse_duration};
 
-pub use self::path::{Limit, PathArgs};
+pub use self::path::{Assignment, Limit, PathArgs};
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";

@@ -1,17 +1,21 @@
 //! What the options of a path say, as a study file says it and upon a study that was read.
 
-use std::time::Duration;
+use std::{fs::File, io::Read, path::Path, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, Condition, Emulator, Link, PathSetup, Placement, Ratio,
-    units::{format_duration, parse_duration},
+    BitRate, Bytes, Condition, Emulator, LossBy, PathSetup, Placement, Ratio, UnitError,
+    study::change_condition,
+    units::{QueueSize, format_duration, parse_duration},
 };
 use toml::{Table, Value};
 
 use crate::{
-    args::{Limit, PathArgs},
+    args::{Assignment, Limit, PathArgs},
     exit::Failure,
 };
+
+/// Largest trace or list that is read.
+const LARGEST_FILE: u64 = 16 << 20;
 
 /// Exactly this time, in the unit a reader would say where that loses nothing.
 pub fn time(value: Duration) -> String {
@@ -50,6 +54,13 @@ fn ratio(value: Ratio) -> String {
     }
 }
 
+fn queue(value: QueueSize) -> String {
+    match value {
+        QueueSize::Bytes(value) => bytes(value),
+        value => value.to_string(),
+    }
+}
+
 /// How a study says a value.
 fn word<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
     let known = words.iter().find(|(_, known)| *known == value);
@@ -65,42 +76,247 @@ pub fn emulation(args: &PathArgs, root: &mut Table) {
     if let Some(placement) = args.placement {
         root.insert("placement".into(), text(word(placement, Placement::WORDS)));
     }
+    if let Some(loss_by) = args.loss_by {
+        root.insert("loss_by".into(), text(word(loss_by, LossBy::WORDS)));
+    }
+}
+
+/// Reads what a condition names, a trace or a list, from files whose names are relative to
+/// `directory`.
+pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> {
+    let directory = directory.to_owned();
+    move |name| {
+        let wrong = |message: String| UnitError {
+            message,
+            hint: "name a text file, as seen from the study or, on the command line, from here"
+                .to_owned(),
+        };
+        let mut text = String::new();
+        File::open(directory.join(name))
+            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text))
+            .map_err(|error| wrong(format!("cannot read `{name}`: {error}")))?;
+        if text.len() as u64 > LARGEST_FILE {
+            return Err(wrong(format!("`{name}` is larger than 16 MiB")));
+        }
+        Ok(text)
+    }
+}
+
+/// An option that was given.
+struct Given {
+    /// Key of a condition, and with hyphens the option's name.
+    key: &'static str,
+    /// As a study file has it.
+    value: Value,
+    /// As a user may type it again.
+    typed: String,
+    /// As a part of the condition's name.
+    called: String,
+}
+
+/// What the options say, in the order in which a condition's name says it.
+fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
+    let mut all = Vec::new();
+    let mut add = |key, value: Option<String>, called: &dyn Fn(&str) -> String| {
+        if let Some(typed) = value {
+            all.push(Given {
+                key,
+                value: value_of(key, &typed),
+                called: called(&typed),
+                typed,
+            });
+        }
+    };
+    let as_it_is = |value: &str| value.to_owned();
+    add("rtt", args.rtt.map(time), &as_it_is);
+    add("delay", args.delay.map(time), &|v| format!("{v} each way"));
+    let rate = args
+        .rate
+        .map(|limit| limit.0.map_or("unlimited".to_owned(), bit_rate));
+    add("rate", rate, &as_it_is);
+    add("trace", args.trace.clone(), &|v| format!("trace {v}"));
+    add("loss", args.loss.map(ratio), &|v| format!("{v} loss"));
+    add("loss_list", args.loss_list.clone(), &|v| {
+        format!("loss of {v}")
+    });
+    add("reorder", args.reorder.map(ratio), &|v| {
+        format!("{v} reordered")
+    });
+    add("duplicate", args.duplicate.map(ratio), &|v| {
+        format!("{v} duplicated")
+    });
+    add("corrupt", args.corrupt.map(ratio), &|v| {
+        format!("{v} corrupted")
+    });
+    add("jitter", args.jitter.map(time), &|v| format!("± {v}"));
+    let distribution = args.jitter_distribution.map(|d| d.name().to_owned());
+    add("jitter_distribution", distribution, &as_it_is);
+    let reorders = args.jitter_reorders.then(|| "true".to_owned());
+    add("jitter_reorders", reorders, &|_| "overtaking".to_owned());
+    add("burst", args.burst.map(bytes), &|v| format!("burst {v}"));
+    add("queue", args.queue.map(queue), &|v| format!("queue {v}"));
+    add("discipline", args.discipline.clone(), &as_it_is);
+    add("codel_target", args.codel_target.map(time), &|v| {
+        format!("target {v}")
+    });
+    add("codel_interval", args.codel_interval.map(time), &|v| {
+        format!("interval {v}")
+    });
+    if let Some(mtu) = args.mtu {
+        all.push(Given {
+            key: "mtu",
+            value: Value::Integer(i64::try_from(mtu.0).unwrap_or(i64::MAX)),
+            typed: bytes(mtu),
+            called: format!("MTU {} B", mtu.0),
+        });
+    }
+    if let Some(bursts) = &args.loss_bursts {
+        all.push(Given {
+            key: "loss_bursts",
+            value: Value::Table(table_of(&bursts.each)?),
+            typed: bursts.text.clone(),
+            called: "bursts of loss".to_owned(),
+        });
+    }
+    for (key, keys) in [("forward", &args.forward), ("reverse", &args.reverse)] {
+        if !keys.is_empty() {
+            let typed: Vec<_> = keys
+                .iter()
+                .map(|k| format!("{}={}", k.key, k.value))
+                .collect();
+            all.push(Given {
+                key,
+                value: Value::Table(table_of(keys)?),
+                called: format!("{key} {}", typed.join(" ")),
+                typed: typed.join(&format!("\" --{key} \"")),
+            });
+        }
+    }
+    if let Some(steps) = &args.steps {
+        all.push(Given {
+            key: "steps",
+            value: Value::Table(table_of(&steps.each)?),
+            typed: steps.text.clone(),
+            called: format!("steps {}", steps.text),
+        });
+    }
+    if !args.step.is_empty() {
+        let mut tables = Vec::new();
+        let mut typed = Vec::new();
+        for step in &args.step {
+            let mut table = table_of(&step.becomes.each)?;
+            table.insert("at".into(), Value::String(time(step.at)));
+            tables.push(Value::Table(table));
+            typed.push(format!("{}:{}", time(step.at), step.becomes.text));
+        }
+        all.push(Given {
+            key: "step",
+            value: Value::Array(tables),
+            called: typed.join(", "),
+            typed: typed.join("\" --step \""),
+        });
+    }
+    Ok(all)
+}
+
+/// A value as a study file has it.
+fn value_of(key: &str, text: &str) -> Value {
+    let known = match key {
+        "jitter_reorders" => text.parse().ok().map(Value::Boolean),
+        // Numbers, or the name of a file.
+        "loss_list" => text
+            .split(',')
+            .map(|number| number.trim().parse().ok().map(Value::Integer))
+            .collect::<Option<_>>()
+            .map(Value::Array),
+        _ => None,
+    };
+    known.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Keys with their values; `reverse.rate` is inside of the table `reverse`.
+fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
+    let mut table = Table::new();
+    for Assignment { key, value } in keys {
+        let twice = || {
+            Failure::input(
+                format!("`{key}` is said twice"),
+                format!("leave one of them out: `{key}={value}`"),
+            )
+        };
+        let mut parts: Vec<&str> = key.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        let mut inside = &mut table;
+        for part in parts {
+            inside = inside
+                .entry(part)
+                .or_insert_with(|| Value::Table(Table::new()))
+                .as_table_mut()
+                .ok_or_else(twice)?;
+        }
+        if inside
+            .insert(last.to_owned(), value_of(last, value))
+            .is_some()
+        {
+            return Err(twice());
+        }
+    }
+    Ok(table)
 }
 
 /// The section `[[condition]]` of a study file.
-pub fn condition(args: &PathArgs) -> Table {
-    let text = |value: String| Value::String(value);
+///
+/// # Errors
+/// If something is said twice.
+pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
+    let climbing = args.steps.as_ref().and_then(|steps| steps.each.first());
+    let climbs = |keys: &[&str]| climbing.is_some_and(|first| keys.contains(&first.value.as_str()));
+    let mut args = args.clone();
+    if args.delay.is_none() && !climbs(&["rtt", "delay"]) {
+        args.rtt.get_or_insert(Duration::from_millis(30));
+    }
+    if args.trace.is_none() && !climbs(&["rate"]) {
+        args.rate.get_or_insert(Limit(Some(BitRate(100_000_000))));
+    }
     let mut section = Table::new();
     let mut name = Vec::new();
-    let rtt = args.rtt.unwrap_or(Duration::from_millis(30));
-    name.push(time(rtt));
-    section.insert("rtt".into(), text(time(rtt)));
-    let rate = args.rate.unwrap_or(Limit(Some(BitRate(100_000_000))));
-    if let Some(rate) = rate.0 {
-        name.push(bit_rate(rate));
-        section.insert("rate".into(), text(bit_rate(rate)));
+    for given in given(&args)? {
+        if given.key != "rate" || given.typed != "unlimited" {
+            name.push(given.called);
+        }
+        section.insert(given.key.to_owned(), given.value);
     }
-    if let Some(loss) = args.loss {
-        name.push(format!("{loss} loss"));
-        section.insert("loss".into(), text(ratio(loss)));
+    section.insert("name".into(), Value::String(name_of(&name)));
+    Ok(section)
+}
+
+/// A name of visible characters that is not too long; what has no room is only hinted at.
+fn name_of(parts: &[String]) -> String {
+    const LONGEST: usize = 64;
+    const MORE: &str = ", …";
+    let visible = |text: &str| text.replace(char::is_control, "?");
+    let whole = visible(&parts.join(", "));
+    if whole.chars().count() <= LONGEST {
+        return whole;
     }
-    if let Some(jitter) = args.jitter {
-        name.push(format!("± {}", time(jitter)));
-        section.insert("jitter".into(), text(time(jitter)));
+    let room = LONGEST - MORE.chars().count();
+    let mut name = String::new();
+    for part in parts {
+        let longer = if name.is_empty() {
+            visible(part)
+        } else {
+            format!("{name}, {}", visible(part))
+        };
+        if longer.chars().count() > room {
+            break;
+        }
+        name = longer;
     }
-    if let Some(queue) = args.queue {
-        name.push(format!("queue {}", bytes(queue)));
-        section.insert("queue".into(), text(bytes(queue)));
+    if name.is_empty() {
+        // One alone is too long.
+        name = whole.chars().take(room).collect();
     }
-    if let Some(mtu) = args.mtu {
-        name.push(format!("MTU {} B", mtu.0));
-        section.insert(
-            "mtu".into(),
-            Value::Integer(i64::try_from(mtu.0).unwrap_or(i64::MAX)),
-        );
-    }
-    section.insert("name".into(), text(name.join(", ")));
-    section
+    name + MORE
 }
 
 /// Changes conditions as the options say; returns each change as it was written.
@@ -109,63 +325,20 @@ pub fn condition(args: &PathArgs) -> Table {
 /// If the conditions would then be impossible.
 pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
-    let mut links = |change: &dyn Fn(&mut Link)| {
-        for condition in &mut *conditions {
-            change(&mut condition.forward);
-            change(&mut condition.reverse);
-        }
-    };
-    if let Some(rtt) = args.rtt {
-        // An odd nanosecond goes nowhere: half a nanosecond is no delay.
-        links(&|link| link.delay = rtt / 2);
-        changes.push(format!("--rtt \"{}\"", format_duration(rtt)));
-    }
-    if let Some(loss) = args.loss {
-        links(&|link| link.loss = loss);
-        changes.push(format!("--loss \"{loss}\""));
-    }
-    if let Some(rate) = args.rate {
-        links(&|link| link.rate = rate.0);
-        changes.push(match rate.0 {
-            Some(rate) => format!("--rate \"{rate}\""),
-            None => "--rate unlimited".to_owned(),
+    let mut keys = Table::new();
+    for given in given(args)? {
+        let option = given.key.replace('_', "-");
+        changes.push(match given.value {
+            Value::Boolean(_) => format!("--{option}"),
+            _ => format!("--{option} \"{}\"", given.typed),
         });
+        keys.insert(given.key.to_owned(), given.value);
     }
-    if let Some(jitter) = args.jitter {
-        links(&|link| link.jitter = jitter);
-        changes.push(format!("--jitter \"{}\"", format_duration(jitter)));
-    }
-    if let Some(queue) = args.queue {
-        links(&|link| link.queue = Some(queue));
-        changes.push(format!("--queue \"{queue}\""));
-    }
-    if let Some(mtu) = args.mtu {
-        let mtu_bytes = u32::try_from(mtu.0)
-            .ok()
-            .filter(|mtu| (576..=65_535).contains(mtu))
-            .ok_or_else(|| {
-                Failure::input(
-                    format!("`{mtu}` cannot be the largest packet"),
-                    "write a size from 576 to 65535 bytes, such as `--mtu 1500B`",
-                )
-            })?;
-        for condition in &mut *conditions {
-            condition.mtu_bytes = mtu_bytes;
-        }
-        changes.push(format!("--mtu {mtu_bytes}B"));
-    }
-    for condition in &*conditions {
-        for link in [&condition.forward, &condition.reverse] {
-            if link.jitter > link.delay {
-                return Err(Failure::input(
-                    format!(
-                        "the jitter of condition `{}` is larger than its delay, so packets would leave before they came",
-                        condition.name
-                    ),
-                    format!("write a jitter of at most {}", format_duration(link.delay)),
-                ));
-            }
-        }
+    let keys = toml::to_string(&keys).map_err(Failure::failed)?;
+    for condition in conditions {
+        let place = format!("command line, for condition `{}`", condition.name);
+        *condition = change_condition(condition, &keys, &place, &files_in(Path::new("")))
+            .map_err(Failure::bad)?;
     }
     Ok(changes)
 }
@@ -181,6 +354,9 @@ pub fn choose_emulation(args: &PathArgs, path: &mut PathSetup) -> Result<(), Fai
     if let Some(placement) = args.placement {
         path.placement = placement;
     }
+    if let Some(loss_by) = args.loss_by {
+        path.loss_by = loss_by;
+    }
     if let Some(message) = path.contradiction() {
         return Err(Failure::input(
             message,
@@ -193,6 +369,20 @@ pub fn choose_emulation(args: &PathArgs, path: &mut PathSetup) -> Result<(), Fai
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_what_there_is_room_for() {
+        let parts = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|&text| text.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(name_of(&parts(&["30 ms", "t\nq"])), "30 ms, t?q");
+        let long = "x".repeat(70);
+        assert_eq!(name_of(&parts(&["30 ms", &long])), "30 ms, …");
+        assert_eq!(name_of(&parts(&[&long])).chars().count(), 64);
+    }
 
     #[test]
     fn quantities_are_written_without_loss() {

@@ -10,7 +10,7 @@ use regatta_bed::{
     guest::{self, ImageError},
 };
 use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
-use regatta_model::{BedKind, Study, shell::quoted, units::format_duration};
+use regatta_model::{BedKind, Condition, Link, Study, shell::quoted, units::format_duration};
 use regatta_results::{Claim, RunState};
 
 use crate::{
@@ -353,21 +353,16 @@ fn describe(plan: &Plan) -> String {
             format_duration(condition.round_trip_delay()),
             condition.mtu_bytes
         );
-        for (way, link) in [
-            ("forward", &condition.forward),
-            ("reverse", &condition.reverse),
-        ] {
-            let rate = link
-                .rate
-                .map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
-            let _ = writeln!(
-                text,
-                "    {way}: delay {} ± {}, rate {rate}, queue {}, loss {}",
-                format_duration(link.delay),
-                format_duration(link.jitter),
-                condition.queue_limit(link),
-                link.loss
-            );
+        for (number, setting) in condition.settings().enumerate() {
+            let indent = if number == 0 {
+                "    "
+            } else {
+                let _ = writeln!(text, "    from {} on", format_duration(setting.at));
+                "      "
+            };
+            for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
+                let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
+            }
         }
     }
     text.push_str("workloads\n");
@@ -393,4 +388,17 @@ fn describe(plan: &Plan) -> String {
         );
     }
     text
+}
+
+fn link_in_words(condition: &Condition, link: &Link) -> String {
+    let mut parts = vec![format!("delay {}", format_duration(link.delay))];
+    if !link.jitter.is_zero() {
+        parts[0] += &format!(" ± {}", format_duration(link.jitter));
+    }
+    parts.push(format!("rate {}", link.rate_in_words()));
+    let queue = link.queue_in_words(condition.queue_limit(link));
+    parts.push(format!("queue {queue}"));
+    parts.push(format!("loss {}", link.loss));
+    parts.extend(link.particulars());
+    parts.join(", ")
 }

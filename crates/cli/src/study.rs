@@ -104,7 +104,8 @@ fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
             .context(format!("the study file `{shown}` is not UTF-8 text"))
             .hint("name a study file, which is TOML")
     })?;
-    let file = StudyFile::parse(&text, &shown.to_string()).map_err(Failure::bad)?;
+    let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
+    let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).map_err(Failure::bad)?;
     Ok((file, text))
 }
 

@@ -363,8 +363,14 @@ fn a_condition_is_changed_by_what_is_said_anew_at_every_step() {
     };
     assert_eq!((only.at, only.forward.delay), (ms(5000), ms(50)));
     for (keys, expected) in [
-        ("jitter = \"30ms\"", "`jitter` is larger than the one-way delay"),
-        ("trace = \"lte.trace\"\nrate = \"1Mbit/s\"", "both say how fast"),
+        (
+            "jitter = \"30ms\"",
+            "`jitter` is larger than the one-way delay",
+        ),
+        (
+            "trace = \"lte.trace\"\nrate = \"1Mbit/s\"",
+            "both say how fast",
+        ),
         ("name = \"d\"", "unknown key `name` in the condition"),
         ("mtu = 60", "`mtu` cannot be 60"),
         ("rate", "this is not TOML"),

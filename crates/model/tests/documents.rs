@@ -1,6 +1,6 @@
 //! The studies that the documents show are read by the reader of study files.
 
-use regatta_model::Study;
+use regatta_model::{Study, study::StudyFile};
 
 /// The texts between a line ```` ```toml ```` or `cat > … <<'END'` and its end.
 fn studies(document: &str) -> Vec<String> {
@@ -16,6 +16,21 @@ fn studies(document: &str) -> Vec<String> {
         found.push(body.join("\n"));
     }
     found
+}
+
+#[test]
+fn every_condition_in_the_documents_is_sound() {
+    let text = include_str!("../../../docs/conditions.md");
+    let found = studies(text);
+    assert_eq!(found.len(), 3, "blocks of conditions");
+    // Any file is a trace of one opportunity.
+    let beside = |_: &str| Ok("1\n".to_owned());
+    for conditions in found {
+        let study = format!("[[transport]]\ndriver = \"tcp\"\n[[workload]]\n{conditions}");
+        if let Err(error) = StudyFile::parse_beside(&study, "docs/conditions.md", &beside) {
+            panic!("{error}");
+        }
+    }
 }
 
 #[test]

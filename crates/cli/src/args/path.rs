@@ -3,42 +3,108 @@
 use std::time::Duration;
 
 use clap::Args;
-use regatta_model::{BitRate, Bytes, Emulator, Placement, Ratio};
+use regatta_model::{
+    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Placement, Ratio, units::QueueSize,
+};
 
 use super::{duration, quantity};
 
 /// The path: what is not given is a study's, or the default.
+///
+/// Each option but the last ones is a key of a study's `[[condition]]`, and `docs/conditions.md`
+/// says precisely what it means. Quantities may begin with a hyphen, so that a negative one is
+/// refused as what it is and not as an unknown option.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Path (docs/conditions.md)")]
 pub struct PathArgs {
     /// Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub rtt: Option<Duration>,
-    /// Random loss of packets, each way [default without a STUDY: none]
-    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, help_heading = "Path")]
-    pub loss: Option<Ratio>,
-    /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Path")]
-    pub rate: Option<Limit>,
+    /// One-way delay, each way, instead of a round-trip delay
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rtt", allow_hyphen_values = true)]
+    pub delay: Option<Duration>,
     /// Amplitude of the random delay, each way; packets keep their order, so the later ones of a
     /// dense flow wait for the earlier ones
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Path")]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub jitter: Option<Duration>,
-    /// Limit of the bottleneck's queue, each way [default: one bandwidth-delay product, at least
-    /// 100 packets]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
-    pub queue: Option<Bytes>,
+    /// How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]
+    #[arg(long, value_name = "NAME", value_parser = distribution)]
+    pub jitter_distribution: Option<DelayDistribution>,
+    /// Let packets overtake one another through jitter
+    #[arg(long)]
+    pub jitter_reorders: bool,
+    /// Random loss of packets, each way [default without a STUDY: none]
+    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
+    pub loss: Option<Ratio>,
+    /// Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and
+    /// `:good_loss=…` where they are not 100% and 0%
+    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments)]
+    pub loss_bursts: Option<Assignments>,
+    /// Packets that are lost, by their number in each direction, as in `3,17`; or a file with one
+    /// number a line
+    #[arg(long, value_name = "N,N|FILE")]
+    pub loss_list: Option<String>,
+    /// Packets that skip the delay and so overtake others, each way
+    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
+    pub reorder: Option<Ratio>,
+    /// Packets that arrive twice, each way
+    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
+    pub duplicate: Option<Ratio>,
+    /// Packets of which a bit is flipped, each way
+    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
+    pub corrupt: Option<Ratio>,
+    /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
+    pub rate: Option<Limit>,
+    /// File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a
+    /// rate
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    pub trace: Option<String>,
+    /// Bytes that may pass the bottleneck at once after it was idle
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true)]
+    pub burst: Option<Bytes>,
+    /// Limit of the bottleneck's queue, each way: `375kB`, `100 packets` or `2 BDP` [default: one
+    /// bandwidth-delay product, at least 100 packets]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<QueueSize>, allow_hyphen_values = true)]
+    pub queue: Option<QueueSize>,
+    /// What the queue drops: `drop-tail` or `codel` [default: drop-tail]
+    #[arg(long, value_name = "NAME", value_parser = ["drop-tail", "codel"])]
+    pub discipline: Option<String>,
+    /// Standing delay that CoDel accepts [default: 5ms]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub codel_target: Option<Duration>,
+    /// Time within which CoDel wants it [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub codel_interval: Option<Duration>,
     /// Largest IP packet [default without a STUDY: 1500B]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Path")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true)]
     pub mtu: Option<Bytes>,
+    /// A key from the connecting host to the listening one alone, as in `rate=10Mbit/s`; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    pub forward: Vec<Assignment>,
+    /// A key the other way alone; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    pub reverse: Vec<Assignment>,
+    /// What changes at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
+    /// repeatable
+    #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step)]
+    pub step: Vec<Step>,
+    /// A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`
+    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, conflicts_with = "step")]
+    pub steps: Option<Assignments>,
 
     /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
     /// netem where the kernel has it [default without a STUDY: auto]
-    #[arg(long, value_name = "EMULATOR", value_parser = emulator, help_heading = "Path")]
+    #[arg(long, value_name = "EMULATOR", value_parser = emulator)]
     pub emulator: Option<Emulator>,
     /// Where netem stands: `between` the hosts, or on both `ends` as in published experiments
     /// [default without a STUDY: between]
-    #[arg(long, value_name = "WHERE", value_parser = placement, help_heading = "Path")]
+    #[arg(long, value_name = "WHERE", value_parser = placement)]
     pub placement: Option<Placement>,
+    /// Who loses packets on netem's paths: the `emulator`, or `iptables` by its statistic match
+    /// [default without a STUDY: emulator]
+    #[arg(long, value_name = "WHO", value_parser = loss_by)]
+    pub loss_by: Option<LossBy>,
 }
 
 impl PathArgs {
@@ -46,27 +112,114 @@ impl PathArgs {
     pub fn describes_a_condition(&self) -> bool {
         let Self {
             rtt,
-            loss,
-            rate,
+            delay,
             jitter,
+            jitter_distribution,
+            jitter_reorders,
+            loss,
+            loss_bursts,
+            loss_list,
+            reorder,
+            duplicate,
+            corrupt,
+            rate,
+            trace,
+            burst,
             queue,
+            discipline,
+            codel_target,
+            codel_interval,
             mtu,
+            forward,
+            reverse,
+            step,
+            steps,
             // Who emulates it changes nothing of what the path is.
             emulator: _,
             placement: _,
+            loss_by: _,
         } = self;
-        rtt.is_some()
-            || loss.is_some()
+        let times = [rtt, delay, jitter, codel_target, codel_interval];
+        let ratios = [loss, reorder, duplicate, corrupt];
+        times.into_iter().any(Option::is_some)
+            || ratios.into_iter().any(Option::is_some)
+            || [burst, mtu].into_iter().any(Option::is_some)
+            || [loss_list, trace, discipline]
+                .into_iter()
+                .any(Option::is_some)
+            || [loss_bursts, steps].into_iter().any(Option::is_some)
+            || [forward, reverse].into_iter().any(|keys| !keys.is_empty())
+            || jitter_distribution.is_some()
+            || *jitter_reorders
             || rate.is_some()
-            || jitter.is_some()
             || queue.is_some()
-            || mtu.is_some()
+            || !step.is_empty()
     }
 }
 
 /// A rate, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<BitRate>);
+
+/// A key of a condition with its value, as a user writes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// As a study has it; what is inside of a table has a dot before it.
+    pub key: String,
+    pub value: String,
+}
+
+/// Several of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignments {
+    /// As the user wrote them.
+    pub text: String,
+    pub each: Vec<Assignment>,
+}
+
+/// A step of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub at: Duration,
+    pub becomes: Assignments,
+}
+
+fn assignment(text: &str) -> Result<Assignment, String> {
+    let (key, value) = text
+        .split_once('=')
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .filter(|(key, value)| !key.is_empty() && !value.is_empty())
+        .ok_or_else(|| format!("`{text}` is no key with its value; write `rate=10Mbit/s`"))?;
+    Ok(Assignment {
+        key: key.replace('-', "_"),
+        value: value.to_owned(),
+    })
+}
+
+fn assignments(text: &str) -> Result<Assignments, String> {
+    Ok(Assignments {
+        text: text.to_owned(),
+        each: text.split(':').map(assignment).collect::<Result<_, _>>()?,
+    })
+}
+
+fn steps(text: &str) -> Result<Assignments, String> {
+    // What climbs stands first, without its key.
+    assignments(&format!("key={text}")).map(|steps| Assignments {
+        text: text.to_owned(),
+        ..steps
+    })
+}
+
+fn step(text: &str) -> Result<Step, String> {
+    let (at, becomes) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}` says not when or not what; write `20s:rtt=250ms`"))?;
+    Ok(Step {
+        at: duration(at)?,
+        becomes: assignments(becomes)?,
+    })
+}
 
 fn rate(text: &str) -> Result<Limit, String> {
     if text == "unlimited" {
@@ -79,12 +232,20 @@ fn rate(text: &str) -> Result<Limit, String> {
     Ok(Limit(Some(rate)))
 }
 
+fn distribution(text: &str) -> Result<DelayDistribution, String> {
+    word(text, &DelayDistribution::NAMES)
+}
+
 fn emulator(text: &str) -> Result<Emulator, String> {
     word(text, Emulator::WORDS)
 }
 
 fn placement(text: &str) -> Result<Placement, String> {
     word(text, Placement::WORDS)
+}
+
+fn loss_by(text: &str) -> Result<LossBy, String> {
+    word(text, LossBy::WORDS)
 }
 
 fn word<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, String> {

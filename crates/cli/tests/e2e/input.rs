@@ -162,12 +162,132 @@ fn arguments_are_checked_before_anything_starts() {
         (["--transport", "tcp:cc"], "has no value"),
         (["--transport", "tcp,tcp"], "label `tcp`"),
         (["--jitter", "40ms"], "jitter"),
+        (["--rtt", "-1ms"], "a time cannot be negative"),
+        (["--jitter-distribution", "normal"], "but no `jitter`"),
+        (["--jitter-distribution", "even"], "it is one of `uniform`"),
+        (["--loss-bursts", "to_bad=1%"], "has no `to_good`"),
+        (["--loss-bursts", "1%"], "no key with its value"),
+        (["--loss-list", "17,3"], "do not rise from 1"),
+        (
+            ["--loss-list", "none.txt"],
+            "cannot read `none.txt`: No such file",
+        ),
+        (
+            ["--trace", "none.trace"],
+            "cannot read `none.trace`: No such file",
+        ),
+        (["--trace", "."], "cannot read `.`: Is a directory"),
+        (["--queue", "3 cows"], "100 packets"),
+        (["--queue", "0 packets"], "a queue of no packet"),
+        (["--burst", "1kB"], "lets none pass"),
+        (["--codel-target", "5ms"], "the queue is not under CoDel"),
+        (["--mtu", "60B"], "`mtu` cannot be 60"),
+        (["--reverse", "rate"], "no key with its value"),
+        (["--reverse", "rat=1Mbit/s"], "did you mean `rate`"),
+        (
+            ["--reverse", "rate=0Mbit/s"],
+            "a rate of zero carries nothing",
+        ),
+        (["--forward", "loss_bursts=1%"], "`loss_bursts` is a table"),
+        (["--step", "rtt=50ms"], "says not when or not what"),
+        (["--step", "0s:rtt=50ms"], "does not come after the start"),
+        (["--step", "5s:rtt=50ms:rtt=40ms"], "`rtt` is said twice"),
+        (
+            ["--steps", "mtu:from=1:to=2:by=1:every=1s"],
+            "not a value of `key`",
+        ),
+        (["--steps", "rtt:from=10ms"], "has no `to`"),
     ] {
         let done = bench.run(&["run", args[0], args[1]]);
+        done.assert_code(2);
+        done.assert_says(says);
+    }
+    for (args, says) in [
+        (
+            &["--rate", "unlimited", "--discipline", "codel"][..],
+            "CoDel on a link without a rate",
+        ),
+        (
+            &["--rate", "unlimited", "--queue", "2 BDP"],
+            "the link has no rate",
+        ),
+        (
+            &["--rate", "1Mbit/s", "--trace", "t"],
+            "cannot be used with",
+        ),
+        (&["--rtt", "1ms", "--delay", "1ms"], "cannot be used with"),
+        (
+            &["--step", "2s:loss=1%", "--step", "1s:loss=0%"],
+            "does not come after the one before it, at 2 s",
+        ),
+        (
+            &["--reverse", "rate=1Mbit/s", "--reverse", "rate=2Mbit/s"],
+            "`rate` is said twice",
+        ),
+    ] {
+        let done = bench.run(&[&["run", "--transport", "tcp"], args].concat());
         done.assert_code(2);
         done.assert_says(says);
     }
     bench.run(&["sail"]).assert_code(2);
     bench.run(&[]).assert_code(2);
     assert!(!bench.path("regatta-results").exists());
+}
+
+/// Options of a path go over what a study says, at each of its steps; the study's own traces are
+/// found beside it, wherever that is.
+#[test]
+fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
+    let bench = Bench::new();
+    let study = SMALL.replacen(
+        "rtt = \"10ms\"",
+        "rtt = \"10ms\"\njitter = \"3ms\"\ntrace = \"down.trace\"\n[[condition.step]]\nat = \"1s\"\nrtt = \"20ms\"\n[condition.step.reverse]",
+        1,
+    );
+    std::fs::create_dir(bench.path("studies")).expect("made");
+    bench.write("studies/traced.toml", &study);
+    bench.write("studies/down.trace", "1\n2\n");
+    let run =
+        |args: &[&str]| bench.run(&[&["run", "studies/traced.toml", "--dry-run"], args].concat());
+    run(&[]).assert_code(0);
+    run(&["--loss", "1%", "--queue", "20 packets", "--rtt", "8ms"]).assert_code(0);
+    let done = run(&["--rtt", "4ms"]);
+    done.assert_code(2);
+    done.assert_says("`jitter` is larger than the one-way delay");
+    done.assert_says("for condition `");
+    std::fs::remove_file(bench.path("studies/down.trace")).expect("removed");
+    let done = run(&[]);
+    done.assert_code(2);
+    done.assert_says("cannot read `down.trace`");
+    done.assert_says("traced.toml:");
+}
+
+/// The commands of the page about conditions are read as they stand there.
+#[test]
+fn the_commands_about_conditions_can_be_typed() {
+    let bench = Bench::new();
+    bench.write("lte-downlink.trace", "1\n5\n6\n");
+    let page = include_str!("../../../../docs/conditions.md");
+    let blocks = page
+        .split("```sh\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next());
+    let text = blocks.flatten().collect::<String>().replace("\\\n", " ");
+    let commands: Vec<&str> = text.lines().collect();
+    assert_eq!(commands.len(), 5, "{commands:#?}");
+    for command in commands {
+        // Words are between spaces, or between quotation marks.
+        let words: Vec<&str> = command
+            .split('"')
+            .enumerate()
+            .flat_map(|(number, part)| match number % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            })
+            .collect();
+        assert_eq!(words[0], "regatta");
+        let done = bench.run(&[&words[1..], &["--dry-run"]].concat());
+        println!("{command}\n{}{}", done.stdout, done.stderr);
+        done.assert_code(0);
+    }
 }

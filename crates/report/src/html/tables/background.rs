@@ -1,6 +1,6 @@
 //! Tables of what stood around the measurement: outcomes, path, transports, hosts.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, metric::Unit, units::format_duration,
@@ -153,11 +153,17 @@ pub fn path(summary: &Summary) -> Table {
 
 /// What the study asks of each condition's path.
 pub fn conditions(data: &RunData) -> Table {
-    let row = |condition: &Condition, direction: &str, link: &Link| Row {
-        series: -1,
-        heading: condition.name.clone(),
-        cells: vec![
-            words(direction),
+    let conditions = &data.header.study.conditions;
+    let is_further = conditions
+        .iter()
+        .any(|condition| condition.links().any(|link| !link.particulars().is_empty()));
+    let row = |condition: &Condition, at: Duration, direction: &str, link: &Link| {
+        let mut cells = vec![
+            words(if at.is_zero() {
+                direction.to_owned()
+            } else {
+                format!("{direction}, from {} on", format_duration(at))
+            }),
             figure(format_duration(link.delay)),
             figure(if link.jitter.is_zero() {
                 "none".to_owned()
@@ -169,38 +175,44 @@ pub fn conditions(data: &RunData) -> Table {
             } else {
                 link.loss.to_string()
             }),
-            figure(
-                link.rate
-                    .map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string()),
-            ),
-            figure(condition.queue_limit(link).to_string()),
+            figure(link.rate_in_words()),
+            figure(link.queue_in_words(condition.queue_limit(link))),
             figure(format!("{} B", condition.mtu_bytes)),
-        ],
+        ];
+        if is_further {
+            cells.push(words(link.particulars().join("; ")));
+        }
+        Row {
+            series: -1,
+            heading: condition.name.clone(),
+            cells,
+        }
     };
+    let mut head = vec![
+        "condition",
+        "direction",
+        "delay",
+        "jitter",
+        "loss",
+        "link rate",
+        "queue limit",
+        "largest packet",
+    ];
+    if is_further {
+        head.push("further");
+    }
     Table {
         caption: "The conditions, as the study asks for them".to_owned(),
-        head: [
-            "condition",
-            "direction",
-            "delay",
-            "jitter",
-            "loss",
-            "link rate",
-            "queue limit",
-            "largest packet",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: data
-            .header
-            .study
-            .conditions
+        head: head.into_iter().map(str::to_owned).collect(),
+        rows: conditions
             .iter()
             .flat_map(|c| {
-                [
-                    row(c, "sender to receiver", &c.forward),
-                    row(c, "receiver to sender", &c.reverse),
-                ]
+                c.settings().flat_map(move |setting| {
+                    [
+                        row(c, setting.at, "sender to receiver", setting.forward),
+                        row(c, setting.at, "receiver to sender", setting.reverse),
+                    ]
+                })
             })
             .collect(),
         folded: false,
