@@ -58,13 +58,14 @@ pub fn for_next<T>(
 ) -> Result<T, TransportError> {
     let begun = MonotonicTime::now();
     while !stop.is_stopped() {
+        // Before the wait too: somebody may be known whom the socket does not tell of any more.
+        if let Some(taken) = take()? {
+            return Ok(taken);
+        }
         let look = until.min(MonotonicTime::now() + LOOK);
         let came = ready(listener, libc::POLLIN, look)
             .map_err(TransportError::io(format!("cannot wait for a {what}")))?;
-        if came && let Some(taken) = take()? {
-            return Ok(taken);
-        }
-        if until.has_passed() {
+        if !came && until.has_passed() {
             return Err(TransportError::TimedOut {
                 what: what.to_owned(),
                 seconds: MonotonicTime::now().since(begun).as_secs_f64(),

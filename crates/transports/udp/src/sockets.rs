@@ -1,11 +1,12 @@
 //! The UDP sockets of one end: one that listens, and one for each flow or connection.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     mem::MaybeUninit,
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,6 +18,9 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 /// How long a send call may block on a full buffer: a blocked sender looks now and then whether it
 /// is stopped.
 const SEND_TIME: Duration = Duration::from_millis(100);
+
+/// Most first datagrams that are kept for a listener: more than flows open at once.
+const MOST_STRAYS: usize = 1024;
 
 /// Memory for the first datagram of a flow.
 const FIRST_BYTES: usize = 2048;
@@ -119,6 +123,7 @@ impl Sockets {
             socket,
             address,
             peer: self.peer,
+            strays: Mutex::default(),
         })
     }
 
@@ -138,6 +143,9 @@ impl Sockets {
                 "cannot connect to `{}`",
                 peer.ip()
             )))?;
+        if let Some(listener) = from {
+            listener.take_strays(&opened.socket, peer);
+        }
         Ok(opened)
     }
 
@@ -153,6 +161,8 @@ pub(crate) struct Listener {
     socket: Socket,
     address: SocketAddr,
     peer: IpAddr,
+    /// First datagrams that came to another socket, and from where.
+    strays: Mutex<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
 
 impl AsRawFd for Listener {
@@ -167,12 +177,44 @@ impl Listener {
         self.address
     }
 
+    /// Takes over what came to a flow's socket from others than its peer: between being bound to the
+    /// port that is listened on and being connected it gets everybody's first datagrams, which would
+    /// be lost to the listener and strange to the flow. What its own peer sent by then is its opening
+    /// once more, which is answered anyway.
+    fn take_strays(&self, socket: &Socket, peer: SocketAddr) {
+        let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
+        while let Ok((length, from)) = socket.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT) {
+            // SAFETY: the kernel has written the first `length` bytes.
+            let datagram: &[u8] =
+                unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
+            let Some(from) = from.as_socket().filter(|from| *from != peer) else {
+                continue;
+            };
+            let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
+            if strays.len() < MOST_STRAYS {
+                strays.push_back((from, datagram.to_vec()));
+            }
+        }
+    }
+
+    fn stray(&self) -> Option<(SocketAddr, Vec<u8>)> {
+        let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        strays.pop_front()
+    }
+
     /// Takes a datagram that came from the announced peer, if there is one; passes it on with where
     /// it came from.
     pub(crate) fn take<T>(
         &self,
         judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>, TransportError>,
     ) -> Result<Option<T>, TransportError> {
+        if let Some((from, datagram)) = self.stray() {
+            return if from.ip() == self.peer {
+                judge(from, &datagram)
+            } else {
+                Ok(None)
+            };
+        }
         let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
         let received = self
             .socket
@@ -241,4 +283,50 @@ fn fragmentation(message: usize, header: usize, mtu: usize, local: IpAddr) -> Op
         ),
         hint: format!("use messages of at most {fits} B"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_transport::testing::order_for;
+
+    use super::*;
+
+    #[test]
+    fn what_came_to_a_flow_before_it_was_connected_is_the_listeners() {
+        let sockets = Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), 65536, 65536, false);
+        let listener = sockets.listen().expect("a listener");
+        let client = || {
+            sockets
+                .open(SocketAddr::new(sockets.local, 0))
+                .expect("a socket")
+        };
+        let address = |opened: &Opened| {
+            let address = opened.socket.local_addr().expect("an address");
+            address.as_socket().expect("of the internet")
+        };
+        let (own, other) = (client(), client());
+        // As it is between being bound and being connected: it gets what the listener should.
+        let flow = sockets.open(listener.address()).expect("a socket");
+        for (from, datagram) in [(&own, "again"), (&other, "opening")] {
+            let sent = from
+                .socket
+                .send_to(datagram.as_bytes(), &listener.address().into());
+            assert_eq!(sent.expect("sent"), datagram.len());
+        }
+        let peer = address(&own);
+        flow.socket.connect(&peer.into()).expect("connected");
+        listener.take_strays(&flow.socket, peer);
+        let mut came = Vec::new();
+        while let Some(first) = listener
+            .take(|from, datagram| Ok(Some((from, datagram.to_vec()))))
+            .expect("a look")
+        {
+            came.push(first);
+        }
+        assert_eq!(came, [(address(&other), b"opening".to_vec())]);
+        let left = flow
+            .socket
+            .recv_with_flags(&mut [MaybeUninit::uninit(); 16], libc::MSG_DONTWAIT);
+        assert!(left.is_err(), "nothing strange is left to the flow");
+    }
 }
