@@ -7,8 +7,8 @@ use regatta_model::{Bytes, WorkloadKind};
 
 use crate::{
     bulk::{
-        self,
         lanes::{self, Lanes},
+        messages::Messages,
     },
     connections::{self, Exchanges},
     content::plan::Plan,
@@ -16,7 +16,7 @@ use crate::{
     driver::{Session, TransportError, Unsupported},
     exchange::Exchange,
     message::MessageEndpoint,
-    multi_stream::{self, Messages},
+    multi_stream::{self, Messages as ManyMessages},
     one_flow::{self, MessageWork as _},
     stream::StreamEndpoint,
     transfer::{self, TransferEndpoint},
@@ -31,7 +31,7 @@ enum Work {
     Exchange(Exchange),
     Lanes(Lanes),
     Connections(Exchanges),
-    MultiStream(Messages),
+    MultiStream(ManyMessages),
 }
 
 impl Work {
@@ -42,7 +42,7 @@ impl Work {
                 None => Ok(Self::Bulk(Plan::new(order)?)),
             },
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
-            WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(Messages::new(order)?)),
+            WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(ManyMessages::new(order)?)),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
                 Ok(Self::Exchange(Exchange::new(order)?))
             }
@@ -154,11 +154,41 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
     }
 }
 
+/// What a session of messages does in its trial.
+#[derive(Debug)]
+enum OverMessages {
+    Bulk(Messages),
+    Exchange(Exchange),
+}
+
+impl OverMessages {
+    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        match &order.workload.kind {
+            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(Messages::new(order)?)),
+            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
+                let work = Exchange::new(order)?;
+                work.check_messages()?;
+                Ok(Self::Exchange(work))
+            }
+            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
+                Err(needs_connections())
+            }
+        }
+    }
+
+    fn longest_message(&self) -> usize {
+        match self {
+            Self::Bulk(work) => work.longest_message(),
+            Self::Exchange(work) => work.longest_message(),
+        }
+    }
+}
+
 /// One end of one trial over messages.
 #[derive(Debug)]
 pub struct MessageSession<E> {
     trial: Trial,
-    work: Work,
+    work: OverMessages,
     endpoint: E,
 }
 
@@ -174,19 +204,8 @@ impl<E: MessageEndpoint> MessageSession<E> {
         order: &TrialOrder,
         context: TrialContext,
     ) -> Result<Self, TransportError> {
-        let work = Work::new(order)?;
-        match &work {
-            Work::Bulk(plan) => {
-                carries(&endpoint, plan.message)?;
-                bulk::messages::check(plan)?;
-            }
-            Work::Exchange(work) => {
-                carries(&endpoint, work.longest_message())?;
-                work.check_messages()?;
-            }
-            Work::Lanes(_) => return Err(lanes::not_over_messages()),
-            Work::Connections(_) | Work::MultiStream(_) => return Err(needs_connections()),
-        }
+        let work = OverMessages::new(order)?;
+        carries(&endpoint, work.longest_message())?;
         Ok(Self {
             trial: Trial::new(order, context)?,
             work,
@@ -231,14 +250,12 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = match &work {
-            Work::Bulk(plan) => {
-                endpoint.block_on(one_flow::messages::run(trial, plan, endpoint, peer))
-            }
-            Work::Exchange(work) => {
+            OverMessages::Bulk(work) => {
                 endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
             }
-            Work::Lanes(_) => Err(lanes::not_over_messages()),
-            Work::Connections(_) | Work::MultiStream(_) => Err(needs_connections()),
+            OverMessages::Exchange(work) => {
+                endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
+            }
         };
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))

@@ -1,6 +1,9 @@
-//! The workload over messages.
+//! The workload over messages: one flow of a size, or of a duration, with a warm-up or without.
 
 use std::{sync::atomic::Ordering, time::Duration};
+
+use regatta_control::TrialOrder;
+use regatta_model::{BulkOptions, Pattern, WorkloadKind};
 
 use crate::{
     clock::MonotonicTime,
@@ -8,29 +11,119 @@ use crate::{
         message_check::{MOST_MESSAGES, MessageCheck, write_header},
         plan::Plan,
     },
-    driver::TransportError,
+    driver::{TransportError, Unsupported},
     message::{MessageEndpoint, MessageFlow},
     one_flow::{
-        MessageSink, MessageWork,
+        MessageSink, MessageWork, Work,
         messages::{agree, say_done},
     },
     stop::Stop,
     trial::{
         Trial,
         findings::Findings,
+        warm_up::WarmUp,
         watch::{Delivered, SenderWatch},
     },
 };
 
-impl MessageWork for Plan {
+/// The messages of one flow.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    /// Of a transfer with a duration as many as can be numbered.
+    plan: Plan,
+    /// Asked for, in bytes.
+    size: u64,
+    /// Until when they are sent, since the first connect call; else until all are.
+    duration: Option<Duration>,
+    warm_up: Duration,
+}
+
+impl Messages {
+    /// The messages of an order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for what only streams can do.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let mut plan = Plan::new(order)?;
+        let WorkloadKind::Bulk {
+            size,
+            message,
+            pattern,
+            options,
+            ..
+        } = order.workload.kind
+        else {
+            // Making the plan has refused it.
+            return Err(for_streams());
+        };
+        let BulkOptions {
+            duration, warm_up, ..
+        } = options;
+        let here = BulkOptions {
+            duration,
+            warm_up,
+            ..BulkOptions::default()
+        };
+        if options != here || pattern == Pattern::File {
+            return Err(for_streams());
+        }
+        if duration.is_some() {
+            // A message is not cut to a size that does not count.
+            let all = regatta_model::Bytes(message.0.saturating_mul(MOST_MESSAGES));
+            plan = Plan::of(order, "", all, message, pattern)?;
+        }
+        if plan.count > MOST_MESSAGES {
+            return Err(TransportError::Order {
+                what: format!("{} messages are more than 2^32 - 1", plan.count),
+            });
+        }
+        Ok(Self {
+            plan,
+            size: size.0,
+            duration,
+            warm_up,
+        })
+    }
+}
+
+/// Why messages without a stream cannot be sent so.
+fn for_streams() -> TransportError {
+    TransportError::Unsupported(Unsupported {
+        reason: "over messages a bulk transfer is one flow from the connecting host: \
+                 `direction`, `flows`, `finish`, `verify` and the pattern `file` are for streams"
+            .to_owned(),
+        hint: "leave these keys out, or choose a transport of streams".to_owned(),
+    })
+}
+
+impl Work for Messages {
+    type Sent = ();
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn report(&self, (): &(), findings: &mut Findings) {
+        if !self.warm_up.is_zero() {
+            findings.metric("warm_up_ns", self.warm_up.as_nanos() as f64);
+        }
+    }
+}
+
+impl MessageWork for Messages {
     type Sink = MessageCheck;
 
     fn message_sink(&self) -> MessageCheck {
-        MessageCheck::new(self)
+        MessageCheck::new(&self.plan)
     }
 
     fn longest_message(&self) -> usize {
-        self.message
+        self.plan.message
+    }
+
+    fn warm_up(&self) -> Duration {
+        self.warm_up
     }
 
     async fn send<E: MessageEndpoint>(
@@ -81,26 +174,16 @@ impl MessageSink for MessageCheck {
     }
 }
 
-/// Refuses what cannot be told apart by its sequence numbers.
-pub(crate) fn check(plan: &Plan) -> Result<(), TransportError> {
-    if plan.count > MOST_MESSAGES {
-        return Err(TransportError::Order {
-            what: format!("{} messages are more than 2^32 - 1", plan.count),
-        });
-    }
-    Ok(())
-}
-
 /// Sends every message, says that these were all, and waits for the acknowledgement. Returns
 /// whether it came in the flow.
 async fn send_all<E: MessageEndpoint>(
-    (trial, plan): (&Trial, &Plan),
+    (trial, work): (&Trial, &Messages),
     endpoint: &E,
     flow: &mut E::Flow,
     stop: &Stop,
     watch: &SenderWatch,
 ) -> Result<bool, TransportError> {
-    let over = send_data((trial, plan), endpoint, flow, stop).await?;
+    let over = send_data((trial, work), endpoint, flow, stop, watch.started()).await?;
     let live = &trial.context.live;
     let sent = Delivered {
         bytes: live.bytes_sent.load(Ordering::Relaxed),
@@ -132,15 +215,21 @@ async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &St
     }
 }
 
-/// Sends every message; returns when the last one's time at the asked rate is over, which has
-/// passed if no rate was asked for.
+/// Sends every message, or until their duration is over; returns when the last one's time at the
+/// asked rate is over, which has passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
-    (trial, plan): (&Trial, &Plan),
+    (trial, work): (&Trial, &Messages),
     endpoint: &E,
     flow: &mut E::Flow,
     stop: &Stop,
+    started: MonotonicTime,
 ) -> Result<MonotonicTime, TransportError> {
     let live = &trial.context.live;
+    let plan = &work.plan;
+    let until = work
+        .duration
+        .map_or(MonotonicTime::NEVER, |duration| started + duration);
+    let warm_up = WarmUp::new(started, work.warm_up);
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
     if let Some(bytes_per_ns) = pace {
@@ -153,13 +242,17 @@ async fn send_data<E: MessageEndpoint>(
     let (mut sequence, mut bytes) = (0, 0);
     while sequence < plan.count {
         if pace.is_some() {
-            wait(endpoint, next, stop).await;
+            wait(endpoint, next.min(until), stop).await;
         }
         if stop.is_stopped() {
             return Err(TransportError::Cancelled);
         }
         let messages = (plan.count - sequence).min(at_once as u64);
         let now = MonotonicTime::now();
+        if now >= until {
+            break;
+        }
+        warm_up.is_over(trial, now);
         let mut end = 0;
         for index in 0..messages {
             let length = plan.length(sequence + index);
@@ -182,5 +275,5 @@ async fn send_data<E: MessageEndpoint>(
             next = next.max(earliest) + span;
         }
     }
-    Ok(next)
+    Ok(next.min(until))
 }

@@ -19,6 +19,7 @@ use crate::{
         findings::{Deliveries, Findings},
         message_control::{self, Control},
         message_probe::echo,
+        warm_up::WarmUp,
         watch::{Delivered, ReceiverEnd, ReceiverWatch},
     },
 };
@@ -126,6 +127,7 @@ struct Taken<K> {
     sink: K,
     deliveries: Option<Deliveries>,
     one_way: Hdr<u64>,
+    warm_up: WarmUp,
     result: Result<(), TransportError>,
 }
 
@@ -242,12 +244,13 @@ async fn take<W: MessageWork, F: MessageFlow>(
     (trial, work): (&Trial, &W),
     watch: &ReceiverWatch,
     deadline: &Stop,
-    flow: &mut F,
+    (flow, arrived): (&mut F, MonotonicTime),
 ) -> Taken<W::Sink> {
     let mut taken = Taken {
         sink: work.message_sink(),
         deliveries: None,
         one_way: probe::new_histogram(),
+        warm_up: WarmUp::new(arrived, work.warm_up()),
         result: Ok(()),
     };
     taken.result = take_all(trial, watch, deadline, flow, &mut taken).await;
@@ -267,6 +270,7 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
         sink,
         deliveries,
         one_way,
+        warm_up,
         ..
     } = taken;
     let mut ending = Ending::default();
@@ -321,6 +325,10 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
             Deliveries::note(deliveries, now, delivered.bytes);
             live.messages_delivered
                 .store(delivered.messages, Ordering::Relaxed);
+            if !warm_up.is_over(trial, now) {
+                live.bytes_in_warm_up
+                    .store(delivered.bytes, Ordering::Relaxed);
+            }
             live.bytes_delivered
                 .store(delivered.bytes, Ordering::Release);
             sink.answer(flow).await?;
@@ -443,7 +451,8 @@ async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
     // The deadline ends what is delivered, and not the flow: what is under way arrives still.
     let deadline = trial.stop.child();
     watch.transfer(&deadline);
-    let taken = take((trial, work), watch, &deadline, &mut transfer.flow).await;
+    let flow = (&mut transfer.flow, transfer.arrived);
+    let taken = take((trial, work), watch, &deadline, flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))
 }
@@ -500,6 +509,10 @@ fn report<W: MessageWork, F: MessageFlow>(
     }
     let deliveries = taken.deliveries.filter(|_| work.has_goodput());
     findings.delivery(delivered, taken.sink.corrupted(), deliveries);
+    if !work.warm_up().is_zero() {
+        let bytes = trial.context.live.bytes_in_warm_up.load(Ordering::Relaxed);
+        findings.count("warm_up_bytes", bytes);
+    }
     findings.refused(door.refused);
     taken.sink.report(&mut findings);
     if !taken.one_way.is_empty() {

@@ -9,7 +9,7 @@ pub(crate) mod streams;
 
 pub(crate) use stream_receiver::without_transfer;
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use crate::{
     clock::MonotonicTime,
@@ -95,6 +95,11 @@ pub(crate) trait MessageWork: Work {
 
     /// Longest message, in bytes.
     fn longest_message(&self) -> usize;
+
+    /// How much of the beginning is left out of goodput and of CPU time.
+    fn warm_up(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// The sender's part: everything until both ends have agreed on what was delivered; it tells
     /// `watch`. Returns whether the acknowledgement came in the flow.

@@ -51,6 +51,8 @@ pub fn holds(driver: &dyn Driver) {
     connections::the_deadline_ends_messages_over_many_streams(driver);
     if driver.descriptor().carries == Carries::Streams {
         super::lanes::hold(driver);
+    } else {
+        super::lanes::a_flow_of_messages_ends_after_its_duration(driver);
     }
 }
 

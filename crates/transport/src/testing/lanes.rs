@@ -146,6 +146,31 @@ pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
     assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
 }
 
+/// A flow of messages is sent for as long as was asked, each of them is delivered or lost, and what
+/// arrives during the warm-up is told apart.
+pub fn a_flow_of_messages_ends_after_its_duration(driver: &dyn Driver) {
+    let what = format!("{} for a time", driver.descriptor().name);
+    let options = BulkOptions {
+        duration: Some(Duration::from_millis(1500)),
+        warm_up: Duration::from_millis(1000),
+        ..BulkOptions::default()
+    };
+    let (sender, receiver) = run(driver, 1, 1000, with(options), &what);
+    assert!(metric(&sender, "transfer_time_ns") >= 1500e6, "{what}");
+    assert_eq!(metric(&sender, "warm_up_ns"), 1e9, "{what}");
+    let delivered = metric(&receiver, "messages_delivered");
+    let lost = metric(&sender, "messages_lost");
+    assert!(delivered > 0.0, "{what}");
+    assert_eq!(metric(&sender, "messages_sent"), delivered + lost, "{what}");
+    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    let (warm, all) = (
+        metric(&receiver, "warm_up_bytes"),
+        metric(&receiver, "bytes_delivered"),
+    );
+    assert_eq!(all, delivered * 1000.0, "{what}");
+    assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
+}
+
 /// A file is made, read, and arrives as it is.
 pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
     let what = format!("{} from a file", driver.descriptor().name);

@@ -9,6 +9,7 @@ pub(crate) mod message_probe;
 pub(crate) mod stream_admission;
 pub(crate) mod stream_opening;
 pub(crate) mod stream_probe;
+pub(crate) mod warm_up;
 pub(crate) mod watch;
 
 use std::time::Duration;

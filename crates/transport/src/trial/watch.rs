@@ -209,6 +209,12 @@ impl SenderWatch {
         started
     }
 
+    /// From when the transfer's time counts.
+    pub(crate) fn started(&self) -> MonotonicTime {
+        let started = self.shared.lock().started;
+        started.unwrap_or_else(MonotonicTime::now)
+    }
+
     /// Samples this connection from now on.
     pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
         let weak = Arc::downgrade(source);

@@ -17,7 +17,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -28,12 +28,11 @@ use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind
 use crate::content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan};
 use crate::{
     clock::MonotonicTime,
-    context::WindowEdge,
-    driver::{TransportError, Unsupported},
+    driver::TransportError,
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::{Trial, findings::Deliveries, findings::Findings, watch::Delivered},
+    trial::{Trial, findings::Deliveries, findings::Findings, warm_up::WarmUp, watch::Delivered},
 };
 
 /// One direction's part on one connection.
@@ -132,17 +131,6 @@ impl Lanes {
     }
 }
 
-/// Why messages without a stream cannot be sent so.
-pub(crate) fn not_over_messages() -> TransportError {
-    TransportError::Unsupported(Unsupported {
-        reason: "over messages a bulk transfer is one flow of a size from the connecting host: \
-                 `direction`, `flows`, `duration`, `warm_up`, `finish`, `verify` and the pattern \
-                 `file` are for streams"
-            .to_owned(),
-        hint: "leave these keys out, or choose a transport of streams".to_owned(),
-    })
-}
-
 /// Runs one end.
 pub(crate) async fn run<E: StreamEndpoint>(
     trial: &Trial,
@@ -167,7 +155,7 @@ struct Shared<'a> {
     over: Stop,
     statistics: std::sync::Arc<AllConnections>,
     started: MonotonicTime,
-    warm: AtomicBool,
+    warm_up: WarmUp,
     left: AtomicUsize,
     /// Sum over the lanes of the digests of what was sent, and of what was delivered.
     digest_sent: AtomicU64,
@@ -207,7 +195,7 @@ impl<'a> Shared<'a> {
             over: Stop::new(),
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
-            warm: AtomicBool::new(lanes.options.warm_up.is_zero()),
+            warm_up: WarmUp::new(started, lanes.options.warm_up),
             left: AtomicUsize::new(lanes.lanes.len()),
             digest_sent: AtomicU64::new(0),
             digest_delivered: AtomicU64::new(0),
@@ -228,19 +216,9 @@ impl<'a> Shared<'a> {
         lane.sent_by == self.trial.order.role
     }
 
-    /// Whether the warm-up is over at this moment. The window over which CPU time is charged
-    /// begins anew when it ends.
+    /// Whether the warm-up is over at this moment.
     fn is_warm(&self, now: MonotonicTime) -> bool {
-        if self.warm.load(Ordering::Relaxed) {
-            return true;
-        }
-        if now < self.started + self.lanes.options.warm_up {
-            return false;
-        }
-        if !self.warm.swap(true, Ordering::Relaxed) {
-            self.trial.context.observer.on_window(WindowEdge::Start);
-        }
-        true
+        self.warm_up.is_over(self.trial, now)
     }
 
     /// Until when lanes of a transfer with a duration send.
