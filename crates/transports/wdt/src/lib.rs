@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`codec`] | commands as bytes, and back |
 //! | [`crypto`] | the encryption layer below the commands |
+//! | [`files`] | a file, a directory tree as a source; a directory as a sink |
 //! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
 //! | [`path`] | relative paths that are safe to create below a directory |
 //! | [`source`] | what is sent: the trait, and files in memory |
@@ -23,6 +24,7 @@
 
 pub mod codec;
 pub mod crypto;
+pub mod files;
 pub mod host;
 pub mod path;
 pub mod sink;

@@ -1,0 +1,12 @@
+//! Files on disk: a file or a directory tree as a source, a directory as a sink.
+//!
+//! Both go from an open directory down, name by name, and follow no symbolic link below it: where a
+//! path leads does not depend on what somebody puts in its way while the transfer runs.
+
+mod below;
+mod directory;
+mod ranges;
+mod tree;
+
+pub use directory::{DirectoryOptions, DirectorySink, DirectoryWriter};
+pub use tree::{LeftOut, TreeError, TreeReader, TreeSource};

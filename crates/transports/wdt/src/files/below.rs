@@ -1,0 +1,179 @@
+//! Opening, making and naming files below an open directory, without following symbolic links.
+
+use std::{
+    ffi::{CStr, CString},
+    fs::File,
+    io,
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use crate::path::RelativePath;
+
+/// Directories and files of a tree that is received are what the umask leaves of these.
+const DIRECTORY_MODE: libc::mode_t = 0o777;
+const FILE_MODE: libc::c_uint = 0o644;
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Below(OwnedFd);
+
+/// A system call's result, made again when a signal came.
+fn call(mut system: impl FnMut() -> libc::c_int) -> io::Result<libc::c_int> {
+    loop {
+        let result = system();
+        if result >= 0 {
+            return Ok(result);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn name(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+impl Below {
+    /// Opens a directory by a path of the user's own, which may lead through symbolic links.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let path = name(path.as_os_str().as_bytes())?;
+        let flags = libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero byte and lives through the call.
+        let descriptor = call(|| unsafe { libc::open(path.as_ptr(), flags) })?;
+        // SAFETY: it was just opened and belongs to nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    fn openat(&self, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let directory = self.0.as_raw_fd();
+        // SAFETY: the name ends with a zero byte and lives through the call.
+        let descriptor =
+            call(|| unsafe { libc::openat(directory, name.as_ptr(), flags, FILE_MODE) });
+        // SAFETY: it was just opened and belongs to nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor?) })
+    }
+
+    fn enter(&self, name: &CStr) -> io::Result<Self> {
+        self.openat(name, libc::O_DIRECTORY).map(Self)
+    }
+
+    /// The directory that a path's last name lies in, and that name. With `make`, directories that
+    /// are not there are made.
+    pub(super) fn parent(&self, path: &RelativePath, make: bool) -> io::Result<(Self, CString)> {
+        let mut names = path.as_bytes().split(|byte| *byte == b'/');
+        let last = name(names.next_back().unwrap_or_default())?;
+        let mut at = Self(self.0.try_clone()?);
+        for directory in names {
+            let directory = name(directory)?;
+            at = match at.enter(&directory) {
+                Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
+                    at.make_directory(&directory)?;
+                    at.enter(&directory)?
+                }
+                // What a symbolic link says when it must not be followed is hard to read.
+                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                    return Err(io::Error::new(
+                        error.kind(),
+                        format!(
+                            "`{}` is a symbolic link, which is not followed",
+                            directory.to_string_lossy()
+                        ),
+                    ));
+                }
+                entered => entered?,
+            };
+        }
+        Ok((at, last))
+    }
+
+    fn make_directory(&self, name: &CStr) -> io::Result<()> {
+        let directory = self.0.as_raw_fd();
+        // SAFETY: the name ends with a zero byte and lives through the call.
+        match call(|| unsafe { libc::mkdirat(directory, name.as_ptr(), DIRECTORY_MODE) }) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            // Another thread, or another program, was quicker.
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a file for reading. What is no file of bytes (a pipe put in its place) does not block.
+    pub(super) fn read(&self, name: &CStr) -> io::Result<File> {
+        let file = File::from(self.openat(name, libc::O_RDONLY | libc::O_NONBLOCK)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a file any more"));
+        }
+        Ok(file)
+    }
+
+    /// Makes a file that is not there yet.
+    pub(super) fn make(&self, name: &CStr) -> io::Result<File> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        self.openat(name, flags).map(File::from)
+    }
+
+    /// Whether something has this name, if only a symbolic link.
+    pub(super) fn has(&self, name: &CStr) -> io::Result<bool> {
+        let directory = self.0.as_raw_fd();
+        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: the name ends with a zero byte; the place for the status is valid for writes.
+        let found =
+            call(|| unsafe { libc::fstatat(directory, name.as_ptr(), status.as_mut_ptr(), flags) });
+        match found {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a file its last name. What has it already is replaced, or is an error.
+    pub(super) fn rename(&self, from: &CStr, to: &CStr, replace: bool) -> io::Result<()> {
+        let directory = self.0.as_raw_fd();
+        let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
+        // SAFETY: both names end with a zero byte and live through the call.
+        let renamed = call(|| unsafe {
+            libc::renameat2(directory, from.as_ptr(), directory, to.as_ptr(), flags)
+        });
+        match renamed {
+            // Not every file system can keep from replacing; a second name can always be refused.
+            Err(error) if !replace && error.raw_os_error() == Some(libc::EINVAL) => {
+                // SAFETY: as above.
+                call(|| unsafe {
+                    libc::linkat(directory, from.as_ptr(), directory, to.as_ptr(), 0)
+                })?;
+                self.remove(from)
+            }
+            renamed => renamed.map(|_| ()),
+        }
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, name: &CStr) -> io::Result<()> {
+        let directory = self.0.as_raw_fd();
+        // SAFETY: the name ends with a zero byte and lives through the call.
+        call(|| unsafe { libc::unlinkat(directory, name.as_ptr(), 0) }).map(|_| ())
+    }
+}
+
+/// Gives a file its whole size at once, with room for it where the file system can promise that.
+pub(super) fn reserve(file: &File, size: u64) -> io::Result<()> {
+    if size == 0 {
+        return Ok(());
+    }
+    let length =
+        libc::off64_t::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: no memory is passed.
+    match call(|| unsafe { libc::fallocate64(file.as_raw_fd(), 0, 0, length) }) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            file.set_len(size)
+        }
+        reserved => reserved.map(|_| ()),
+    }
+}

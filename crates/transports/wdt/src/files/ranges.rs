@@ -1,0 +1,89 @@
+//! Which bytes of a file are there for good.
+
+use std::collections::BTreeMap;
+
+/// Ranges of bytes of one file, and where blocks that were cut ended.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    /// Where each begins and ends; they neither touch nor overlap.
+    whole: BTreeMap<u64, u64>,
+    /// Of blocks that were cut: where each began, and where it was cut.
+    cut: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// A block begins here. What was cut here before comes again; what was cut and ends or goes on
+    /// beyond this place has been credited up to it.
+    pub(super) fn begin(&mut self, offset: u64) {
+        self.cut.remove(&offset);
+        if let Some((&start, &end)) = self.cut.range(..offset).next_back()
+            && offset <= end
+        {
+            self.cut.remove(&start);
+            self.add(start, offset);
+        }
+    }
+
+    /// A block was cut after these bytes of it.
+    pub(super) fn cut(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.cut.insert(start, end);
+        }
+    }
+
+    /// These bytes are there.
+    pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
+        if start >= end {
+            return;
+        }
+        while let Some((&s, &e)) = self.whole.range(..=end).next_back()
+            && e >= start
+        {
+            self.whole.remove(&s);
+            start = start.min(s);
+            end = end.max(e);
+        }
+        self.whole.insert(start, end);
+    }
+
+    /// Whether a file of this size is there from its first byte to its last.
+    pub(super) fn are_all_of(&self, size: u64) -> bool {
+        size == 0 || self.whole.get(&0) == Some(&size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_any_order_make_the_whole_once_all_are_there() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.are_all_of(0) && !ranges.are_all_of(1));
+        for (start, end) in [(30, 40), (0, 10), (10, 20), (25, 30), (5, 15)] {
+            ranges.add(start, end);
+            assert!(!ranges.are_all_of(40));
+        }
+        ranges.add(20, 25);
+        assert!(ranges.are_all_of(40) && !ranges.are_all_of(41));
+    }
+
+    #[test]
+    fn a_cut_block_counts_as_far_as_the_next_one_takes_it_for_granted() {
+        // Sent again from its beginning: nothing of the first attempt counts.
+        let mut ranges = Ranges::default();
+        ranges.begin(0);
+        ranges.cut(0, 60);
+        ranges.begin(0);
+        ranges.cut(0, 20);
+        // Sent on from where it was cut: the part before that is there.
+        ranges.begin(20);
+        ranges.add(20, 90);
+        assert!(!ranges.are_all_of(100));
+        // An empty rest of a block that had arrived whole.
+        ranges.begin(90);
+        ranges.cut(90, 100);
+        ranges.begin(100);
+        assert!(ranges.are_all_of(100));
+    }
+}

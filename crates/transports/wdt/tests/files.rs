@@ -1,0 +1,294 @@
+//! A tree as a source and a directory as a sink: what is sent, what is refused, and when a file is
+//! whole.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use regatta_transport_wdt::{
+    files::{DirectoryOptions, DirectorySink, TreeError, TreeSource},
+    path::RelativePath,
+    sink::{IncomingBlock, Sink, SinkWriter},
+    source::{Source, SourceReader},
+};
+
+fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> IncomingBlock {
+    IncomingBlock {
+        sequence,
+        path: RelativePath::new(path.as_bytes()).expect("a safe path"),
+        file_size_bytes: size,
+        offset,
+        length,
+    }
+}
+
+fn put(sink: &DirectorySink, block: &IncomingBlock, data: &[u8]) -> io::Result<()> {
+    let mut writer = sink.begin(block)?;
+    for (number, piece) in data.chunks(7).enumerate() {
+        writer.write(block.offset + number as u64 * 7, piece)?;
+    }
+    writer.finish()
+}
+
+/// Everything below a directory, sorted.
+fn tree(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(at) = directories.pop() {
+        for entry in fs::read_dir(at).expect("readable") {
+            let entry = entry.expect("an entry");
+            if entry.file_type().expect("a type").is_dir() {
+                directories.push(entry.path());
+            }
+            let path = entry.path();
+            found.push(path.strip_prefix(directory).expect("below").to_owned());
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sink(directory: &Path) -> DirectorySink {
+    DirectorySink::new(directory, DirectoryOptions::default()).expect("a sink")
+}
+
+#[test]
+fn a_file_has_its_name_once_all_of_it_is_there_and_nothing_else_stays() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let target = temp.path().join("new/target");
+    let sink = sink(&target);
+    let data: Vec<u8> = (0..100).collect();
+    put(&sink, &block(1, "a/b/file", 100, 60, 40), &data[60..]).expect("written");
+    assert!(!target.join("a/b/file").exists());
+    assert_eq!(sink.whole_files(), 0);
+    put(&sink, &block(1, "a/b/file", 100, 0, 60), &data[..60]).expect("written");
+    assert_eq!(fs::read(target.join("a/b/file")).expect("there"), data);
+    put(&sink, &block(2, "empty", 0, 0, 0), &[]).expect("written");
+    assert_eq!(fs::read(target.join("empty")).expect("there"), b"");
+    // A block of a whole file that comes again changes nothing.
+    put(&sink, &block(1, "a/b/file", 100, 0, 60), &data[..60]).expect("taken");
+    assert_eq!(sink.whole_files(), 2);
+    // One that stays unfinished goes with the sink.
+    put(&sink, &block(3, "a/half", 100, 0, 50), &data[..50]).expect("written");
+    assert_eq!(tree(&target).len(), 5, "{:?}", tree(&target));
+    drop(sink);
+    assert_eq!(
+        tree(&target),
+        ["a", "a/b", "a/b/file", "empty"].map(PathBuf::from)
+    );
+}
+
+#[test]
+fn cut_blocks_make_a_whole_with_what_comes_again() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let sink = sink(temp.path());
+    let data: Vec<u8> = (0..100).collect();
+    let cut = |offset: u64, end: u64, written: &[u8]| {
+        let mut writer = sink
+            .begin(&block(1, "f", 100, offset, end - offset))
+            .expect("a writer");
+        writer.write(offset, written).expect("written");
+    };
+    // Cut, again from the beginning and cut, then on from there.
+    cut(0, 100, &[9; 70]);
+    cut(0, 100, &data[..30]);
+    put(&sink, &block(1, "f", 100, 30, 70), &data[30..]).expect("written");
+    assert_eq!(fs::read(temp.path().join("f")).expect("whole"), data);
+    // A block that arrived whole but was not counted is followed by an empty one.
+    let mut writer = sink.begin(&block(2, "g", 100, 0, 100)).expect("a writer");
+    writer.write(0, &data).expect("written");
+    drop(writer);
+    assert!(!temp.path().join("g").exists());
+    put(&sink, &block(2, "g", 100, 100, 0), &[]).expect("written");
+    assert_eq!(fs::read(temp.path().join("g")).expect("whole"), data);
+}
+
+#[test]
+fn what_is_there_is_replaced_only_on_request() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("f");
+    fs::write(&file, "old").expect("written");
+    symlink("/etc/passwd", temp.path().join("link")).expect("a link");
+    let refusing = sink(temp.path());
+    for name in ["f", "link"] {
+        let refused = refusing
+            .begin(&block(1, name, 3, 0, 3))
+            .expect_err("it is there");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert!(refused.to_string().contains("--overwrite"), "{refused}");
+    }
+    // Also one that appears meanwhile.
+    let mut writer = refusing.begin(&block(2, "late", 3, 0, 3)).expect("free");
+    fs::write(temp.path().join("late"), "other").expect("written");
+    writer.write(0, b"new").expect("written");
+    assert!(writer.finish().is_err());
+    drop((writer, refusing));
+    assert_eq!(fs::read(temp.path().join("late")).expect("there"), b"other");
+    assert_eq!(fs::read(&file).expect("there"), b"old");
+
+    let options = DirectoryOptions {
+        overwrite: true,
+        ..DirectoryOptions::default()
+    };
+    let replacing = DirectorySink::new(temp.path(), options).expect("a sink");
+    for (sequence, name) in [(1, "f"), (2, "link")] {
+        put(&replacing, &block(sequence, name, 3, 0, 3), b"new").expect("replaced");
+        assert_eq!(fs::read(temp.path().join(name)).expect("there"), b"new");
+    }
+    // The link was replaced, not what it led to.
+    assert!(!temp.path().join("link").is_symlink());
+    // A directory is no file.
+    fs::create_dir(temp.path().join("d")).expect("made");
+    assert!(put(&replacing, &block(3, "d", 3, 0, 3), b"new").is_err());
+    assert_eq!(tree(temp.path()).len(), 4);
+}
+
+#[test]
+fn a_link_on_the_way_leads_nowhere() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let (inside, outside) = (temp.path().join("in"), temp.path().join("out"));
+    fs::create_dir_all(inside.join("real")).expect("made");
+    fs::create_dir(&outside).expect("made");
+    symlink("../out", inside.join("away")).expect("a link");
+    symlink("real", inside.join("near")).expect("a link");
+    let sink = sink(&inside);
+    for path in ["away/f", "near/f", "away/deeper/f"] {
+        let refused = sink.begin(&block(1, path, 3, 0, 3)).expect_err("a link");
+        assert!(refused.to_string().contains("cannot write"), "{refused}");
+    }
+    assert_eq!(tree(&outside), Vec::<PathBuf>::new());
+    assert_eq!(tree(&inside.join("real")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_contradicts_itself_or_has_no_room_is_refused() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let sink = sink(temp.path());
+    let _first = sink.begin(&block(1, "f", 100, 0, 50)).expect("a writer");
+    for wrong in [
+        block(2, "f", 100, 50, 50),
+        block(1, "g", 100, 50, 50),
+        block(1, "f", 101, 50, 50),
+        block(3, "huge", u64::MAX, 0, 50),
+        block(4, "large", 1 << 60, 0, 50),
+        block(5, "f/below", 3, 0, 3),
+    ] {
+        // A name below a file that has not got its name yet fails at the latest with that.
+        let began = sink.begin(&wrong);
+        assert!(began.is_err() || wrong.sequence == 5, "{wrong:?}");
+    }
+    let mut writer = sink.begin(&block(6, "h", 10, 0, 5)).expect("a writer");
+    assert!(writer.write(1, b"a").is_err(), "not from its beginning");
+    assert!(writer.write(0, b"123456").is_err(), "longer than it is");
+}
+
+#[test]
+fn threads_write_one_file_together() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let sink = sink(temp.path());
+    let data: Vec<u8> = (0..80_000_u32).map(|number| (number % 251) as u8).collect();
+    thread::scope(|scope| {
+        for (number, part) in data.chunks(10_000).enumerate() {
+            let sink = &sink;
+            scope.spawn(move || {
+                let offset = number as u64 * 10_000;
+                put(sink, &block(1, "x/y", 80_000, offset, 10_000), part).expect("written");
+            });
+        }
+    });
+    assert_eq!(fs::read(temp.path().join("x/y")).expect("whole"), data);
+}
+
+fn contents(source: &TreeSource) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let read = |index: usize, size: u64| {
+        let mut reader = source.open(index).expect("it opens");
+        let mut bytes = Vec::new();
+        let mut scratch = [0; 5];
+        while (bytes.len() as u64) < size {
+            let most = size as usize - bytes.len();
+            let offset = bytes.len() as u64;
+            bytes.extend_from_slice(reader.read(offset, most, &mut scratch).expect("bytes"));
+        }
+        bytes
+    };
+    let mut contents: Vec<_> = source
+        .files()
+        .iter()
+        .enumerate()
+        .map(|(index, file)| (file.path.as_bytes().to_vec(), read(index, file.size_bytes)))
+        .collect();
+    contents.sort();
+    contents
+}
+
+#[test]
+fn a_tree_is_its_files_and_tells_what_is_left_out() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let root = temp.path().join("root");
+    fs::create_dir_all(root.join("a/b")).expect("made");
+    fs::create_dir(root.join("nothing")).expect("made");
+    fs::write(root.join("a/b/one"), "first file").expect("written");
+    fs::write(root.join("empty"), "").expect("written");
+    let odd = OsStr::from_bytes(b"not\xffutf8");
+    fs::write(root.join(odd), "odd").expect("written");
+    symlink("a", root.join("loop")).expect("a link");
+    symlink("/etc/passwd", root.join("a/secret")).expect("a link");
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(root.join("pipe"))
+        .status();
+    assert!(pipe.expect("mkfifo runs").success());
+    let source = TreeSource::new(&root).expect("a tree");
+    assert_eq!(
+        contents(&source),
+        [
+            (b"a/b/one".to_vec(), b"first file".to_vec()),
+            (b"empty".to_vec(), Vec::new()),
+            (b"not\xffutf8".to_vec(), b"odd".to_vec()),
+        ]
+    );
+    let mut left_out: Vec<_> = source.left_out().iter().map(ToString::to_string).collect();
+    left_out.sort();
+    assert_eq!(left_out.len(), 3, "{left_out:?}");
+    assert!(left_out[0].ends_with("/a/secret` is a symbolic link"));
+    assert!(left_out[1].ends_with("/loop` is a symbolic link"));
+    assert!(left_out[2].ends_with("/pipe` is a pipe, a socket or a device"));
+}
+
+#[test]
+fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
+    let temp = tempfile::tempdir().expect("a directory");
+    fs::write(temp.path().join("file"), "content").expect("written");
+    symlink("file", temp.path().join("link")).expect("a link");
+    for name in ["file", "link"] {
+        let source = TreeSource::new(&temp.path().join(name)).expect("a file");
+        assert_eq!(
+            contents(&source),
+            [(name.as_bytes().to_vec(), b"content".to_vec())]
+        );
+    }
+    let missing = TreeSource::new(&temp.path().join("missing"));
+    assert!(matches!(missing, Err(TreeError::Read { .. })));
+    let device = TreeSource::new(Path::new("/dev/null"));
+    assert!(matches!(device, Err(TreeError::Kind { .. })));
+}
+
+#[test]
+fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("f");
+    fs::write(&file, "0123456789").expect("written");
+    let source = TreeSource::new(temp.path()).expect("a tree");
+    let mut reader = source.open(0).expect("it opens");
+    fs::write(&file, "01").expect("shortened");
+    let mut scratch = [0; 10];
+    assert_eq!(reader.read(0, 10, &mut scratch).expect("bytes"), b"01");
+    let short = reader.read(2, 8, &mut scratch).expect_err("too short");
+    assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
+    fs::remove_file(&file).expect("removed");
+    symlink("/etc/passwd", &file).expect("a link");
+    assert!(source.open(0).is_err(), "a link is not followed");
+}
