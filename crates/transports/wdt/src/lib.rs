@@ -13,6 +13,8 @@
 //! | [`crypto`] | the encryption layer below the commands |
 //! | [`files`] | a file, a directory tree as a source; a directory as a sink |
 //! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
+//! | [`queue`] | which block goes next |
+//! | [`sender`], [`receiver`] | both ends as state machines, without sockets or clocks |
 //! | [`path`] | relative paths that are safe to create below a directory |
 //! | [`source`] | what is sent: the trait, and files in memory |
 //! | [`sink`] | where it goes: the trait, and files in memory |
@@ -24,10 +26,23 @@
 
 pub mod codec;
 pub mod crypto;
+mod failure;
 pub mod files;
 pub mod host;
+mod inbox;
 pub mod path;
+pub mod queue;
+pub mod receiver;
+pub mod sender;
 pub mod sink;
 pub mod source;
 pub mod status;
 pub mod url;
+
+pub use failure::{Failure, PortReport, Report};
+pub use inbox::WireError;
+
+/// The version of the protocol that is spoken.
+pub const VERSION: u32 = 32;
+/// The oldest version with the same bytes: a new IV within a connection came with it.
+pub const OLDEST_VERSION: u32 = 30;

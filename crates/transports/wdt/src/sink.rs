@@ -73,6 +73,14 @@ impl MemorySink {
         }
     }
 
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// What has arrived so far.
     #[must_use]
     pub fn contents(&self) -> BTreeMap<RelativePath, Vec<u8>> {

@@ -16,7 +16,7 @@ const LOCAL_CHECKPOINT: u8 = 1;
 /// How long a local checkpoint is with its padding.
 pub const LOCAL_CHECKPOINT_BYTES: usize = 60;
 /// The most checkpoints in one message: there are no more ports.
-pub const MAX_CHECKPOINTS: usize = u16::MAX as usize;
+const MAX_CHECKPOINTS: usize = u16::MAX as usize;
 /// The fewest bytes of a checkpoint.
 const MIN_CHECKPOINT_BYTES: usize = 5;
 
@@ -82,7 +82,7 @@ impl Reply {
                 out.push(ERRORS);
                 let length_at = out.len();
                 out.extend_from_slice(&[0; 2]);
-                encode_checkpoints(out, checkpoints);
+                put_checkpoints(out, checkpoints);
                 // 64 ports of at most 39 bytes each are far below what 15 bits count.
                 let length = (out.len() - length_at - 2) as i16;
                 out[length_at..length_at + 2].copy_from_slice(&length.to_le_bytes());
@@ -95,7 +95,7 @@ impl Reply {
             }
             Reply::LocalCheckpoint(checkpoint) => {
                 let start = out.len();
-                encode_checkpoints(out, std::slice::from_ref(checkpoint));
+                put_checkpoints(out, std::slice::from_ref(checkpoint));
                 out.resize(start + LOCAL_CHECKPOINT_BYTES, 0);
             }
         }
@@ -103,7 +103,7 @@ impl Reply {
 }
 
 /// Appends a list of checkpoints with its length.
-pub fn encode_checkpoints(out: &mut Vec<u8>, checkpoints: &[Checkpoint]) {
+fn put_checkpoints(out: &mut Vec<u8>, checkpoints: &[Checkpoint]) {
     put_uvar(out, checkpoints.len() as u64);
     for checkpoint in checkpoints {
         put_uvar(out, checkpoint.port.into());

@@ -56,10 +56,11 @@ impl Stream {
 
     /// Begins again under another IV.
     pub(super) fn restart(&mut self, iv: &[u8; IV_BYTES]) -> Result<(), CryptoError> {
-        // SAFETY: both only give a pointer to a constant of the library.
         let (kind, iv_bytes) = match self.cipher {
-            Cipher::Aes128Ctr => (unsafe { lc::EVP_aes_128_ctr() }, IV_BYTES),
-            Cipher::Aes128Gcm => (unsafe { lc::EVP_aes_128_gcm() }, GCM_NONCE_BYTES),
+            // SAFETY: gives a pointer to a constant of the library.
+            Cipher::Aes128Ctr => unsafe { (lc::EVP_aes_128_ctr(), IV_BYTES) },
+            // SAFETY: as above.
+            Cipher::Aes128Gcm => unsafe { (lc::EVP_aes_128_gcm(), GCM_NONCE_BYTES) },
         };
         debug_assert!(iv_bytes <= iv.len());
         // SAFETY: the context is live; a key of AES-128 has 16 bytes, counter mode takes an IV of

@@ -61,6 +61,12 @@ impl Open {
             .is_some_and(|opening| opening.secret.cipher == Cipher::Aes128Gcm)
     }
 
+    /// How many plain bytes were opened.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.0.as_ref().map_or(0, |opening| opening.position)
+    }
+
     /// How many plain bytes lie before the last tag that verified.
     #[must_use]
     pub fn verified(&self) -> u64 {

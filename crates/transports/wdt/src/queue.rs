@@ -1,0 +1,186 @@
+//! The one queue of blocks that all connections of a sender take from.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::source::SourceFile;
+
+/// A range of bytes of one file, sent over one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The file's index in the source.
+    pub file: usize,
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is; 0 for an empty file, and for what is left of a block that arrived whole but
+    /// was not counted.
+    pub length: u64,
+    /// How often it went out without being counted.
+    pub failed_attempts: u32,
+}
+
+impl Block {
+    /// The file's number on the wire.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.file as u64 + 1
+    }
+}
+
+/// Blocks that are still to be sent: those with the fewest failed attempts first, of these the
+/// longest, then by offset and by name.
+#[derive(Debug)]
+pub struct Queue {
+    heap: BinaryHeap<Ranked>,
+    blocks: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Ranked {
+    block: Block,
+    /// The file's place among all names.
+    name: usize,
+}
+
+impl Queue {
+    /// All blocks of these files; of files as a whole for a `block_bytes` of 0.
+    #[must_use]
+    pub fn new(files: &[SourceFile], block_bytes: u64) -> Self {
+        let mut by_name: Vec<usize> = (0..files.len()).collect();
+        by_name.sort_by(|a, b| files[*a].path.cmp(&files[*b].path));
+        let mut blocks = Vec::new();
+        let mut bytes = 0;
+        for (name, file) in by_name.into_iter().enumerate() {
+            let size = files[file].size_bytes;
+            bytes += size;
+            let step = if block_bytes == 0 {
+                size.max(1)
+            } else {
+                block_bytes
+            };
+            let mut offset = 0;
+            loop {
+                let length = step.min(size - offset);
+                let block = Block {
+                    file,
+                    offset,
+                    length,
+                    failed_attempts: 0,
+                };
+                blocks.push(Ranked { block, name });
+                offset += length;
+                if offset == size {
+                    break;
+                }
+            }
+        }
+        Self {
+            blocks: blocks.len() as u64,
+            bytes,
+            heap: blocks.into(),
+        }
+    }
+
+    /// How many blocks the whole transfer has.
+    #[must_use]
+    pub fn total_blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// How many bytes the whole transfer has.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next block, with its file's place among all names, which it keeps.
+    pub(crate) fn pop(&mut self) -> Option<(Block, usize)> {
+        self.heap.pop().map(|ranked| (ranked.block, ranked.name))
+    }
+
+    /// A block that was not counted is sent again; `credited` bytes of it arrived.
+    pub(crate) fn give_back(&mut self, (mut block, name): (Block, usize), credited: u64) {
+        block.failed_attempts = block.failed_attempts.saturating_add(1);
+        block.offset += credited;
+        block.length -= credited;
+        self.heap.push(Ranked { block, name });
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives the greatest first.
+        (other.block.failed_attempts.cmp(&self.block.failed_attempts))
+            .then(self.block.length.cmp(&other.block.length))
+            .then(other.block.offset.cmp(&self.block.offset))
+            .then(other.name.cmp(&self.name))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ranked {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::RelativePath;
+
+    fn file(path: &str, size_bytes: u64) -> SourceFile {
+        SourceFile {
+            path: RelativePath::new(path.as_bytes()).unwrap(),
+            size_bytes,
+        }
+    }
+
+    fn drain(queue: &mut Queue) -> Vec<(usize, u64, u64)> {
+        std::iter::from_fn(|| queue.pop())
+            .map(|(block, _)| (block.file, block.offset, block.length))
+            .collect()
+    }
+
+    #[test]
+    fn longer_blocks_go_first_then_lower_offsets_then_names() {
+        let files = [
+            file("z", 25),
+            file("b", 10),
+            file("a", 10),
+            file("empty", 0),
+        ];
+        let mut queue = Queue::new(&files, 10);
+        assert_eq!((queue.total_blocks(), queue.total_bytes()), (6, 45));
+        let order = [
+            (2, 0, 10),
+            (1, 0, 10),
+            (0, 0, 10),
+            (0, 10, 10),
+            (0, 20, 5),
+            (3, 0, 0),
+        ];
+        assert_eq!(drain(&mut queue), order);
+        let mut whole = Queue::new(&files, 0);
+        assert_eq!(
+            drain(&mut whole),
+            [(0, 0, 25), (2, 0, 10), (1, 0, 10), (3, 0, 0)]
+        );
+    }
+
+    #[test]
+    fn what_failed_before_goes_last_without_what_arrived() {
+        let mut queue = Queue::new(&[file("a", 30), file("b", 5)], 0);
+        let first = queue.pop().unwrap();
+        queue.give_back(first, 12);
+        assert_eq!(drain(&mut queue), [(1, 0, 5), (0, 12, 18)]);
+    }
+}

@@ -1,0 +1,423 @@
+//! The whole transfer as the receiver sees it, shared by its connections.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::codec::{Abort, Checkpoint, Done};
+use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::failure::{Failure, PortReport, Report};
+use crate::sink::Sink;
+use crate::status::Status;
+use crate::url::ConnectionUrl;
+
+/// How a receiver receives; the defaults are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes between two tags of AES-GCM in what the receiver sends.
+    pub tag_interval_bytes: u32,
+    /// How long to wait for the sender's bytes.
+    pub read_timeout: Duration,
+    /// How long to wait for room in the connection.
+    pub write_timeout: Duration,
+    /// How long to wait for the first connection of the transfer.
+    pub first_connection: Duration,
+    /// How long to wait for the other ports after it.
+    pub other_connections: Duration,
+    /// What a broken connection is waited for, over the longer of the time-outs.
+    pub reconnection_grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tag_interval_bytes: DEFAULT_TAG_INTERVAL_BYTES,
+            read_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(5),
+            first_connection: Duration::from_secs(50),
+            other_connections: Duration::from_secs(2),
+            reconnection_grace: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One transfer, from the receiver's side.
+pub struct Session<K> {
+    sink: K,
+    options: Options,
+    secret: Option<Secret>,
+    id: Vec<u8>,
+    payload_bytes: AtomicU64,
+    /// What SIZE said, `u64::MAX` before.
+    size: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    ports: Vec<Port>,
+    /// When the first connection of this transfer was made.
+    began: Option<Duration>,
+    /// What ports got that were given up, in that order.
+    lost: Vec<Checkpoint>,
+    done: Option<Done>,
+    failure: Option<Failure>,
+}
+
+struct Port {
+    port: u16,
+    phase: Phase,
+    /// Whole blocks that count, and bytes with those of a partial block.
+    blocks: u64,
+    bytes: u64,
+    /// Whole blocks that no tag has authenticated yet.
+    unverified_blocks: u64,
+    unverified_bytes: u64,
+    /// The block that the connection broke in, until the sender has heard of it.
+    partial: Option<Partial>,
+    /// So many of the lost ports the sender has heard of on this port for sure,
+    seen: usize,
+    /// and so many were said on its connection.
+    offered: usize,
+    connections: u32,
+    failure: Option<Failure>,
+}
+
+/// What came of a block that a connection broke in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Partial {
+    pub bytes: u64,
+    pub sequence: u64,
+    pub offset: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not connected, or blocks are coming.
+    Running,
+    /// DONE came.
+    Waiting,
+    /// `D` was sent.
+    Closing,
+    Ended,
+}
+
+/// What a port that has got DONE does next.
+pub(super) enum Judgement {
+    Wait,
+    /// These ports were given up; the sender must hear of them here.
+    Lost(Vec<Checkpoint>),
+    /// Everything is here.
+    Done,
+}
+
+impl<K: Sink> Session<K> {
+    /// A transfer into `sink`, of what the sender that is given `url` sends.
+    pub fn new(sink: K, url: &ConnectionUrl, options: Options) -> Self {
+        let ports = url.ports.iter().map(|port| Port {
+            port: *port,
+            phase: Phase::Running,
+            blocks: 0,
+            bytes: 0,
+            unverified_blocks: 0,
+            unverified_bytes: 0,
+            partial: None,
+            seen: 0,
+            offered: 0,
+            connections: 0,
+            failure: None,
+        });
+        Self {
+            sink,
+            options,
+            secret: url.secret.clone(),
+            id: url.id.clone(),
+            payload_bytes: AtomicU64::new(0),
+            size: AtomicU64::new(u64::MAX),
+            state: Mutex::new(State {
+                ports: ports.collect(),
+                began: None,
+                lost: Vec::new(),
+                done: None,
+                failure: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Where everything goes.
+    pub fn sink(&self) -> &K {
+        &self.sink
+    }
+
+    /// Bytes of payload that came so far; for a progress bar.
+    pub fn payload_bytes(&self) -> u64 {
+        self.payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all files, once the sender has said so.
+    pub fn total_bytes(&self) -> Option<u64> {
+        Some(self.size.load(Ordering::Relaxed)).filter(|size| *size != u64::MAX)
+    }
+
+    /// Ends the transfer; the first failure stands, and the sender is told.
+    pub fn fail(&self, failure: Failure) {
+        self.lock().failure.get_or_insert(failure);
+        self.changed.notify_all();
+    }
+
+    /// Why the transfer is over, if it failed.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    /// What came of it, once every connection has ended.
+    ///
+    /// # Errors
+    /// Why it failed: not every block came, by the sender's own count.
+    pub fn finish(&self) -> Result<Report, Failure> {
+        let state = self.lock();
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        let blocks = state.ports.iter().map(|port| port.blocks).sum();
+        let bytes = state.ports.iter().map(|port| port.bytes).sum();
+        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
+            let failure = state.ports.iter().find_map(|port| port.failure.clone());
+            return Err(failure.unwrap_or_else(|| incomplete(blocks, bytes)));
+        }
+        let ports = state.ports.iter().map(|port| PortReport {
+            port: port.port,
+            blocks: port.blocks,
+            connections: port.connections,
+            failure: port.failure.clone(),
+        });
+        Ok(Report {
+            blocks,
+            bytes,
+            payload_bytes: self.payload_bytes(),
+            ports: ports.collect(),
+        })
+    }
+
+    /// Sleeps until another connection may have changed what a waiting one does, `timeout` at most.
+    pub fn wait_for_change(&self, timeout: Duration) {
+        let state = self.lock();
+        // Woken too early or too late, the connection only looks again.
+        drop(self.changed.wait_timeout(state, timeout));
+    }
+
+    pub(super) fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
+    pub(super) fn id(&self) -> &[u8] {
+        &self.id
+    }
+
+    pub(super) fn port(&self, index: usize) -> u16 {
+        self.lock().ports[index].port
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.lock().failure.is_some()
+    }
+
+    pub(super) fn abort(&self, version: u32, status: Status) -> Abort {
+        let blocks = self.lock().ports.iter().map(|port| port.blocks).sum();
+        Abort {
+            version,
+            code: status.code(),
+            blocks,
+        }
+    }
+
+    /// The code that the whole transfer ended with.
+    pub(super) fn failure_status(&self) -> Status {
+        self.lock()
+            .failure
+            .as_ref()
+            .map_or(Status::Abort, |failure| failure.status)
+    }
+
+    /// Until when a port that was never connected is waited for.
+    pub(super) fn first_connection_until(&self) -> Duration {
+        match self.lock().began {
+            Some(began) => began + self.options.other_connections,
+            None => self.options.first_connection,
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.lock().began.is_some()
+    }
+
+    /// A sender of this transfer is there; it knows what the last checkpoint of this port said.
+    pub(super) fn settled(&self, index: usize, now: Duration) {
+        let mut state = self.lock();
+        state.began.get_or_insert(now);
+        let port = &mut state.ports[index];
+        port.connections += 1;
+        port.partial = None;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn size(&self, bytes: u64) {
+        self.size.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn got_payload(&self, bytes: u64) {
+        self.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What this port has got, as a connection that is made again begins with.
+    pub(super) fn checkpoint(&self, index: usize) -> Checkpoint {
+        self.lock().ports[index].checkpoint()
+    }
+
+    /// A whole block is here, though perhaps no tag says yet that it is the sender's.
+    pub(super) fn block(&self, index: usize, bytes: u64, verified: bool) {
+        let mut state = self.lock();
+        let port = &mut state.ports[index];
+        port.unverified_blocks += 1;
+        port.unverified_bytes += bytes;
+        if verified {
+            port.count(1, bytes);
+        }
+    }
+
+    /// Blocks of this port are authentic, or were acknowledged without.
+    pub(super) fn count(&self, index: usize, blocks: u64, bytes: u64) {
+        self.lock().ports[index].count(blocks, bytes);
+    }
+
+    /// A valid FILE or DONE: the sender has heard of the lost ports that it was told of here.
+    pub(super) fn heard(&self, index: usize) {
+        let mut state = self.lock();
+        let port = &mut state.ports[index];
+        port.seen = port.offered;
+    }
+
+    /// DONE came on a port.
+    pub(super) fn done(&self, index: usize, done: Done) {
+        let mut state = self.lock();
+        if state.done.is_some_and(|before| before != done) {
+            let failure = Failure::new(
+                Status::Protocol,
+                "the sender's totals contradict each other",
+            );
+            state.failure.get_or_insert(failure);
+        }
+        state.done = Some(done);
+        state.ports[index].phase = Phase::Waiting;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn judge(&self, index: usize) -> Judgement {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let lost = state.lost.len();
+        let port = &mut state.ports[index];
+        if port.seen < lost {
+            port.offered = lost;
+            port.phase = Phase::Running;
+            return Judgement::Lost(state.lost[port.seen..].to_vec());
+        }
+        let over = |port: &Port| match port.phase {
+            Phase::Running => false,
+            Phase::Waiting => port.seen == lost,
+            Phase::Closing | Phase::Ended => true,
+        };
+        if !state.ports.iter().all(over) {
+            return Judgement::Wait;
+        }
+        let blocks = state
+            .ports
+            .iter()
+            .map(|port| port.blocks + port.unverified_blocks)
+            .sum();
+        let bytes = state
+            .ports
+            .iter()
+            .map(|port| port.bytes + port.unverified_bytes)
+            .sum();
+        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
+            state
+                .failure
+                .get_or_insert_with(|| incomplete(blocks, bytes));
+            self.changed.notify_all();
+            return Judgement::Wait;
+        }
+        state.ports[index].phase = Phase::Closing;
+        self.changed.notify_all();
+        Judgement::Done
+    }
+
+    /// A port's connection broke; `partial` of a block is here for good.
+    pub(super) fn disconnected(&self, index: usize, partial: Option<Partial>) {
+        let mut state = self.lock();
+        let port = &mut state.ports[index];
+        port.phase = Phase::Running;
+        port.offered = port.seen;
+        port.unverified_blocks = 0;
+        port.unverified_bytes = 0;
+        if let Some(partial) = partial {
+            port.bytes += partial.bytes;
+            port.partial = Some(partial);
+        }
+        self.changed.notify_all();
+    }
+
+    /// A port has ended; if it failed, the others' senders hear what it got.
+    pub(super) fn ended(&self, index: usize, failure: Option<Failure>) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let port = &mut state.ports[index];
+        if port.phase != Phase::Ended {
+            port.phase = Phase::Ended;
+            if failure.is_some() {
+                port.failure = failure;
+                state.lost.push(port.checkpoint());
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Port {
+    fn checkpoint(&self) -> Checkpoint {
+        let partial = self.partial.unwrap_or(Partial {
+            bytes: 0,
+            sequence: 0,
+            offset: 0,
+        });
+        Checkpoint {
+            port: self.port,
+            blocks: self.blocks,
+            partial_bytes: partial.bytes,
+            partial_sequence: partial.sequence,
+            partial_offset: partial.offset,
+        }
+    }
+
+    fn count(&mut self, blocks: u64, bytes: u64) {
+        self.unverified_blocks -= blocks;
+        self.unverified_bytes -= bytes;
+        self.blocks += blocks;
+        self.bytes += bytes;
+    }
+}
+
+fn incomplete(blocks: u64, bytes: u64) -> Failure {
+    let detail = format!("{blocks} blocks with {bytes} bytes came, which is not what was sent");
+    Failure::new(Status::Protocol, detail)
+}

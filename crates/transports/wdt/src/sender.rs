@@ -1,0 +1,13 @@
+//! The sending side, without I/O: what to do next, and what happened then.
+//!
+//! A [`Session`] is the whole transfer, shared by all connections; a [`Connection`] is one port of
+//! it. Whoever has the sockets asks the connection for its next [`Step`], does it and says how it
+//! went. Time is a [`Duration`](std::time::Duration) since any one moment, so that a test can bring
+//! its own.
+
+mod connection;
+mod history;
+mod session;
+
+pub use connection::{Connection, Output, Step};
+pub use session::{Options, Session};

@@ -1,0 +1,673 @@
+//! One port of a sender, from the first attempt to connect to the last byte.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::session::{Session, Verdict};
+use crate::codec::{Abort, Command, FileHeader, Reply, footer};
+use crate::codec::{Allocation, Checkpoint};
+use crate::crypto::Seal;
+use crate::failure::Failure;
+use crate::inbox::{Inbox, WireError};
+use crate::queue::Block;
+use crate::source::{Source, SourceReader};
+use crate::status::Status;
+
+/// Payload up to this long goes out together with the commands around it.
+const SMALL_BYTES: u64 = 16 << 10;
+/// So much is collected before it is written.
+const COLLECTED_BYTES: usize = 64 << 10;
+/// What is read from a source into memory at once.
+const SCRATCH_BYTES: usize = 256 << 10;
+/// What is taken at once from a source that has it in memory.
+const LARGEST_PART_BYTES: usize = 1 << 20;
+/// What a wait is prolonged by when everything was delivered and only the answer is missing.
+const ANSWER_GRACE: Duration = Duration::from_millis(500);
+
+/// What a connection asks for. After it was done, and said, comes the next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Connect to the port within [`Options::connect_timeout`](super::Options::connect_timeout);
+    /// say [`Connection::connected`] or [`Connection::connect_failed`].
+    Connect,
+    /// Come back at this time.
+    Sleep(Duration),
+    /// Write what [`Connection::output`] gives; say [`Connection::written`] or
+    /// [`Connection::write_failed`].
+    Write,
+    /// Wait for bytes until this time; say [`Connection::received`], [`Connection::read_failed`],
+    /// or, once it is that late, [`Connection::read_timed_out`]. Coming back earlier does no harm.
+    Read(Duration),
+    /// Nothing more will be written on this connection.
+    Shutdown,
+    /// Close the connection.
+    Disconnect,
+    /// This port is done with.
+    End,
+}
+
+/// What is to be written: first one, then the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    /// Commands, and payload that was small or had to be encrypted.
+    pub head: &'a [u8],
+    /// Payload as the source has it.
+    pub body: &'a [u8],
+}
+
+/// One port of the transfer.
+pub struct Connection<S: Source> {
+    session: Arc<Session<S>>,
+    index: usize,
+    port: u16,
+    state: State,
+    generation: u32,
+    /// The next connection must begin with the receiver's checkpoint.
+    again: bool,
+    /// Reconnections in a row that brought nothing.
+    fruitless: u32,
+    last_fault: Failure,
+    outgoing: Outgoing<S::Reader>,
+    inbox: Inbox,
+}
+
+enum State {
+    Connecting {
+        attempt: u32,
+        at: Duration,
+    },
+    /// The receiver's checkpoint must come before anything is sent.
+    Checkpoint {
+        until: Duration,
+    },
+    Sending,
+    Asking(Asking),
+    /// `D` came; the last bytes go out, and with tags the receiver's last one comes in.
+    Closing {
+        shut: bool,
+        ended: bool,
+        until: Duration,
+    },
+    /// The connection must be closed, then comes what is said here.
+    Dropping(After),
+    Ended,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Reconnect,
+    Begin,
+    End,
+}
+
+/// DONE is out, or about to be; the receiver says what follows.
+struct Asking {
+    until: Duration,
+    /// Bytes that the peer had not acknowledged at the last time-out.
+    undelivered: u64,
+    /// Everything was delivered, and the wait was prolonged once.
+    prolonged: bool,
+}
+
+struct Outgoing<R> {
+    seal: Seal,
+    /// What goes out next; empty once it was written.
+    head: Vec<u8>,
+    plain: Vec<u8>,
+    current: Option<Current<R>>,
+    /// Bytes of the current block's payload that `head` or a part from the source holds.
+    part: u64,
+    scratch: Vec<u8>,
+    checksum: bool,
+}
+
+/// The block that is going out.
+struct Current<R> {
+    block: Block,
+    reader: R,
+    sent: u64,
+    crc: u32,
+}
+
+impl<S: Source> Connection<S> {
+    /// The port at `index` of the connection URL, not connected yet.
+    pub fn new(session: Arc<Session<S>>, index: usize) -> Result<Self, Failure> {
+        let port = session.port(index);
+        Ok(Self {
+            outgoing: Outgoing::new(&session)?,
+            inbox: Inbox::new(session.secret()),
+            session,
+            index,
+            port,
+            state: State::Connecting {
+                attempt: 0,
+                at: Duration::ZERO,
+            },
+            generation: 0,
+            again: false,
+            fruitless: 0,
+            last_fault: Failure::new(Status::Connection, format!("port {port} was not reached")),
+        })
+    }
+
+    /// What to do now.
+    pub fn step(&mut self, now: Duration) -> Step {
+        match self.session.verdict(self.index) {
+            Verdict::Over => self.drop_and(After::End),
+            Verdict::Dead if !matches!(self.state, State::Closing { .. }) => {
+                let fault = self.last_fault.clone();
+                self.give_up(fault);
+            }
+            Verdict::Generation(generation) if generation != self.generation => {
+                self.generation = generation;
+                self.session.begin_again(self.index);
+                self.drop_and(After::Begin);
+            }
+            _ => {}
+        }
+        let timeout = self.session.options().read_timeout;
+        match &mut self.state {
+            State::Connecting { at, .. } if now < *at => Step::Sleep(*at),
+            State::Connecting { .. } => Step::Connect,
+            State::Checkpoint { until } => Step::Read(*until),
+            State::Sending => self.send_more(now),
+            State::Asking(_) | State::Closing { .. } if !self.outgoing.head.is_empty() => {
+                Step::Write
+            }
+            State::Asking(asking) => Step::Read(asking.until),
+            State::Closing {
+                shut: shut @ false,
+                until,
+                ..
+            } => {
+                *shut = true;
+                *until = now + timeout;
+                Step::Shutdown
+            }
+            State::Closing {
+                ended: false,
+                until,
+                ..
+            } => Step::Read(*until),
+            State::Closing { .. } => {
+                self.session.confirm(self.index);
+                self.state = State::Dropping(After::End);
+                self.step(now)
+            }
+            State::Dropping(after) => {
+                let again = *after == After::Reconnect;
+                self.state = match after {
+                    After::End => State::Ended,
+                    After::Begin | After::Reconnect => State::Connecting {
+                        attempt: 0,
+                        at: now,
+                    },
+                };
+                self.again = again;
+                Step::Disconnect
+            }
+            State::Ended => Step::End,
+        }
+    }
+
+    /// The port is connected.
+    pub fn connected(&mut self, now: Duration) {
+        self.session.connected(self.index);
+        self.inbox = Inbox::new(self.session.secret());
+        match Outgoing::new(&self.session) {
+            Ok(outgoing) => self.outgoing = outgoing,
+            Err(failure) => return self.give_up(failure),
+        }
+        if self.again {
+            self.state = State::Checkpoint {
+                until: now + self.session.options().read_timeout,
+            };
+        } else {
+            self.begin();
+        }
+    }
+
+    /// An attempt to connect failed.
+    pub fn connect_failed(&mut self, error: &io::Error, now: Duration) {
+        let options = self.session.options();
+        let State::Connecting { attempt, at } = &mut self.state else {
+            return;
+        };
+        *attempt += 1;
+        *at = now + options.connect_interval;
+        if *attempt >= options.connect_attempts {
+            let detail = format!("port {} cannot be connected to ({error})", self.port);
+            self.give_up(Failure::new(Status::Connection, detail));
+        }
+    }
+
+    /// What [`Step::Write`] writes.
+    ///
+    /// # Errors
+    /// The source's error, for [`Connection::source_failed`].
+    pub fn output(&mut self) -> io::Result<Output<'_>> {
+        self.outgoing.output()
+    }
+
+    /// The source failed: the receiver is told in place of DONE.
+    pub fn source_failed(&mut self, error: &io::Error) {
+        let path = self.outgoing.current.as_ref().map(|current| {
+            self.session.source().files()[current.block.file]
+                .path
+                .to_string()
+        });
+        self.fail_source(&path.unwrap_or_default(), error);
+    }
+
+    /// Whether what is still to be written is of no use any more: give it up and come back.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Dropping(_) | State::Ended) || self.session.failure().is_some()
+    }
+
+    /// What [`Connection::output`] gave is written.
+    pub fn written(&mut self) {
+        self.session.wrote_payload(self.outgoing.written());
+    }
+
+    /// Writing failed. What could still be read was [received](Connection::received) before.
+    pub fn write_failed(&mut self, error: &io::Error) {
+        self.lost(
+            Status::SocketWrite,
+            format!("writing to port {} failed ({error})", self.port),
+        );
+    }
+
+    /// The connection was closed or broke.
+    pub fn read_failed(&mut self, error: &io::Error) {
+        self.lost(
+            Status::SocketRead,
+            format!("reading from port {} failed ({error})", self.port),
+        );
+    }
+
+    /// Nothing came until the time that [`Step::Read`] named. `undelivered` bytes are written but
+    /// not acknowledged by the peer's system.
+    pub fn read_timed_out(&mut self, undelivered: u64, now: Duration) {
+        let timeout = self.session.options().read_timeout;
+        match &mut self.state {
+            State::Asking(asking) if undelivered == 0 && !asking.prolonged => {
+                asking.prolonged = true;
+                asking.until = now + timeout + ANSWER_GRACE;
+            }
+            State::Asking(asking) if undelivered > 0 && undelivered < asking.undelivered => {
+                asking.undelivered = undelivered;
+                asking.until = now + timeout;
+            }
+            _ => {
+                let detail = format!("the receiver's port {} did not answer in time", self.port);
+                self.lost(Status::Timeout, detail);
+            }
+        }
+    }
+
+    /// These bytes came, also while writing. They are decrypted in place.
+    pub fn received(&mut self, wire: &mut [u8], now: Duration) {
+        let mut at = 0;
+        loop {
+            if let State::Closing { .. } = self.state {
+                return self.received_end(&wire[at..]);
+            }
+            if matches!(
+                self.state,
+                State::Dropping(_) | State::Ended | State::Connecting { .. }
+            ) {
+                return;
+            }
+            match self.inbox.command(wire, &mut at, Reply::decode) {
+                Ok(Some(reply)) => self.reply(reply, now),
+                Ok(None) => return,
+                Err(WireError::Crypto(error)) => {
+                    return self.lost(Status::Encryption, format!("port {}: {error}", self.port));
+                }
+                Err(error) => {
+                    return self.give_up(Failure::new(
+                        error.status(),
+                        format!("port {}: {error}", self.port),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn received_end(&mut self, wire: &[u8]) {
+        let mut at = 0;
+        match self.inbox.end(wire, &mut at) {
+            Ok(true) if at < wire.len() => self.unexpected("bytes after its end"),
+            Ok(true) => {
+                if let State::Closing { ended, .. } = &mut self.state {
+                    *ended = true;
+                }
+            }
+            Ok(false) => {}
+            Err(error) => {
+                self.lost(Status::Encryption, format!("port {}: {error}", self.port));
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: Reply, now: Duration) {
+        let timeout = self.session.options().read_timeout;
+        if let State::Asking(asking) = &mut self.state {
+            *asking = Asking {
+                until: now + timeout,
+                undelivered: u64::MAX,
+                prolonged: false,
+            };
+        }
+        match (&self.state, reply) {
+            (_, Reply::Abort(abort)) => self.aborted(abort),
+            (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
+                self.begin_from(&checkpoint);
+            }
+            (State::Sending | State::Asking(_), Reply::LocalCheckpoint(checkpoint)) => {
+                // The receiver had seen a connection of which nothing came to it.
+                let nothing = Checkpoint {
+                    port: self.port,
+                    ..Checkpoint::default()
+                };
+                let counts = (checkpoint.port, checkpoint.blocks, checkpoint.partial_bytes);
+                if counts != (nothing.port, 0, 0) {
+                    self.unexpected("a checkpoint in the middle");
+                }
+            }
+            (State::Sending | State::Asking(_), Reply::Heartbeat) => {}
+            (State::Asking(_), Reply::Wait) => self.session.acknowledge_all(self.index),
+            (State::Asking(_), Reply::Errors(list)) => {
+                self.session.acknowledge_all(self.index);
+                match self.session.global_checkpoint(&list) {
+                    Ok(()) => self.state = State::Sending,
+                    Err(failure) => self.give_up(failure),
+                }
+            }
+            (State::Asking(_), Reply::Done) => self.close(),
+            (_, reply) => self.unexpected(match reply {
+                Reply::Done => "the end before everything was sent",
+                Reply::Wait => "WAIT before everything was sent",
+                Reply::Heartbeat => "a heartbeat in place of a checkpoint",
+                Reply::Errors(_) => "a global checkpoint before everything was sent",
+                Reply::Abort(_) | Reply::LocalCheckpoint(_) => "a message out of place",
+            }),
+        }
+    }
+
+    fn begin(&mut self) {
+        self.outgoing
+            .command(&Command::Settings(self.session.settings()));
+        self.outgoing
+            .command(&Command::Size(self.session.total_bytes()));
+        self.state = State::Sending;
+    }
+
+    fn begin_from(&mut self, checkpoint: &Checkpoint) {
+        match self.session.local_checkpoint(self.index, checkpoint) {
+            Ok(progress) => {
+                if progress {
+                    self.fruitless = 0;
+                }
+                self.begin();
+            }
+            Err(failure) => self.give_up(failure),
+        }
+    }
+
+    /// Collects what goes out next, up to a large payload or to where an answer is needed.
+    fn send_more(&mut self, now: Duration) -> Step {
+        while self.outgoing.plain.len() < COLLECTED_BYTES && self.outgoing.head.is_empty() {
+            if let Some(current) = &mut self.outgoing.current {
+                let rest = current.block.length - current.sent;
+                if rest == 0 {
+                    let crc = current.crc;
+                    self.outgoing.current = None;
+                    if self.session.options().checksum {
+                        self.outgoing.command(&Command::Footer(crc));
+                    }
+                } else if rest > SMALL_BYTES {
+                    break;
+                } else if let Err(error) = self.outgoing.take_small() {
+                    self.source_failed(&error);
+                    return self.step(now);
+                }
+                continue;
+            }
+            let Some(block) = self.session.next_block(self.index) else {
+                self.outgoing.command(&Command::Done(self.session.done()));
+                self.state = State::Asking(Asking {
+                    until: now + self.session.options().read_timeout,
+                    undelivered: u64::MAX,
+                    prolonged: false,
+                });
+                break;
+            };
+            let file = &self.session.source().files()[block.file];
+            let reader = match self.session.source().open(block.file) {
+                Ok(reader) => reader,
+                Err(error) => {
+                    let path = file.path.to_string();
+                    self.fail_source(&path, &error);
+                    return self.step(now);
+                }
+            };
+            self.outgoing.command(&Command::File(FileHeader {
+                status: 0,
+                path: file.path.clone(),
+                sequence: block.sequence(),
+                length: block.length,
+                offset: block.offset,
+                file_size: file.size_bytes,
+                allocation: Allocation::New,
+            }));
+            self.outgoing.current = Some(Current {
+                block,
+                reader,
+                sent: 0,
+                crc: 0,
+            });
+        }
+        match self.outgoing.seal_plain() {
+            Ok(()) => Step::Write,
+            Err(failure) => {
+                self.give_up(failure);
+                self.step(now)
+            }
+        }
+    }
+
+    /// The receiver has everything, if it can be believed: where there are tags, its last one says.
+    fn close(&mut self) {
+        let tags = self.inbox.open().has_tags();
+        if !tags {
+            self.session.confirm(self.index);
+        }
+        self.state = State::Closing {
+            shut: false,
+            ended: !tags,
+            until: Duration::ZERO,
+        };
+        if let Err(failure) = self.outgoing.end() {
+            self.give_up(failure);
+        }
+    }
+
+    fn aborted(&mut self, abort: Abort) {
+        let status = Status::from_code(abort.code);
+        if status == Status::VersionMismatch {
+            if let Err(failure) = self.session.renegotiate(abort.version, self.generation) {
+                self.session.fail(failure);
+            }
+        } else {
+            let status = if status == Status::Ok {
+                Status::Abort
+            } else {
+                status
+            };
+            self.session
+                .fail(Failure::new(status, "the receiver ended the transfer"));
+        }
+        // What follows, `step` finds out from the session.
+        self.drop_and(After::Begin);
+    }
+
+    fn fail_source(&mut self, path: &str, error: &io::Error) {
+        let detail = format!("`{path}` cannot be read ({error})");
+        self.session
+            .source_failed(Failure::new(Status::SourceRead, detail.clone()));
+        self.lost(Status::SourceRead, detail);
+    }
+
+    fn unexpected(&mut self, what: &str) {
+        let detail = format!("port {} of the receiver sent {what}", self.port);
+        self.give_up(Failure::new(Status::Protocol, detail));
+    }
+
+    /// The connection is of no use any more; another may be.
+    fn lost(&mut self, status: Status, detail: String) {
+        if matches!(
+            self.state,
+            State::Dropping(_) | State::Ended | State::Connecting { .. }
+        ) {
+            return;
+        }
+        self.last_fault = Failure::new(status, detail);
+        self.fruitless += 1;
+        if self.fruitless > self.session.options().fruitless_reconnections {
+            let detail = format!(
+                "port {} made no progress over {} connections, of which the last failed: {}",
+                self.port, self.fruitless, self.last_fault.detail
+            );
+            return self.give_up(Failure::new(Status::NoProgress, detail));
+        }
+        self.outgoing.current = None;
+        self.drop_and(After::Reconnect);
+    }
+
+    fn give_up(&mut self, failure: Failure) {
+        if !matches!(self.state, State::Ended) {
+            self.session.port_ended(self.index, &failure);
+        }
+        self.drop_and(After::End);
+    }
+
+    fn drop_and(&mut self, after: After) {
+        match (&self.state, after) {
+            // Once it is over it stays so, and nothing is closed twice.
+            (State::Ended, _) | (State::Dropping(After::End), _) => {}
+            (State::Connecting { .. }, After::End) => self.state = State::Ended,
+            (State::Connecting { .. }, _) => {}
+            (_, after) => self.state = State::Dropping(after),
+        }
+    }
+}
+
+impl<R: SourceReader> Current<R> {
+    /// The next bytes of the block, at most `most`; there must be some left.
+    fn read<'a>(
+        &'a mut self,
+        most: usize,
+        scratch: &'a mut [u8],
+        checksum: bool,
+    ) -> io::Result<&'a [u8]> {
+        let rest = usize::try_from(self.block.length - self.sent).unwrap_or(usize::MAX);
+        let most = most.min(rest);
+        let part = self
+            .reader
+            .read(self.block.offset + self.sent, most, scratch)?;
+        if part.is_empty() || part.len() > most {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if checksum {
+            self.crc = footer(self.crc, part);
+        }
+        self.sent += part.len() as u64;
+        Ok(part)
+    }
+}
+
+impl<R: SourceReader> Outgoing<R> {
+    fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
+        let seal = Seal::new(session.secret(), session.options().tag_interval_bytes);
+        Ok(Self {
+            seal: seal.map_err(|error| Failure::new(Status::Encryption, error.to_string()))?,
+            head: Vec::new(),
+            plain: Vec::new(),
+            current: None,
+            part: 0,
+            scratch: Vec::new(),
+            checksum: session.options().checksum,
+        })
+    }
+
+    fn command(&mut self, command: &Command) {
+        command.encode(&mut self.plain);
+    }
+
+    /// Puts a part of the current block among the commands.
+    fn take_small(&mut self) -> io::Result<()> {
+        if let Some(current) = &mut self.current {
+            self.scratch.resize(SCRATCH_BYTES, 0);
+            let part = current.read(SCRATCH_BYTES, &mut self.scratch, self.checksum)?;
+            self.part += part.len() as u64;
+            self.plain.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    fn seal_plain(&mut self) -> Result<(), Failure> {
+        if self.seal.encrypts() {
+            let sealed = self.seal.seal(&self.plain, &mut self.head);
+            self.plain.clear();
+            sealed.map_err(|error| Failure::new(Status::Encryption, error.to_string()))
+        } else {
+            self.head.append(&mut self.plain);
+            Ok(())
+        }
+    }
+
+    fn output(&mut self) -> io::Result<Output<'_>> {
+        let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) else {
+            return Ok(Output {
+                head: &self.head,
+                body: &[],
+            });
+        };
+        self.scratch.resize(SCRATCH_BYTES, 0);
+        let most = if self.seal.encrypts() {
+            SCRATCH_BYTES
+        } else {
+            LARGEST_PART_BYTES
+        };
+        let part = current.read(most, &mut self.scratch, self.checksum)?;
+        self.part += part.len() as u64;
+        if self.seal.encrypts() {
+            self.seal
+                .seal(part, &mut self.head)
+                .map_err(io::Error::other)?;
+            return Ok(Output {
+                head: &self.head,
+                body: &[],
+            });
+        }
+        Ok(Output {
+            head: &self.head,
+            body: part,
+        })
+    }
+
+    /// How many bytes of payload that was.
+    fn written(&mut self) -> u64 {
+        self.head.clear();
+        std::mem::take(&mut self.part)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let sealed = self.seal.seal(b"D", &mut self.head);
+        sealed
+            .and_then(|()| self.seal.finish(&mut self.head))
+            .map_err(|error| Failure::new(Status::Encryption, error.to_string()))
+    }
+}

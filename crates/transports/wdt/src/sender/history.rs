@@ -1,0 +1,154 @@
+//! What went over one port, so that a checkpoint can say what must go again.
+
+use crate::codec::Checkpoint;
+use crate::queue::{Block, Queue};
+
+/// The blocks that were begun on one port and not given back, in their order.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    blocks: Vec<(Block, usize)>,
+    /// So many from the front are counted for good.
+    acknowledged: usize,
+}
+
+impl History {
+    pub(super) fn push(&mut self, block: (Block, usize)) {
+        self.blocks.push(block);
+    }
+
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged as u64
+    }
+
+    /// The receiver has everything that went over this port.
+    pub(super) fn acknowledge_all(&mut self) {
+        self.acknowledged = self.blocks.len();
+    }
+
+    /// What the receiver does not have goes back to the queue. Gives whether it has more than was
+    /// known before.
+    ///
+    /// # Errors
+    /// What contradicts what was sent.
+    pub(super) fn apply(
+        &mut self,
+        checkpoint: &Checkpoint,
+        queue: &mut Queue,
+    ) -> Result<bool, &'static str> {
+        let count = match usize::try_from(checkpoint.blocks) {
+            Ok(count) if count <= self.blocks.len() => count,
+            _ => return Err("it counts more blocks than were sent"),
+        };
+        if count < self.acknowledged {
+            return Err("it counts fewer blocks than before");
+        }
+        let mut credited = 0;
+        // A block that is not the named one was begun after the receiver wrote the checkpoint.
+        if let Some((block, _)) = self.blocks.get(count)
+            && checkpoint.partial_bytes > 0
+            && block.sequence() == checkpoint.partial_sequence
+            && block.offset == checkpoint.partial_offset
+        {
+            if checkpoint.partial_bytes > block.length {
+                return Err("it counts more of a block than the block has");
+            }
+            credited = checkpoint.partial_bytes;
+        }
+        for (index, block) in self.blocks.drain(count..).enumerate() {
+            queue.give_back(block, if index == 0 { credited } else { 0 });
+        }
+        let progress = count > self.acknowledged || credited > 0;
+        self.acknowledged = count;
+        Ok(progress)
+    }
+
+    /// Everything goes back, as if this port had never been.
+    pub(super) fn give_all_back(&mut self, queue: &mut Queue) {
+        for block in self.blocks.drain(..) {
+            queue.give_back(block, 0);
+        }
+        self.acknowledged = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::RelativePath;
+    use crate::source::SourceFile;
+
+    fn sent() -> (History, Queue) {
+        let file = |name: &str| SourceFile {
+            path: RelativePath::new(name.as_bytes()).unwrap(),
+            size_bytes: 100,
+        };
+        let mut queue = Queue::new(&[file("a"), file("b"), file("c")], 0);
+        let mut history = History::default();
+        while let Some(block) = queue.pop() {
+            history.push(block);
+        }
+        (history, queue)
+    }
+
+    #[test]
+    fn what_was_not_counted_goes_again_and_the_credited_part_does_not() {
+        let (mut history, mut queue) = sent();
+        let checkpoint = Checkpoint {
+            port: 1,
+            blocks: 1,
+            partial_bytes: 40,
+            partial_sequence: 2,
+            partial_offset: 0,
+        };
+        assert_eq!(history.apply(&checkpoint, &mut queue), Ok(true));
+        let again: Vec<_> = std::iter::from_fn(|| queue.pop())
+            .map(|(block, _)| block)
+            .collect();
+        assert_eq!(
+            again
+                .iter()
+                .map(|b| (b.file, b.offset, b.length))
+                .collect::<Vec<_>>(),
+            [(2, 0, 100), (1, 40, 60)]
+        );
+        // Said again, it changes nothing, also when another block was begun in the meantime.
+        history.push((again[0], 2));
+        assert_eq!(history.apply(&checkpoint, &mut queue), Ok(false));
+        assert_eq!(
+            queue.pop().map(|(b, _)| (b.file, b.offset, b.length)),
+            Some((2, 0, 100))
+        );
+        // And a whole block may be credited, of which an empty rest remains to be sent.
+        history.push((again[1], 1));
+        let all = Checkpoint {
+            partial_bytes: 60,
+            partial_offset: 40,
+            ..checkpoint
+        };
+        assert_eq!(history.apply(&all, &mut queue), Ok(true));
+        assert_eq!(
+            queue.pop().map(|(b, _)| (b.file, b.offset, b.length)),
+            Some((1, 100, 0))
+        );
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let (mut history, mut queue) = sent();
+        let counts = |blocks| Checkpoint {
+            port: 1,
+            blocks,
+            ..Checkpoint::default()
+        };
+        assert!(history.apply(&counts(4), &mut queue).is_err());
+        assert_eq!(history.apply(&counts(2), &mut queue), Ok(true));
+        assert!(history.apply(&counts(1), &mut queue).is_err());
+        let (mut history, mut queue) = sent();
+        let too_much = Checkpoint {
+            partial_bytes: 101,
+            partial_sequence: 1,
+            ..counts(0)
+        };
+        assert!(history.apply(&too_much, &mut queue).is_err());
+    }
+}

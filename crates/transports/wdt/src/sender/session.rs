@@ -1,0 +1,377 @@
+//! The whole transfer as the sender sees it, shared by its connections.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::history::History;
+use crate::codec::{Checkpoint, Done, Settings};
+use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::failure::{Failure, PortReport, Report};
+use crate::queue::{Block, Queue};
+use crate::source::Source;
+use crate::status::Status;
+use crate::url::ConnectionUrl;
+use crate::{OLDEST_VERSION, VERSION};
+
+/// How a sender sends; the defaults are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The longest block, in bytes; 0 for one block a file.
+    pub block_bytes: u64,
+    /// A CRC-32C follows each block.
+    pub checksum: bool,
+    /// Bytes between two tags of AES-GCM.
+    pub tag_interval_bytes: u32,
+    /// How long to wait for the receiver's bytes.
+    pub read_timeout: Duration,
+    /// How long to wait for room in the connection.
+    pub write_timeout: Duration,
+    /// How long one attempt to connect may take.
+    pub connect_timeout: Duration,
+    /// How often to try to connect.
+    pub connect_attempts: u32,
+    /// How long to wait between two attempts.
+    pub connect_interval: Duration,
+    /// After how many reconnections in a row without any progress a port is given up.
+    pub fruitless_reconnections: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block_bytes: 16 << 20,
+            checksum: false,
+            tag_interval_bytes: DEFAULT_TAG_INTERVAL_BYTES,
+            read_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(1),
+            connect_attempts: 20,
+            connect_interval: Duration::from_millis(50),
+            fruitless_reconnections: 3,
+        }
+    }
+}
+
+/// One transfer, from the sender's side.
+pub struct Session<S> {
+    source: S,
+    options: Options,
+    secret: Option<Secret>,
+    id: Vec<u8>,
+    payload_bytes: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: Queue,
+    ports: Vec<Port>,
+    /// The whole transfer is over.
+    failure: Option<Failure>,
+    /// The source failed: nothing more is sent but DONE with this status.
+    source_failure: Option<Failure>,
+    /// The receiver said on one connection that it has everything.
+    confirmed: bool,
+    version: u32,
+    /// Raised when all connections must begin again with another version.
+    generation: u32,
+}
+
+struct Port {
+    port: u16,
+    history: History,
+    connections: u32,
+    /// The receiver has given the port up.
+    dead: bool,
+    failure: Option<Failure>,
+}
+
+impl<S: Source> Session<S> {
+    /// A transfer of everything in `source` to the receiver of `url`.
+    ///
+    /// # Errors
+    /// [`Status::VersionIncompatible`] for a receiver that is too old.
+    pub fn new(source: S, url: &ConnectionUrl, options: Options) -> Result<Self, Failure> {
+        let version = url.version.unwrap_or(VERSION).min(VERSION);
+        if version < OLDEST_VERSION {
+            return Err(too_old(version));
+        }
+        let ports = url.ports.iter().map(|port| Port {
+            port: *port,
+            history: History::default(),
+            connections: 0,
+            dead: false,
+            failure: None,
+        });
+        let queue = Queue::new(source.files(), options.block_bytes);
+        Ok(Self {
+            secret: url.secret.clone(),
+            id: url.id.clone(),
+            payload_bytes: AtomicU64::new(0),
+            state: Mutex::new(State {
+                queue,
+                ports: ports.collect(),
+                failure: None,
+                source_failure: None,
+                confirmed: false,
+                version,
+                generation: 0,
+            }),
+            source,
+            options,
+        })
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Bytes of payload that were written so far; for a progress bar.
+    pub fn payload_bytes(&self) -> u64 {
+        self.payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all files.
+    pub fn total_bytes(&self) -> u64 {
+        self.lock().queue.total_bytes()
+    }
+
+    /// Ends the transfer; the first failure stands.
+    pub fn fail(&self, failure: Failure) {
+        self.lock().failure.get_or_insert(failure);
+    }
+
+    /// Why the transfer is over, if it failed.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    /// What came of it, once every connection has ended.
+    ///
+    /// # Errors
+    /// Why it failed: the receiver never said that it has everything.
+    pub fn finish(&self) -> Result<Report, Failure> {
+        let state = self.lock();
+        if let Some(failure) = state.failure.as_ref().or(state.source_failure.as_ref()) {
+            return Err(failure.clone());
+        }
+        if !state.confirmed {
+            let failure = state.ports.iter().find_map(|port| port.failure.clone());
+            return Err(failure.unwrap_or_else(|| {
+                Failure::new(
+                    Status::Error,
+                    "the receiver never said that it has everything",
+                )
+            }));
+        }
+        let ports = state.ports.iter().map(|port| PortReport {
+            port: port.port,
+            blocks: port.history.acknowledged(),
+            connections: port.connections,
+            failure: port.failure.clone(),
+        });
+        Ok(Report {
+            blocks: state.queue.total_blocks(),
+            bytes: state.queue.total_bytes(),
+            payload_bytes: self.payload_bytes(),
+            ports: ports.collect(),
+        })
+    }
+
+    pub(super) fn source(&self) -> &S {
+        &self.source
+    }
+
+    pub(super) fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
+    pub(super) fn port(&self, index: usize) -> u16 {
+        self.lock().ports[index].port
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let milliseconds = |timeout: Duration| {
+            u32::try_from(timeout.as_millis())
+                .unwrap_or(u32::MAX)
+                .clamp(1, i32::MAX as u32)
+        };
+        Settings {
+            version: self.lock().version,
+            read_timeout_ms: milliseconds(self.options.read_timeout),
+            write_timeout_ms: milliseconds(self.options.write_timeout),
+            transfer_id: self.id.clone(),
+            checksum: self.options.checksum,
+            request_chunks: false,
+            whole_files: self.options.block_bytes == 0,
+            // What it would say is known from the connection itself.
+            heartbeats: false,
+        }
+    }
+
+    /// What ends one port's work whatever it is at.
+    pub(super) fn verdict(&self, index: usize) -> Verdict {
+        let state = self.lock();
+        if state.failure.is_some() {
+            Verdict::Over
+        } else if state.ports[index].dead {
+            Verdict::Dead
+        } else {
+            Verdict::Generation(state.generation)
+        }
+    }
+
+    pub(super) fn connected(&self, index: usize) {
+        self.lock().ports[index].connections += 1;
+    }
+
+    /// The next block for a port, if there is one.
+    pub(super) fn next_block(&self, index: usize) -> Option<Block> {
+        let mut state = self.lock();
+        if state.source_failure.is_some() || state.ports[index].dead {
+            return None;
+        }
+        let block = state.queue.pop()?;
+        state.ports[index].history.push(block);
+        Some(block.0)
+    }
+
+    pub(super) fn done(&self) -> Done {
+        let state = self.lock();
+        Done {
+            status: state
+                .source_failure
+                .as_ref()
+                .map_or(0, |failure| failure.status.code()),
+            blocks: state.queue.total_blocks(),
+            bytes: state.queue.total_bytes(),
+        }
+    }
+
+    pub(super) fn source_failed(&self, failure: Failure) {
+        self.lock().source_failure.get_or_insert(failure);
+    }
+
+    pub(super) fn wrote_payload(&self, bytes: u64) {
+        self.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn acknowledge_all(&self, index: usize) {
+        self.lock().ports[index].history.acknowledge_all();
+    }
+
+    pub(super) fn confirm(&self, index: usize) {
+        let mut state = self.lock();
+        state.ports[index].history.acknowledge_all();
+        state.confirmed = true;
+    }
+
+    /// What a port got when its connection broke; whether that was more than before.
+    pub(super) fn local_checkpoint(
+        &self,
+        index: usize,
+        checkpoint: &Checkpoint,
+    ) -> Result<bool, Failure> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let port = &mut state.ports[index];
+        if checkpoint.port != port.port {
+            let detail = format!(
+                "the checkpoint of port {} names port {}",
+                port.port, checkpoint.port
+            );
+            return Err(Failure::new(Status::Protocol, detail));
+        }
+        if port.dead {
+            return Ok(false);
+        }
+        port.history
+            .apply(checkpoint, &mut state.queue)
+            .map_err(|why| invalid(port.port, why))
+    }
+
+    /// What ports got that the receiver has given up.
+    pub(super) fn global_checkpoint(&self, list: &[Checkpoint]) -> Result<(), Failure> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        for checkpoint in list {
+            let Some(port) = state
+                .ports
+                .iter_mut()
+                .find(|port| port.port == checkpoint.port)
+            else {
+                return Err(invalid(checkpoint.port, "it is no port of this transfer"));
+            };
+            port.dead = true;
+            port.history
+                .apply(checkpoint, &mut state.queue)
+                .map_err(|why| invalid(port.port, why))?;
+        }
+        Ok(())
+    }
+
+    /// The receiver would speak `version`, as it says to a connection of this generation; all
+    /// connections begin again with it.
+    pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if generation != state.generation {
+            // Another connection was told before; this one learns of it from the session.
+            return Ok(());
+        }
+        if version >= state.version || version < OLDEST_VERSION {
+            return Err(too_old(version));
+        }
+        let acknowledged = state
+            .ports
+            .iter()
+            .any(|port| port.history.acknowledged() > 0);
+        if acknowledged || state.generation > 0 {
+            let detail = "the receiver changed its version in the middle of the transfer";
+            return Err(Failure::new(Status::VersionMismatch, detail));
+        }
+        state.version = version;
+        state.generation += 1;
+        Ok(())
+    }
+
+    /// A port begins again with another version, as if nothing had been sent on it.
+    pub(super) fn begin_again(&self, index: usize) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.ports[index].history.give_all_back(&mut state.queue);
+    }
+
+    /// A port is given up; others may still do its work.
+    pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
+        self.lock().ports[index]
+            .failure
+            .get_or_insert(failure.clone());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`Session::verdict`].
+pub(super) enum Verdict {
+    Over,
+    Dead,
+    Generation(u32),
+}
+
+fn invalid(port: u16, why: &str) -> Failure {
+    Failure::new(
+        Status::InvalidCheckpoint,
+        format!("the receiver's checkpoint of port {port} is refused, as {why}"),
+    )
+}
+
+fn too_old(version: u32) -> Failure {
+    Failure::new(
+        Status::VersionIncompatible,
+        format!("the receiver speaks version {version}, this sender {OLDEST_VERSION} to {VERSION}"),
+    )
+}

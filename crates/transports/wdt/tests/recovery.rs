@@ -1,0 +1,285 @@
+//! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
+//! short. In simulated time, so that every fault comes at the byte that its seed says.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod simulated;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
+use regatta_transport_wdt::path::RelativePath;
+use regatta_transport_wdt::sink::MemorySink;
+use regatta_transport_wdt::source::MemorySource;
+use regatta_transport_wdt::status::Status;
+use regatta_transport_wdt::url::ConnectionUrl;
+use regatta_transport_wdt::{receiver, sender};
+use simulated::{Cut, Outcome, Random, Refusal, World};
+
+const DELAY: Duration = Duration::from_millis(40);
+
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    cipher: Option<Cipher>,
+    checksum: bool,
+}
+
+const MODES: [Mode; 6] = [
+    Mode {
+        cipher: None,
+        checksum: false,
+    },
+    Mode {
+        cipher: None,
+        checksum: true,
+    },
+    Mode {
+        cipher: Some(Cipher::Aes128Ctr),
+        checksum: false,
+    },
+    Mode {
+        cipher: Some(Cipher::Aes128Ctr),
+        checksum: true,
+    },
+    Mode {
+        cipher: Some(Cipher::Aes128Gcm),
+        checksum: false,
+    },
+    Mode {
+        cipher: Some(Cipher::Aes128Gcm),
+        checksum: true,
+    },
+];
+
+struct Case {
+    mode: Mode,
+    ports: usize,
+    files: BTreeMap<RelativePath, Vec<u8>>,
+    sink: MemorySink,
+}
+
+impl Case {
+    fn new(mode: Mode, ports: usize, random: &mut Random) -> Self {
+        let mut files = BTreeMap::new();
+        for index in 0..random.below(8) + 3 {
+            let size = match random.below(4) {
+                0 => random.below(3),
+                1 => random.below(500),
+                _ => random.below(40_000),
+            };
+            let path = format!("d{}/f{index}", index % 3);
+            let content = (0..size)
+                .map(|byte| (byte * 31 + index * 7) as u8)
+                .collect();
+            files.insert(RelativePath::new(path.as_bytes()).unwrap(), content);
+        }
+        Self {
+            mode,
+            ports,
+            files,
+            sink: MemorySink::new(1 << 20),
+        }
+    }
+
+    fn url(&self) -> ConnectionUrl {
+        ConnectionUrl {
+            host: "localhost".to_owned(),
+            ports: (0..self.ports as u16)
+                .map(|index| 4000 + 7 * index)
+                .collect(),
+            id: b"42".to_vec(),
+            version: Some(32),
+            secret: self.mode.cipher.map(|cipher| Secret {
+                cipher,
+                key: Key::new([9; 16]),
+                iv_change_bytes: 20_000,
+            }),
+            iv_change_bytes: 20_000,
+        }
+    }
+
+    fn run(&self, world: World) -> Outcome {
+        self.run_from(world, &self.url())
+    }
+
+    fn run_from(&self, world: World, sender_url: &ConnectionUrl) -> Outcome {
+        let mut source = MemorySource::new();
+        for (path, content) in &self.files {
+            source.add(path.clone(), content.clone());
+        }
+        let options = sender::Options {
+            block_bytes: 9000,
+            checksum: self.mode.checksum,
+            tag_interval_bytes: 2048,
+            ..sender::Options::default()
+        };
+        let options = (options, receiver::Options::default());
+        world.run(source, self.sink.clone(), &self.url(), sender_url, options)
+    }
+
+    fn arrived(&self) -> bool {
+        self.sink.contents() == self.files
+    }
+
+    /// What must hold whatever happened.
+    fn check(&self, outcome: &Outcome, what: &str) {
+        let (sent, received) = (&outcome.sent, &outcome.received);
+        assert!(
+            sent.is_err() || self.arrived(),
+            "{what}: the sender was told of what is not there"
+        );
+        assert!(
+            received.is_err() || self.arrived(),
+            "{what}: silently short"
+        );
+        if let Err(failure) = sent {
+            assert_ne!(failure.status, Status::Ok, "{what}");
+        }
+        if let Ok(report) = received {
+            let bytes: usize = self.files.values().map(Vec::len).sum();
+            assert_eq!(report.bytes, bytes as u64, "{what}");
+        }
+    }
+}
+
+fn world(seed: u64, cuts: Vec<Cut>) -> World {
+    World {
+        delay: DELAY,
+        cuts,
+        refusals: Vec::new(),
+        random: Random::new(seed),
+    }
+}
+
+fn both_succeed(outcome: &Outcome, what: &str) {
+    if let Err(failure) = &outcome.sent {
+        panic!(
+            "{what}: the sender: {failure} (the receiver: {:?})",
+            outcome.received
+        );
+    }
+    if let Err(failure) = &outcome.received {
+        panic!("{what}: the receiver: {failure}");
+    }
+}
+
+#[test]
+fn without_faults_everything_arrives_in_every_mode() {
+    for (seed, mode) in MODES.into_iter().enumerate() {
+        for ports in [1, 2, 5, 64] {
+            let case = Case::new(mode, ports, &mut Random::new(seed as u64));
+            let outcome = case.run(world(seed as u64, Vec::new()));
+            let what = format!("{mode:?} over {ports} ports");
+            both_succeed(&outcome, &what);
+            case.check(&outcome, &what);
+            assert!(
+                outcome.took < Duration::from_secs(5),
+                "{what}: {:?}",
+                outcome.took
+            );
+        }
+    }
+}
+
+#[test]
+fn a_connection_may_be_cut_at_any_byte() {
+    for seed in 0..240 {
+        let mut random = Random::new(seed);
+        let mode = MODES[seed as usize % MODES.len()];
+        let ports = random.below(4) as usize + 1;
+        let case = Case::new(mode, ports, &mut random);
+        let whole = case.run(world(seed, Vec::new()));
+        case.sink.clear();
+        let of_sender = random.below(4) > 0;
+        let share = if of_sender {
+            2 * whole.bytes / ports as u64
+        } else {
+            80
+        };
+        let cut = Cut {
+            port: random.below(ports as u64) as usize,
+            connection: 0,
+            of_sender,
+            after: random.below(share),
+            silent: random.below(4) == 0,
+        };
+        let outcome = case.run(world(seed, vec![cut]));
+        let what = format!("seed {seed}, {mode:?}, {ports} ports, {cut:?}");
+        case.check(&outcome, &what);
+        // Of the receiver's last bytes nobody can know whether they came; with tags they are worth
+        // something.
+        let tags = mode.cipher == Some(Cipher::Aes128Gcm);
+        if of_sender || !tags {
+            both_succeed(&outcome, &what);
+        }
+    }
+}
+
+#[test]
+fn many_cuts_end_whole_or_with_a_code() {
+    let mut succeeded = 0;
+    for seed in 0..120 {
+        let mut random = Random::new(1000 + seed);
+        let mode = MODES[seed as usize % MODES.len()];
+        let ports = random.below(3) as usize + 1;
+        let case = Case::new(mode, ports, &mut random);
+        let cuts = (0..random.below(8) + 2)
+            .map(|index| Cut {
+                port: random.below(ports as u64) as usize,
+                connection: index as usize / ports,
+                of_sender: random.below(3) > 0,
+                after: random.below(30_000) / (random.below(20) + 1),
+                silent: random.below(4) == 0,
+            })
+            .collect();
+        let outcome = case.run(world(seed, cuts));
+        case.check(&outcome, &format!("seed {seed}, {mode:?}, {ports} ports"));
+        succeeded += usize::from(outcome.sent.is_ok() && outcome.received.is_ok());
+    }
+    assert!(
+        succeeded > 60,
+        "most transfers survive a few cuts, not {succeeded} of 120"
+    );
+}
+
+#[test]
+fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
+    for (seed, mode) in MODES.into_iter().enumerate() {
+        for from in [0, 1] {
+            let case = Case::new(mode, 3, &mut Random::new(seed as u64));
+            let cuts = vec![Cut {
+                port: 1,
+                connection: 0,
+                of_sender: true,
+                after: 300,
+                silent: false,
+            }];
+            let refusals = vec![Refusal { port: 1, from }];
+            let outcome = case.run(World {
+                refusals,
+                ..world(seed as u64, cuts)
+            });
+            let what = format!("{mode:?}, refused from connection {from} on");
+            both_succeed(&outcome, &what);
+            case.check(&outcome, &what);
+            let report = outcome.sent.unwrap();
+            assert!(report.ports[1].failure.is_some(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn when_every_port_is_refused_the_transfer_fails_with_its_code() {
+    let case = Case::new(MODES[0], 2, &mut Random::new(1));
+    let refusals = vec![Refusal { port: 0, from: 0 }, Refusal { port: 1, from: 0 }];
+    let outcome = case.run(World {
+        refusals,
+        ..world(1, Vec::new())
+    });
+    assert_eq!(outcome.sent.unwrap_err().status, Status::Connection);
+    assert_eq!(outcome.received.unwrap_err().status, Status::Connection);
+    assert!(
+        outcome.took >= Duration::from_secs(50),
+        "the receiver waits 50 s for a sender"
+    );
+}
