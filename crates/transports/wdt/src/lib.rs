@@ -15,6 +15,7 @@
 //! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
 //! | [`queue`] | which block goes next |
 //! | [`sender`], [`receiver`] | both ends as state machines, without sockets or clocks |
+//! | [`net`] | both ends over TCP, one thread for each connection |
 //! | [`path`] | relative paths that are safe to create below a directory |
 //! | [`source`] | what is sent: the trait, and files in memory |
 //! | [`sink`] | where it goes: the trait, and files in memory |
@@ -30,6 +31,7 @@ mod failure;
 pub mod files;
 pub mod host;
 mod inbox;
+pub mod net;
 pub mod path;
 pub mod queue;
 pub mod receiver;

@@ -62,6 +62,8 @@ struct State {
     lost: Vec<Checkpoint>,
     done: Option<Done>,
     failure: Option<Failure>,
+    /// Counts what may let a waiting connection go on.
+    changes: u64,
 }
 
 struct Port {
@@ -140,6 +142,7 @@ impl<K: Sink> Session<K> {
                 lost: Vec::new(),
                 done: None,
                 failure: None,
+                changes: 0,
             }),
             changed: Condvar::new(),
         }
@@ -167,8 +170,9 @@ impl<K: Sink> Session<K> {
 
     /// Ends the transfer; the first failure stands, and the sender is told.
     pub fn fail(&self, failure: Failure) {
-        self.lock().failure.get_or_insert(failure);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.failure.get_or_insert(failure);
+        self.has_changed(&mut state);
     }
 
     /// Why the transfer is over, if it failed.
@@ -205,11 +209,19 @@ impl<K: Sink> Session<K> {
         })
     }
 
-    /// Sleeps until another connection may have changed what a waiting one does, `timeout` at most.
-    pub fn wait_for_change(&self, timeout: Duration) {
+    /// How often something changed that a waiting connection may go on for.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    /// Sleeps until something has changed since there were so many [changes](Self::changes),
+    /// `timeout` at most.
+    pub fn wait_for_change(&self, since: u64, timeout: Duration) {
         let state = self.lock();
-        // Woken too early or too late, the connection only looks again.
-        drop(self.changed.wait_timeout(state, timeout));
+        drop(
+            self.changed
+                .wait_timeout_while(state, timeout, |state| state.changes == since),
+        );
     }
 
     pub(super) fn secret(&self) -> Option<&Secret> {
@@ -264,7 +276,7 @@ impl<K: Sink> Session<K> {
         let port = &mut state.ports[index];
         port.connections += 1;
         port.partial = None;
-        self.changed.notify_all();
+        self.has_changed(&mut state);
     }
 
     pub(super) fn size(&self, bytes: u64) {
@@ -315,7 +327,7 @@ impl<K: Sink> Session<K> {
         }
         state.done = Some(done);
         state.ports[index].phase = Phase::Waiting;
-        self.changed.notify_all();
+        self.has_changed(&mut state);
     }
 
     pub(super) fn judge(&self, index: usize) -> Judgement {
@@ -350,11 +362,11 @@ impl<K: Sink> Session<K> {
             state
                 .failure
                 .get_or_insert_with(|| incomplete(blocks, bytes));
-            self.changed.notify_all();
+            self.has_changed(state);
             return Judgement::Wait;
         }
         state.ports[index].phase = Phase::Closing;
-        self.changed.notify_all();
+        self.has_changed(state);
         Judgement::Done
     }
 
@@ -370,7 +382,7 @@ impl<K: Sink> Session<K> {
             port.bytes += partial.bytes;
             port.partial = Some(partial);
         }
-        self.changed.notify_all();
+        self.has_changed(&mut state);
     }
 
     /// A port has ended; if it failed, the others' senders hear what it got.
@@ -385,6 +397,11 @@ impl<K: Sink> Session<K> {
                 state.lost.push(port.checkpoint());
             }
         }
+        self.has_changed(state);
+    }
+
+    fn has_changed(&self, state: &mut State) {
+        state.changes += 1;
         self.changed.notify_all();
     }
 

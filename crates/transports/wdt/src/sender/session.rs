@@ -153,7 +153,7 @@ impl<S: Source> Session<S> {
     /// Why it failed: the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.lock();
-        if let Some(failure) = state.failure.as_ref().or(state.source_failure.as_ref()) {
+        if let Some(failure) = state.source_failure.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
         if !state.confirmed {

@@ -1,0 +1,220 @@
+//! The receiver's listening sockets and threads.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+use super::socket::Connected;
+use super::{Clock, SLICE, died, no_thread, stopped};
+use crate::failure::{Failure, Report};
+use crate::host::Host;
+use crate::receiver::{Connection, Session, Step};
+use crate::sink::Sink;
+
+/// So long an accept call blocks: another port may shorten the wait meanwhile.
+const ACCEPT_SLICE: Duration = Duration::from_millis(100);
+/// What is read at once.
+const READ_BYTES: usize = 256 << 10;
+const BACKLOG: i32 = 8;
+
+/// The listening sockets of a receiver.
+#[derive(Debug)]
+pub struct Listener {
+    sockets: Vec<Socket>,
+    ports: Vec<u16>,
+}
+
+impl Listener {
+    /// Listens on these ports; on any free one in place of each 0.
+    ///
+    /// # Errors
+    /// What the system says, and the host.
+    pub fn bind(ports: &[u16], host: &dyn Host) -> io::Result<Self> {
+        let mut listener = Self {
+            sockets: Vec::new(),
+            ports: Vec::new(),
+        };
+        for port in ports {
+            let socket = match host.local() {
+                Some(address) => listen(SocketAddr::new(address, *port), host)?,
+                // Where the system has no IPv6, IPv4 is every address.
+                None => listen(
+                    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), *port),
+                    host,
+                )
+                .or_else(|error| match error.raw_os_error() {
+                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => listen(
+                        SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), *port),
+                        host,
+                    ),
+                    _ => Err(error),
+                })?,
+            };
+            let address = socket.local_addr()?.as_socket();
+            listener
+                .ports
+                .push(address.map_or(*port, |address| address.port()));
+            listener.sockets.push(socket);
+        }
+        Ok(listener)
+    }
+
+    /// The ports, for the connection URL.
+    #[must_use]
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    /// Receives everything; comes back when every connection has ended. The session's URL must have
+    /// been made with [`Listener::ports`].
+    ///
+    /// # Errors
+    /// Why not everything came.
+    pub fn receive<K: Sink>(
+        self,
+        session: &Arc<Session<K>>,
+        host: &dyn Host,
+    ) -> Result<Report, Failure> {
+        let clock = Clock::start();
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (index, listener) in self.sockets.into_iter().enumerate() {
+                let port = self.ports[index];
+                let thread = Thread {
+                    session,
+                    index,
+                    port,
+                    listener,
+                    host,
+                    clock,
+                };
+                let spawned = std::thread::Builder::new()
+                    .name(format!("wdt-receive-{index}"))
+                    .spawn_scoped(scope, move || thread.run());
+                match spawned {
+                    Ok(spawned) => threads.push(spawned),
+                    Err(error) => session.fail(no_thread(&error)),
+                }
+            }
+            for thread in threads {
+                if thread.join().is_err() {
+                    session.fail(died());
+                }
+            }
+        });
+        session.finish()
+    }
+}
+
+fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    host.opened(socket.as_fd())?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // Connections of an earlier transfer that linger do not hold a port that was asked for.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_read_timeout(Some(ACCEPT_SLICE))?;
+    Ok(socket)
+}
+
+struct Thread<'a, K> {
+    session: &'a Arc<Session<K>>,
+    index: usize,
+    port: u16,
+    listener: Socket,
+    host: &'a dyn Host,
+    clock: Clock,
+}
+
+impl<'a, K: Sink> Thread<'a, K> {
+    fn run(self) {
+        let mut connection = Connection::new(self.session.clone(), self.index);
+        let mut socket: Option<Connected<'a>> = None;
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if self.host.stopped() {
+                self.session.fail(stopped());
+            }
+            let changes = self.session.changes();
+            let step = connection.step(self.clock.now());
+            match (step, &socket) {
+                (Step::Accept(_), _) => {
+                    if let Some(accepted) = self.accept() {
+                        socket = Some(accepted);
+                        connection.accepted(self.clock.now());
+                    }
+                }
+                (Step::Write, Some(socket)) => self.write(&mut connection, socket),
+                (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
+                    Ok(Some(count)) => connection.received(&mut buffer[..count], self.clock.now()),
+                    Ok(None) => {}
+                    Err(error) => connection.read_failed(&error, self.clock.now()),
+                },
+                (Step::Wait(until), _) => {
+                    let longest = until.saturating_sub(self.clock.now()).min(SLICE);
+                    self.session.wait_for_change(changes, longest);
+                }
+                (Step::Shutdown, Some(socket)) => socket.shutdown(),
+                (Step::Disconnect, _) => socket = None,
+                (Step::End, _) => return,
+                (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
+                    let error = io::ErrorKind::NotConnected.into();
+                    connection.read_failed(&error, self.clock.now());
+                }
+            }
+        }
+    }
+
+    /// The next connection of a peer that may come in.
+    fn accept(&self) -> Option<Connected<'a>> {
+        let (socket, peer) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Short of descriptors, the kernel says so at once, and again.
+                if !super::socket::waits(&error) {
+                    std::thread::sleep(ACCEPT_SLICE);
+                }
+                return None;
+            }
+        };
+        // Whatever fails from here is over with that connection; the sender makes another.
+        let peer = peer.as_socket()?.ip().to_canonical();
+        if !self.host.admits(peer) {
+            return None;
+        }
+        self.host.arrived();
+        let connected = Connected::new(socket, self.port, self.host).ok()?;
+        self.host.connected(self.port, connected.socket(), None);
+        Some(connected)
+    }
+
+    fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
+        let began = self.clock.now();
+        let mut rest = connection.output();
+        let mut failed = None;
+        while !rest.is_empty() && failed.is_none() {
+            match socket.write(rest, &[]) {
+                Ok(Some(count)) => rest = &rest[count..],
+                Ok(None) if self.clock.now() < began + self.session.options().write_timeout => {
+                    if self.host.stopped() {
+                        self.session.fail(stopped());
+                        failed = Some(io::ErrorKind::ConnectionAborted.into());
+                    }
+                }
+                Ok(None) => failed = Some(io::ErrorKind::TimedOut.into()),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            None => connection.written(),
+            Some(error) => connection.write_failed(&error, self.clock.now()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The sender's threads.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use super::socket::Connected;
+use super::{Clock, died, no_thread, stopped};
+use crate::failure::{Failure, Report};
+use crate::host::Host;
+use crate::sender::{Connection, Session, Step};
+use crate::source::Source;
+use crate::status::Status;
+use crate::url::ConnectionUrl;
+
+/// So often a thread that writes looks whether the receiver has said something.
+const LISTEN_EVERY: Duration = Duration::from_millis(100);
+/// The receiver says little.
+const REPLY_BYTES: usize = 4096;
+
+/// Sends everything; comes back when every connection has ended.
+///
+/// # Errors
+/// Why the receiver does not have everything, or never said so.
+pub fn send<S: Source>(
+    session: &Arc<Session<S>>,
+    url: &ConnectionUrl,
+    host: &dyn Host,
+) -> Result<Report, Failure> {
+    let first = url.ports.first().copied().unwrap_or(0);
+    let addresses: Vec<IpAddr> = (url.host.as_str(), first)
+        .to_socket_addrs()
+        .map_err(|error| {
+            let detail = format!("cannot find the host `{}` ({error})", url.host);
+            Failure::new(Status::Connection, detail)
+        })?
+        .map(|address| address.ip())
+        .collect();
+    let clock = Clock::start();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, port) in url.ports.iter().copied().enumerate() {
+            let thread = Thread {
+                session,
+                index,
+                port,
+                addresses: &addresses,
+                host,
+                clock,
+                heard: Duration::ZERO,
+            };
+            let spawned = std::thread::Builder::new()
+                .name(format!("wdt-send-{index}"))
+                .spawn_scoped(scope, move || thread.run());
+            match spawned {
+                Ok(spawned) => threads.push(spawned),
+                Err(error) => session.fail(no_thread(&error)),
+            }
+        }
+        for thread in threads {
+            if thread.join().is_err() {
+                session.fail(died());
+            }
+        }
+    });
+    session.finish()
+}
+
+struct Thread<'a, S> {
+    session: &'a Arc<Session<S>>,
+    index: usize,
+    port: u16,
+    addresses: &'a [IpAddr],
+    host: &'a dyn Host,
+    clock: Clock,
+    /// When it was last looked whether the receiver has said something.
+    heard: Duration,
+}
+
+impl<'a, S: Source> Thread<'a, S> {
+    fn run(mut self) {
+        let mut connection = match Connection::new(self.session.clone(), self.index) {
+            Ok(connection) => connection,
+            Err(failure) => return self.session.fail(failure),
+        };
+        let mut socket: Option<Connected<'a>> = None;
+        let mut replies = [0; REPLY_BYTES];
+        loop {
+            if self.host.stopped() {
+                self.session.fail(stopped());
+            }
+            let step = connection.step(self.clock.now());
+            match (step, &socket) {
+                (Step::Connect, _) => match self.connect() {
+                    Ok(connected) => {
+                        socket = Some(connected);
+                        connection.connected(self.clock.now());
+                    }
+                    Err(error) => connection.connect_failed(&error, self.clock.now()),
+                },
+                (Step::Sleep(until), _) => self.clock.sleep_until(until),
+                (Step::Write, Some(socket)) => self.write(&mut connection, socket, &mut replies),
+                (Step::Read(until), Some(socket)) => match socket.read(&mut replies) {
+                    Ok(Some(count)) => {
+                        connection.received(&mut replies[..count], self.clock.now());
+                    }
+                    Ok(None) if self.clock.now() >= until => {
+                        connection.read_timed_out(socket.undelivered(), self.clock.now());
+                    }
+                    Ok(None) => {}
+                    Err(error) => connection.read_failed(&error),
+                },
+                (Step::Shutdown, Some(socket)) => socket.shutdown(),
+                (Step::Disconnect, _) => socket = None,
+                (Step::End, _) => return,
+                (Step::Write, None) => {
+                    connection.write_failed(&io::ErrorKind::NotConnected.into());
+                }
+                (Step::Read(_) | Step::Shutdown, None) => {
+                    connection.read_failed(&io::ErrorKind::NotConnected.into());
+                }
+            }
+        }
+    }
+
+    fn connect(&self) -> io::Result<Connected<'a>> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in self.addresses {
+            match self.connect_to(SocketAddr::new(*address, self.port)) {
+                Ok(connected) => return Ok(connected),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_to(&self, address: SocketAddr) -> io::Result<Connected<'a>> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        self.host.opened(socket.as_fd())?;
+        let called = Instant::now();
+        socket.connect_timeout(&address.into(), self.session.options().connect_timeout)?;
+        let took = called.elapsed();
+        let connected = Connected::new(socket, self.port, self.host)?;
+        self.host
+            .connected(self.port, connected.socket(), Some(took));
+        Ok(connected)
+    }
+
+    /// Writes everything that is to go out, listening now and then for what would make that vain.
+    fn write(
+        &mut self,
+        connection: &mut Connection<S>,
+        socket: &Connected<'_>,
+        replies: &mut [u8],
+    ) {
+        let now = self.clock.now();
+        if now >= self.heard + LISTEN_EVERY {
+            self.heard = now;
+            self.listen(connection, socket, replies);
+            if connection.is_over() {
+                return;
+            }
+        }
+        match self.write_output(connection, socket) {
+            Ok(true) => connection.written(),
+            Ok(false) => self.listen(connection, socket, replies),
+            Err(Unwritten::Source(error)) => connection.source_failed(&error),
+            Err(Unwritten::Socket(error)) => {
+                // Why the receiver broke the connection it may have said before.
+                self.listen(connection, socket, replies);
+                connection.write_failed(&error);
+            }
+        }
+    }
+
+    fn listen(&self, connection: &mut Connection<S>, socket: &Connected<'_>, replies: &mut [u8]) {
+        // That the connection is broken shows in writing, too.
+        while let Ok(Some(count)) = socket.read_now(replies) {
+            connection.received(&mut replies[..count], self.clock.now());
+        }
+    }
+
+    /// Whether all of it was written, and not given up for the end of the transfer.
+    fn write_output(
+        &self,
+        connection: &mut Connection<S>,
+        socket: &Connected<'_>,
+    ) -> Result<bool, Unwritten> {
+        let session = self.session;
+        let output = connection.output().map_err(Unwritten::Source)?;
+        let (mut head, mut body) = (output.head, output.body);
+        let mut last_progress = None;
+        while !head.is_empty() || !body.is_empty() {
+            match socket.write(head, body).map_err(Unwritten::Socket)? {
+                Some(count) => {
+                    let of_head = count.min(head.len());
+                    head = &head[of_head..];
+                    body = &body[count - of_head..];
+                    last_progress = None;
+                }
+                None => {
+                    let now = self.clock.now();
+                    if self.host.stopped() {
+                        session.fail(stopped());
+                    }
+                    if session.failure().is_some() {
+                        return Ok(false);
+                    }
+                    // The first slice without progress began before it was noticed.
+                    let since = *last_progress.get_or_insert(now.saturating_sub(super::SLICE));
+                    if now.saturating_sub(since) >= session.options().write_timeout {
+                        return Err(Unwritten::Socket(io::ErrorKind::TimedOut.into()));
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+enum Unwritten {
+    Source(io::Error),
+    Socket(io::Error),
+}

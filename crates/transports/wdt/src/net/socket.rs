@@ -1,0 +1,99 @@
+//! A connected socket: reads and writes that come back after a slice of time.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+use socket2::{SockRef, Socket};
+
+use super::SLICE;
+use crate::host::Host;
+
+/// A connection, and who is told when it closes.
+pub(super) struct Connected<'a> {
+    socket: Arc<TcpStream>,
+    port: u16,
+    host: &'a dyn Host,
+}
+
+impl<'a> Connected<'a> {
+    pub(super) fn new(socket: Socket, port: u16, host: &'a dyn Host) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(SLICE))?;
+        socket.set_write_timeout(Some(SLICE))?;
+        Ok(Self {
+            socket: Arc::new(socket.into()),
+            port,
+            host,
+        })
+    }
+
+    pub(super) fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// What has come, waiting for a slice at most; `None` if there was nothing.
+    pub(super) fn read(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
+        some((&*self.socket).read(place))
+    }
+
+    /// What is there already.
+    pub(super) fn read_now(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
+        // SAFETY: bytes that are initialised stay so, whatever is received into them.
+        let place =
+            unsafe { &mut *(std::ptr::from_mut(place) as *mut [std::mem::MaybeUninit<u8>]) };
+        some(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
+    }
+
+    /// Writes some of both, waiting for a slice at most; `None` if there was no room.
+    pub(super) fn write(&self, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
+        let written = (&*self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]);
+        match written {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if waits(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn shutdown(&self) {
+        // On a socket that has no peer any more there is nothing to end.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Bytes that were written and that the peer's system has not acknowledged.
+    pub(super) fn undelivered(&self) -> u64 {
+        use std::os::fd::AsRawFd;
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one `int`, at a place that is valid for that.
+        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if asked == 0 {
+            u64::try_from(bytes).unwrap_or(0)
+        } else {
+            0
+        }
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.host.closing(self.port, &self.socket);
+        // The program around the transfer may keep the socket; the connection ends here.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn some(read: io::Result<usize>) -> io::Result<Option<usize>> {
+    match read {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(Some(count)),
+        Err(error) if waits(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn waits(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}

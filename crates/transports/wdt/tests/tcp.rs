@@ -1,0 +1,287 @@
+//! Both ends over TCP on the loopback interface.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
+use regatta_transport_wdt::host::{Host, Plain};
+use regatta_transport_wdt::net::{Listener, send};
+use regatta_transport_wdt::path::RelativePath;
+use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, MemoryWriter, Sink};
+use regatta_transport_wdt::source::{MemoryReader, MemorySource, Source, SourceFile};
+use regatta_transport_wdt::status::Status;
+use regatta_transport_wdt::url::ConnectionUrl;
+use regatta_transport_wdt::{Failure, Report, receiver, sender};
+
+type Ends = (Result<Report, Failure>, Result<Report, Failure>);
+
+fn path(name: &str) -> RelativePath {
+    RelativePath::new(name.as_bytes()).unwrap()
+}
+
+fn files(sizes: &[usize]) -> BTreeMap<RelativePath, Vec<u8>> {
+    sizes
+        .iter()
+        .enumerate()
+        .map(|(index, size)| {
+            let content = (0..*size).map(|byte| (byte * 31 + index) as u8).collect();
+            (path(&format!("d{}/f{index}", index % 3)), content)
+        })
+        .collect()
+}
+
+fn source(files: &BTreeMap<RelativePath, Vec<u8>>) -> MemorySource {
+    let mut source = MemorySource::new();
+    for (path, content) in files {
+        source.add(path.clone(), content.clone());
+    }
+    source
+}
+
+fn secret(cipher: Cipher) -> Secret {
+    Secret {
+        cipher,
+        key: Key::random().unwrap(),
+        iv_change_bytes: 3 << 20,
+    }
+}
+
+fn bind(ports: usize, secret: Option<Secret>) -> (Listener, ConnectionUrl) {
+    let listener = Listener::bind(&vec![0; ports], &Plain).unwrap();
+    let url = ConnectionUrl {
+        host: "127.0.0.1".to_owned(),
+        ports: listener.ports().to_vec(),
+        id: b"1234".to_vec(),
+        version: Some(32),
+        secret,
+        iv_change_bytes: 3 << 20,
+    };
+    (listener, url)
+}
+
+/// Both ends, the sender with its own URL.
+fn transfer<S: Source, K: Sink>(
+    source: S,
+    sink: K,
+    (listener, url): (Listener, ConnectionUrl),
+    sender_url: &ConnectionUrl,
+    options: sender::Options,
+    hosts: (&dyn Host, &dyn Host),
+) -> Ends {
+    let receiving = receiver::Options {
+        first_connection: Duration::from_secs(10),
+        ..receiver::Options::default()
+    };
+    let receiver = Arc::new(receiver::Session::new(sink, &url, receiving));
+    let sender = Arc::new(sender::Session::new(source, sender_url, options).unwrap());
+    std::thread::scope(|scope| {
+        let received = scope.spawn(|| listener.receive(&receiver, hosts.1));
+        let sent = send(&sender, sender_url, hosts.0);
+        (sent, received.join().unwrap())
+    })
+}
+
+#[test]
+fn a_tree_arrives_in_every_mode() {
+    let files = files(&[0, 1, 100, 70_000, 5 << 20, 3_000_001, 16_384, 16_385]);
+    for cipher in [None, Some(Cipher::Aes128Ctr), Some(Cipher::Aes128Gcm)] {
+        for checksum in [false, true] {
+            for ports in [1, 8] {
+                let bound = bind(ports, cipher.map(secret));
+                let url = bound.1.clone();
+                let sink = MemorySink::new(1 << 30);
+                let options = sender::Options {
+                    checksum,
+                    block_bytes: 1 << 20,
+                    tag_interval_bytes: 1 << 20,
+                    ..sender::Options::default()
+                };
+                let what = format!("{cipher:?}, checksum {checksum}, {ports} ports");
+                let began = Instant::now();
+                let (sent, received) = transfer(
+                    source(&files),
+                    sink.clone(),
+                    bound,
+                    &url,
+                    options,
+                    (&Plain, &Plain),
+                );
+                let (sent, received) = (sent.expect(&what), received.expect(&what));
+                assert!(sink.contents() == files, "{what}");
+                assert_eq!(
+                    (sent.blocks, sent.bytes),
+                    (received.blocks, received.bytes),
+                    "{what}"
+                );
+                assert_eq!(
+                    received.payload_bytes, received.bytes,
+                    "{what}: nothing went twice"
+                );
+                // No wait of the protocol is met; the slowest is the receiver's WAIT, each second.
+                assert!(
+                    began.elapsed() < Duration::from_secs(10),
+                    "{what}: {:?}",
+                    began.elapsed()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn another_transfer_is_refused_at_both_ends() {
+    let bound = bind(1, None);
+    let url = ConnectionUrl {
+        id: b"other".to_vec(),
+        ..bound.1.clone()
+    };
+    let sink = MemorySink::new(1 << 20);
+    let (sent, received) = transfer(
+        source(&files(&[10_000_000])),
+        sink.clone(),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &Plain),
+    );
+    assert_eq!(sent.unwrap_err().status, Status::IdMismatch);
+    assert_eq!(received.unwrap_err().status, Status::IdMismatch);
+    assert!(sink.contents().is_empty());
+}
+
+#[test]
+fn plain_bytes_are_refused_where_encryption_is_on() {
+    let bound = bind(2, Some(secret(Cipher::Aes128Gcm)));
+    let url = ConnectionUrl {
+        secret: None,
+        ..bound.1.clone()
+    };
+    let sink = MemorySink::new(1 << 20);
+    let (sent, received) = transfer(
+        source(&files(&[100_000])),
+        sink.clone(),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &Plain),
+    );
+    assert_eq!(sent.unwrap_err().status, Status::Encryption);
+    assert_eq!(received.unwrap_err().status, Status::Encryption);
+    assert!(sink.contents().is_empty());
+}
+
+#[test]
+fn nobody_listening_fails_with_its_code() {
+    let (listener, url) = bind(2, None);
+    drop(listener);
+    let session = sender::Session::new(source(&files(&[5])), &url, sender::Options::default());
+    let failure = send(&Arc::new(session.unwrap()), &url, &Plain).unwrap_err();
+    assert_eq!(failure.status, Status::Connection, "{failure}");
+}
+
+/// Takes nothing.
+struct Full;
+
+impl Sink for Full {
+    type Writer = MemoryWriter;
+
+    fn begin(&self, _block: &IncomingBlock) -> io::Result<MemoryWriter> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_ends_both_ends() {
+    let bound = bind(3, None);
+    let url = bound.1.clone();
+    let options = sender::Options {
+        block_bytes: 1 << 20,
+        ..sender::Options::default()
+    };
+    let (sent, received) = transfer(
+        source(&files(&[30_000_000, 50])),
+        Full,
+        bound,
+        &url,
+        options,
+        (&Plain, &Plain),
+    );
+    assert_eq!(received.unwrap_err().status, Status::FileWrite);
+    assert_eq!(sent.unwrap_err().status, Status::FileWrite);
+}
+
+/// Has a file that cannot be read.
+struct Unreadable(MemorySource);
+
+impl Source for Unreadable {
+    type Reader = MemoryReader;
+
+    fn files(&self) -> &[SourceFile] {
+        self.0.files()
+    }
+
+    fn open(&self, file: usize) -> io::Result<MemoryReader> {
+        match file {
+            1 => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => self.0.open(file),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ends_both_ends() {
+    let bound = bind(2, None);
+    let url = bound.1.clone();
+    let (sent, received) = transfer(
+        Unreadable(source(&files(&[100_000, 50, 10]))),
+        MemorySink::new(1 << 20),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &Plain),
+    );
+    let failure = sent.unwrap_err();
+    assert_eq!(failure.status, Status::SourceRead);
+    assert!(failure.detail.contains("d1/f1"), "{failure}");
+    assert_eq!(received.unwrap_err().status, Status::SourceRead);
+}
+
+/// Stops when it is told.
+#[derive(Default)]
+struct Stoppable(AtomicBool);
+
+impl Host for Stoppable {
+    fn arrived(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_transfer_that_is_stopped_ends_soon_at_both_ends() {
+    let bound = bind(2, None);
+    let url = bound.1.clone();
+    let host = Stoppable::default();
+    let began = Instant::now();
+    let (sent, received) = transfer(
+        source(&files(&[50_000_000])),
+        MemorySink::new(1 << 30),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &host),
+    );
+    assert_eq!(received.unwrap_err().status, Status::Abort);
+    assert_eq!(sent.unwrap_err().status, Status::Abort);
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+}
