@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A TCP connection under a layer.
-pub(crate) struct Connection<S> {
+pub struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
     stream: Mutex<Option<S>>,

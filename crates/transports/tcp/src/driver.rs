@@ -17,12 +17,15 @@ const DEFAULT_CC: &str = "cubic";
 /// As `Cargo.lock` has it; a test holds the two together.
 const RUSTLS_VERSION: &str = "0.23.46";
 
-const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+/// The option that chooses the congestion control.
+pub const CC: OptionDefinition = OptionDefinition {
     name: "cc",
     kind: OptionKind::Name,
     default: DEFAULT_CC,
     help: "congestion control of the kernel, set on every socket and read back",
-}];
+};
+
+const OPTIONS: &[OptionDefinition] = &[CC];
 
 /// TCP with nothing on top.
 pub(crate) struct Tcp;
@@ -87,7 +90,7 @@ static MPTCP: DriverDescriptor = DriverDescriptor {
 };
 
 /// The congestion control that the options ask for.
-fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
+pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
     match options.get("cc") {
         Some(OptionValue::Text(name)) => name,
         _ => DEFAULT_CC,
@@ -103,7 +106,7 @@ fn kernel_list(which: &str) -> String {
 }
 
 /// Tries the congestion control on a socket: the kernel loads its module if it may.
-fn check_congestion_control(name: &str) -> Result<(), Unsupported> {
+pub(crate) fn check_congestion_control(name: &str) -> Result<(), Unsupported> {
     let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
         .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
     let Err(error) = attempt else {

@@ -32,7 +32,7 @@ use crate::{
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// One end of a trial over TCP.
-pub(crate) struct Endpoint<L> {
+pub struct Endpoint<L> {
     layer: L,
     /// `sender` or `receiver`.
     end: &'static str,

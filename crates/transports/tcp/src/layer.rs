@@ -10,7 +10,8 @@ use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, TransportError
 use crate::socket::Connected;
 
 /// Makes streams of connected sockets.
-pub(crate) trait Layer: Send + Sync + 'static {
+pub trait Layer: Send + Sync + 'static {
+    /// What they are.
     type Stream: ByteStream + 'static;
 
     /// Opens it at the connecting end. `holds_back`: whether Nagle's algorithm is on.
@@ -30,7 +31,8 @@ pub(crate) trait Layer: Send + Sync + 'static {
 }
 
 /// A layer that can carry data.
-pub(crate) struct Layered<S> {
+pub struct Layered<S> {
+    /// The stream.
     pub stream: S,
     /// What its handshake brought, as soon as that is done: data may be under way before.
     pub opened: Arc<OnceLock<Opened>>,
@@ -38,7 +40,7 @@ pub(crate) struct Layered<S> {
 
 /// What a handshake brought.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub struct Opened {
     /// What was agreed.
     pub facts: BTreeMap<String, String>,
     /// Which handshake it was, if the layer tells.

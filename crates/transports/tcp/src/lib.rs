@@ -10,6 +10,7 @@ mod endpoint;
 mod info;
 mod layer;
 mod mptcp;
+pub mod parts;
 mod plain;
 mod socket;
 mod sockets;

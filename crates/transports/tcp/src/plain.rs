@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// No layer.
-pub(crate) struct Plain;
+pub struct Plain;
 
 impl Layer for Plain {
     type Stream = PlainStream;
@@ -44,7 +44,7 @@ impl Layer for Plain {
 }
 
 /// A socket as a stream of bytes.
-pub(crate) struct PlainStream {
+pub struct PlainStream {
     socket: Arc<Connected>,
     /// Whether Nagle's algorithm is on, so that a flush has something to do.
     holds_back: bool,

@@ -22,7 +22,7 @@ pub(crate) enum Read {
 
 /// A socket that a stop can wake.
 #[derive(Debug)]
-pub(crate) struct Connected(pub Socket);
+pub struct Connected(pub Socket);
 
 impl Abort for Connected {
     fn abort(&self) {

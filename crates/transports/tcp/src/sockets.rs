@@ -51,17 +51,7 @@ impl Sockets {
         let address = SocketAddr::new(self.local, 0);
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))
             .map_err(TransportError::io(format!("cannot open {name} socket")))?;
-        let cc = &self.congestion_control;
-        socket
-            .set_tcp_congestion(cc.as_bytes())
-            .map_err(TransportError::io(format!(
-                "cannot set congestion control `{cc}`"
-            )))?;
-        if let Some(buffer) = self.buffer {
-            buffer
-                .set(&socket)
-                .map_err(TransportError::io("cannot set the socket's buffer"))?;
-        }
+        self.set_up(&socket)?;
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
         set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
@@ -73,6 +63,22 @@ impl Sockets {
                 self.local
             )))?;
         Ok(socket)
+    }
+
+    /// Sets what all of them have in common on one that is not connected.
+    pub(crate) fn set_up(&self, socket: &Socket) -> Result<(), TransportError> {
+        let cc = &self.congestion_control;
+        socket
+            .set_tcp_congestion(cc.as_bytes())
+            .map_err(TransportError::io(format!(
+                "cannot set congestion control `{cc}`"
+            )))?;
+        if let Some(buffer) = self.buffer {
+            buffer
+                .set(socket)
+                .map_err(TransportError::io("cannot set the socket's buffer"))?;
+        }
+        Ok(())
     }
 
     /// One that listens, and where.

@@ -74,8 +74,13 @@ impl Below {
             let directory = name(directory)?;
             at = match at.enter(&directory) {
                 Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
-                    at.make_directory(&directory)?;
-                    at.enter(&directory)?
+                    match at.make_directory(&directory) {
+                        // Another program was quicker.
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                            at.enter(&directory)?
+                        }
+                        made => made?,
+                    }
                 }
                 // What a symbolic link says when it must not be followed is hard to read.
                 Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
@@ -93,14 +98,12 @@ impl Below {
         Ok((at, last))
     }
 
-    fn make_directory(&self, name: &CStr) -> io::Result<()> {
+    /// Makes a directory that is not there yet, and opens it.
+    pub(super) fn make_directory(&self, name: &CStr) -> io::Result<Self> {
         let directory = self.0.as_raw_fd();
         // SAFETY: the name ends with a zero byte and lives through the call.
-        match call(|| unsafe { libc::mkdirat(directory, name.as_ptr(), DIRECTORY_MODE) }) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            // Another thread, or another program, was quicker.
-            _ => Ok(()),
-        }
+        call(|| unsafe { libc::mkdirat(directory, name.as_ptr(), DIRECTORY_MODE) })?;
+        self.enter(name)
     }
 
     /// Opens a file for reading. What is no file of bytes (a pipe put in its place) does not block.
@@ -118,37 +121,55 @@ impl Below {
         self.openat(name, flags).map(File::from)
     }
 
+    /// Opens a file of this process's own for writing again.
+    pub(super) fn write(&self, name: &CStr) -> io::Result<File> {
+        self.openat(name, libc::O_WRONLY).map(File::from)
+    }
+
     /// Whether something has this name, if only a symbolic link.
     pub(super) fn has(&self, name: &CStr) -> io::Result<bool> {
-        let directory = self.0.as_raw_fd();
-        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-        let flags = libc::AT_SYMLINK_NOFOLLOW;
-        // SAFETY: the name ends with a zero byte; the place for the status is valid for writes.
-        let found =
-            call(|| unsafe { libc::fstatat(directory, name.as_ptr(), status.as_mut_ptr(), flags) });
-        match found {
+        match self.status(name, libc::AT_SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives a file its last name. What has it already is replaced, or is an error.
-    pub(super) fn rename(&self, from: &CStr, to: &CStr, replace: bool) -> io::Result<()> {
+    /// The file system that the directory lies on.
+    pub(super) fn device(&self) -> io::Result<libc::dev_t> {
+        self.status(c"", libc::AT_EMPTY_PATH)
+            .map(|status| status.st_dev)
+    }
+
+    fn status(&self, name: &CStr, flags: libc::c_int) -> io::Result<libc::stat> {
         let directory = self.0.as_raw_fd();
+        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the name ends with a zero byte; the place for the status is valid for writes.
+        call(|| unsafe { libc::fstatat(directory, name.as_ptr(), status.as_mut_ptr(), flags) })?;
+        // SAFETY: the call succeeded, so it has been written.
+        Ok(unsafe { status.assume_init() })
+    }
+
+    /// Takes a file from another directory under a name of its own. What has that already is
+    /// replaced, or is an error.
+    pub(super) fn take(
+        &self,
+        (from, old): (&Self, &CStr),
+        name: &CStr,
+        replace: bool,
+    ) -> io::Result<()> {
+        let (source, target) = (from.0.as_raw_fd(), self.0.as_raw_fd());
+        let (old_name, new_name) = (old.as_ptr(), name.as_ptr());
         let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
         // SAFETY: both names end with a zero byte and live through the call.
-        let renamed = call(|| unsafe {
-            libc::renameat2(directory, from.as_ptr(), directory, to.as_ptr(), flags)
-        });
+        let renamed =
+            call(|| unsafe { libc::renameat2(source, old_name, target, new_name, flags) });
         match renamed {
             // Not every file system can keep from replacing; a second name can always be refused.
             Err(error) if !replace && error.raw_os_error() == Some(libc::EINVAL) => {
                 // SAFETY: as above.
-                call(|| unsafe {
-                    libc::linkat(directory, from.as_ptr(), directory, to.as_ptr(), 0)
-                })?;
-                self.remove(from)
+                call(|| unsafe { libc::linkat(source, old_name, target, new_name, 0) })?;
+                from.remove(old)
             }
             renamed => renamed.map(|_| ()),
         }
@@ -156,9 +177,18 @@ impl Below {
 
     /// Removes a file.
     pub(super) fn remove(&self, name: &CStr) -> io::Result<()> {
+        self.unlink(name, 0)
+    }
+
+    /// Removes an empty directory.
+    pub(super) fn remove_directory(&self, name: &CStr) -> io::Result<()> {
+        self.unlink(name, libc::AT_REMOVEDIR)
+    }
+
+    fn unlink(&self, name: &CStr, flags: libc::c_int) -> io::Result<()> {
         let directory = self.0.as_raw_fd();
         // SAFETY: the name ends with a zero byte and lives through the call.
-        call(|| unsafe { libc::unlinkat(directory, name.as_ptr(), 0) }).map(|_| ())
+        call(|| unsafe { libc::unlinkat(directory, name.as_ptr(), flags) }).map(|_| ())
     }
 }
 

@@ -1,9 +1,10 @@
 //! A directory that a receiver puts files into.
 //!
-//! A file has another name, `.wdt-NUMBER-NUMBER.part` beside its place, until every byte of it is
-//! there and written to the disk; then it gets its own name in one step. So a file under its own
-//! name is whole, whatever broke when. What is unfinished is removed with the sink; after a crash it
-//! can be told by its name.
+//! Until the transfer is over, everything lies in a directory of its own, `.wdt-NUMBER.part`, below
+//! the target. [`DirectorySink::commit`] gives every file its own name, each in one step; only then,
+//! since the last tag of an encrypted transfer comes after everything else. So a file under its own
+//! name is whole and authentic, whatever broke when, and a transfer that failed can be tried again.
+//! What is unfinished is removed with the sink; after a crash it can be told by its name.
 
 use std::{
     collections::HashMap,
@@ -29,7 +30,7 @@ use crate::{
 pub struct DirectoryOptions {
     /// Whether a file that is there already may be replaced.
     pub overwrite: bool,
-    /// Whether a file is written to the disk before it gets its name.
+    /// Whether a file is written to the disk before it counts as whole.
     pub sync: bool,
 }
 
@@ -43,15 +44,16 @@ impl Default for DirectoryOptions {
 }
 
 /// Puts files into a directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DirectorySink(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     root: Below,
+    /// Where files lie until they have their names, each under its number.
+    staging: Below,
+    staging_name: CString,
     options: DirectoryOptions,
-    /// Tells unfinished files of this sink from those of others.
-    mark: u32,
     state: Mutex<State>,
 }
 
@@ -61,25 +63,20 @@ struct State {
     files: HashMap<u64, Entry>,
     /// Which number has a path.
     paths: HashMap<RelativePath, u64>,
-    whole: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     path: RelativePath,
     size: u64,
-    /// None once it has its name.
-    unfinished: Option<Unfinished>,
+    ranges: Ranges,
+    /// Open as long as something of it is missing.
+    file: Option<Arc<File>>,
 }
 
-/// A file that has not got its name yet.
-#[derive(Debug)]
-struct Unfinished {
-    file: Arc<File>,
-    parent: Below,
-    temporary: CString,
-    name: CString,
-    ranges: Ranges,
+/// The name of an unfinished file.
+fn staged(sequence: u64) -> io::Result<CString> {
+    CString::new(sequence.to_string()).map_err(io::Error::other)
 }
 
 impl Shared {
@@ -88,42 +85,56 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the file of a block that is the first one of it.
-    fn make(&self, block: &IncomingBlock) -> io::Result<Unfinished> {
-        let (parent, name) = self.root.parent(&block.path, true)?;
-        if !self.options.overwrite && parent.has(&name)? {
-            return Err(io::ErrorKind::AlreadyExists.into());
+    /// Refuses a path now that could not be given to the file in the end.
+    fn check(&self, path: &RelativePath) -> io::Result<()> {
+        match self.root.parent(path, false) {
+            Ok((parent, name)) => {
+                if parent.device()? != self.root.device()? {
+                    return Err(io::Error::other("it would lie on another file system"));
+                }
+                if !self.options.overwrite && parent.has(&name)? {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Ok(())
+            }
+            // It will be made.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
-        let temporary = format!(".wdt-{:08x}-{}.part", self.mark, block.sequence);
-        let temporary = CString::new(temporary).map_err(io::Error::other)?;
-        let file = parent.make(&temporary)?;
-        let made = Unfinished {
-            file: Arc::new(file),
-            parent,
-            temporary,
-            name,
-            ranges: Ranges::default(),
-        };
-        if let Err(error) = reserve(&made.file, block.file_size_bytes) {
-            made.remove();
+    }
+
+    /// Makes the file of a block that is the first one of it.
+    fn make(&self, block: &IncomingBlock) -> io::Result<Arc<File>> {
+        self.check(&block.path)?;
+        let name = staged(block.sequence)?;
+        let file = self.staging.make(&name)?;
+        if let Err(error) = reserve(&file, block.file_size_bytes) {
+            self.staging.remove(&name)?;
             return Err(error);
         }
-        Ok(made)
-    }
-}
-
-impl Unfinished {
-    fn remove(&self) {
-        // It may be gone; there is nobody left to tell.
-        let _ = self.parent.remove(&self.temporary);
+        Ok(Arc::new(file))
     }
 
-    fn finish(&self, options: DirectoryOptions) -> io::Result<()> {
-        if options.sync {
-            self.file.sync_data()?;
+    fn entry(&self, state: &mut State, block: &IncomingBlock) -> io::Result<()> {
+        if state.paths.contains_key(&block.path) {
+            return Ok(());
         }
-        self.parent
-            .rename(&self.temporary, &self.name, options.overwrite)
+        if state.files.contains_key(&block.sequence) {
+            let wrong = format!("`{}` has the number of another file", block.path);
+            return Err(io::Error::other(wrong));
+        }
+        let file = self
+            .make(block)
+            .map_err(|error| about(&block.path, &error))?;
+        state.paths.insert(block.path.clone(), block.sequence);
+        let entry = Entry {
+            path: block.path.clone(),
+            size: block.file_size_bytes,
+            ranges: Ranges::default(),
+            file: Some(file),
+        };
+        state.files.insert(block.sequence, entry);
+        Ok(())
     }
 }
 
@@ -148,27 +159,59 @@ impl DirectorySink {
     /// Why it cannot be made, or written into.
     pub fn new(directory: &Path, options: DirectoryOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
+        let root = Below::open(directory)?;
+        let staging_name = CString::new(format!(".wdt-{:08x}.part", mark()))?;
         let shared = Shared {
-            root: Below::open(directory)?,
+            staging: root.make_directory(&staging_name)?,
+            root,
+            staging_name,
             options,
-            mark: mark(),
             state: Mutex::default(),
         };
-        // Better known now than when the sender waits.
-        let probe = CString::new(format!(".wdt-{:08x}.part", shared.mark))?;
-        shared.root.make(&probe)?;
-        shared.root.remove(&probe)?;
         Ok(Self(Arc::new(shared)))
     }
 
-    /// How many files are there whole, under their own names.
-    #[must_use]
-    pub fn whole_files(&self) -> u64 {
-        self.0.lock().whole
+    /// Gives every file its own name; to be called once the transfer has succeeded.
+    ///
+    /// # Errors
+    /// The first file that could not be named, or of which something is missing: the transfer has
+    /// then failed all the same. Files that were named before it stay.
+    pub fn commit(&self) -> io::Result<u64> {
+        let mut state = self.0.lock();
+        let mut sequences: Vec<_> = state.files.keys().copied().collect();
+        sequences.sort_unstable();
+        if let Some(entry) = state
+            .files
+            .values()
+            .find(|entry| !entry.ranges.are_all_of(entry.size))
+        {
+            return Err(io::Error::other(format!(
+                "`{}` is not whole, though the transfer ended well",
+                entry.path
+            )));
+        }
+        let mut named = 0;
+        for sequence in sequences {
+            let Some(entry) = state.files.remove(&sequence) else {
+                continue;
+            };
+            let name = || {
+                let (parent, name) = self.0.root.parent(&entry.path, true)?;
+                let from = (&self.0.staging, &*staged(sequence)?);
+                parent.take(from, &name, self.0.options.overwrite)
+            };
+            if let Err(error) = name() {
+                let error = about(&entry.path, &error);
+                state.files.insert(sequence, entry);
+                return Err(error);
+            }
+            named += 1;
+        }
+        Ok(named)
     }
 }
 
-/// A number that two sinks hardly share.
+/// A number that two sinks hardly share; the directory of that name must not be there.
 fn mark() -> u32 {
     use std::hash::{BuildHasher as _, Hasher as _};
     let random = std::collections::hash_map::RandomState::new();
@@ -179,54 +222,28 @@ impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
     fn begin(&self, block: &IncomingBlock) -> io::Result<DirectoryWriter> {
-        let mut guard = self.0.lock();
-        let state = &mut *guard;
-        let sequence = block.sequence;
-        match state.paths.get(&block.path) {
-            Some(known) if *known != sequence => {
-                return Err(io::Error::other(format!(
-                    "`{}` was sent as two files",
-                    block.path
-                )));
-            }
-            Some(_) => {}
-            None => {
-                if state.files.contains_key(&sequence) {
-                    return Err(io::Error::other(format!(
-                        "`{}` has the number of another file",
-                        block.path
-                    )));
-                }
-                let made = self
-                    .0
-                    .make(block)
-                    .map_err(|error| about(&block.path, &error))?;
-                state.paths.insert(block.path.clone(), sequence);
-                let entry = Entry {
-                    path: block.path.clone(),
-                    size: block.file_size_bytes,
-                    unfinished: Some(made),
-                };
-                state.files.insert(sequence, entry);
-            }
-        }
-        let Some(entry) = state.files.get_mut(&sequence) else {
-            return Err(io::Error::other("a file was forgotten"));
+        let mut state = self.0.lock();
+        self.0.entry(&mut state, block)?;
+        let sequence = state.paths.get(&block.path).copied();
+        let entry = state.files.get_mut(&block.sequence);
+        let (Some(entry), Some(true)) = (entry, sequence.map(|known| known == block.sequence))
+        else {
+            let wrong = format!("`{}` was sent as two files", block.path);
+            return Err(io::Error::other(wrong));
         };
         if entry.size != block.file_size_bytes {
-            return Err(io::Error::other(format!(
-                "`{}` was sent with two sizes",
-                block.path
-            )));
+            let wrong = format!("`{}` was sent with two sizes", block.path);
+            return Err(io::Error::other(wrong));
         }
-        // A block that comes again after its file was whole is the same once more.
-        let file = entry.unfinished.as_mut().map(|unfinished| {
-            unfinished.ranges.begin(block.offset);
-            Arc::clone(&unfinished.file)
-        });
+        entry.ranges.begin(block.offset, block.length);
+        let file = match &entry.file {
+            Some(file) => Arc::clone(file),
+            // A block that comes again, as nothing said that the first one was authentic.
+            None => Arc::new(self.0.staging.write(&*staged(block.sequence)?)?),
+        };
         Ok(DirectoryWriter {
             shared: Arc::clone(&self.0),
-            sequence,
+            sequence: block.sequence,
             start: block.offset,
             at: block.offset,
             end: block.offset.saturating_add(block.length),
@@ -244,8 +261,18 @@ pub struct DirectoryWriter {
     start: u64,
     at: u64,
     end: u64,
-    file: Option<Arc<File>>,
+    file: Arc<File>,
     finished: bool,
+}
+
+impl DirectoryWriter {
+    fn failed(&self, error: &io::Error) -> io::Error {
+        let state = self.shared.lock();
+        match state.files.get(&self.sequence) {
+            Some(entry) => about(&entry.path, error),
+            None => io::Error::new(error.kind(), error.to_string()),
+        }
+    }
 }
 
 impl SinkWriter for DirectoryWriter {
@@ -254,46 +281,28 @@ impl SinkWriter for DirectoryWriter {
         if offset != self.at || end.is_none_or(|end| end > self.end) {
             return Err(io::Error::other("a block was not written front to back"));
         }
-        if let Some(file) = &self.file
-            && let Err(error) = file.write_all_at(data, offset)
-        {
-            let state = self.shared.lock();
-            return Err(match state.files.get(&self.sequence) {
-                Some(entry) => about(&entry.path, &error),
-                None => error,
-            });
-        }
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|error| self.failed(&error))?;
         self.at += data.len() as u64;
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
-        self.file = None;
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
+        let mut state = self.shared.lock();
         let Some(entry) = state.files.get_mut(&self.sequence) else {
             return Ok(());
         };
-        let Some(unfinished) = &mut entry.unfinished else {
-            return Ok(());
-        };
-        unfinished.ranges.add(self.start, self.at);
-        if !unfinished.ranges.are_all_of(entry.size) {
-            return Ok(());
+        entry.ranges.add(self.start, self.at);
+        if entry.ranges.are_all_of(entry.size) {
+            entry.file = None;
+            drop(state);
+            // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
+            if self.shared.options.sync {
+                self.file.sync_data().map_err(|error| self.failed(&error))?;
+            }
         }
-        let (path, options) = (entry.path.clone(), self.shared.options);
-        let Some(unfinished) = entry.unfinished.take() else {
-            return Ok(());
-        };
-        // Writing to the disk takes time, in which other files go on.
-        drop(guard);
-        let finished = unfinished.finish(options);
-        if finished.is_err() {
-            unfinished.remove();
-        }
-        finished.map_err(|error| about(&path, &error))?;
-        self.shared.lock().whole += 1;
         Ok(())
     }
 }
@@ -304,9 +313,8 @@ impl Drop for DirectoryWriter {
             return;
         }
         let mut state = self.shared.lock();
-        let entry = state.files.get_mut(&self.sequence);
-        if let Some(unfinished) = entry.and_then(|entry| entry.unfinished.as_mut()) {
-            unfinished.ranges.cut(self.start, self.at);
+        if let Some(entry) = state.files.get_mut(&self.sequence) {
+            entry.ranges.cut(self.start, self.at);
         }
     }
 }
@@ -314,10 +322,12 @@ impl Drop for DirectoryWriter {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for entry in state.files.values() {
-            if let Some(unfinished) = &entry.unfinished {
-                unfinished.remove();
+        for sequence in state.files.keys() {
+            // There is nobody left to tell; what stays can be told by its directory's name.
+            if let Ok(name) = staged(*sequence) {
+                let _ = self.staging.remove(&name);
             }
         }
+        let _ = self.root.remove_directory(&self.staging_name);
     }
 }

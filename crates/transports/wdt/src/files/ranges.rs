@@ -12,10 +12,13 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// A block begins here. What was cut here before comes again; what was cut and ends or goes on
-    /// beyond this place has been credited up to it.
-    pub(super) fn begin(&mut self, offset: u64) {
-        self.cut.remove(&offset);
+    /// A block of this length begins here. What was cut here before comes again; what was cut and
+    /// ends or goes on beyond this place has been credited up to it.
+    pub(super) fn begin(&mut self, offset: u64, length: u64) {
+        // An empty rest of one block tells nothing of the block that begins where it ends.
+        if length > 0 {
+            self.cut.remove(&offset);
+        }
         if let Some((&start, &end)) = self.cut.range(..offset).next_back()
             && offset <= end
         {
@@ -72,18 +75,25 @@ mod tests {
     fn a_cut_block_counts_as_far_as_the_next_one_takes_it_for_granted() {
         // Sent again from its beginning: nothing of the first attempt counts.
         let mut ranges = Ranges::default();
-        ranges.begin(0);
+        ranges.begin(0, 90);
         ranges.cut(0, 60);
-        ranges.begin(0);
+        ranges.begin(0, 90);
         ranges.cut(0, 20);
         // Sent on from where it was cut: the part before that is there.
-        ranges.begin(20);
+        ranges.begin(20, 70);
         ranges.add(20, 90);
         assert!(!ranges.are_all_of(100));
         // An empty rest of a block that had arrived whole.
-        ranges.begin(90);
+        ranges.begin(90, 10);
         ranges.cut(90, 100);
-        ranges.begin(100);
+        ranges.begin(100, 0);
         assert!(ranges.are_all_of(100));
+        // Which leaves alone what was cut of the next block.
+        ranges.begin(100, 50);
+        ranges.cut(100, 120);
+        ranges.begin(100, 0);
+        ranges.begin(120, 30);
+        ranges.add(120, 150);
+        assert!(ranges.are_all_of(150));
     }
 }
