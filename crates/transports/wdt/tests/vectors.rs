@@ -6,73 +6,13 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
+use recorded::plain::Plain;
 use recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 use regatta_transport_wdt::codec::{
-    Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
+    Checkpoint, Command, Done, FileHeader, Reply, Settings, footer,
 };
-use regatta_transport_wdt::crypto::{Cipher, Open, Secret};
+use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::url::ConnectionUrl;
-
-/// Plain bytes of one direction, taken as they are asked for.
-struct Plain {
-    open: Open,
-    wire: Vec<u8>,
-    at: usize,
-}
-
-impl Plain {
-    fn new(wire: Vec<u8>, secret: Option<&Secret>) -> Self {
-        Self {
-            open: Open::new(secret),
-            wire,
-            at: 0,
-        }
-    }
-
-    /// Exactly so many bytes, or `None` at the end of what was recorded.
-    fn take(&mut self, count: usize) -> Option<Vec<u8>> {
-        let mut taken = Vec::new();
-        while taken.len() < count {
-            let rest = &mut self.wire[self.at..];
-            let opened = self
-                .open
-                .open(rest, count - taken.len())
-                .expect("it decrypts");
-            taken.extend_from_slice(&rest[opened.plain.clone()]);
-            self.at += opened.consumed;
-            if opened.plain.is_empty() {
-                return None;
-            }
-        }
-        Some(taken)
-    }
-
-    fn next<T>(
-        &mut self,
-        decode: impl Fn(&[u8]) -> Result<Decoded<T>, regatta_transport_wdt::codec::Malformed>,
-    ) -> Option<T> {
-        let mut bytes = Vec::new();
-        loop {
-            match decode(&bytes).expect("it is well-formed") {
-                Decoded::Whole { value, length } => {
-                    assert_eq!(length, bytes.len());
-                    return Some(value);
-                }
-                Decoded::Needs(more) => bytes.extend(self.take(more)?),
-            }
-        }
-    }
-
-    /// What is left is the last tag, if there are tags.
-    fn ends(mut self) {
-        let (consumed, all) = self
-            .open
-            .finish(&self.wire[self.at..])
-            .expect("the tag verifies");
-        assert!(all, "the last tag is there");
-        assert_eq!(self.at + consumed, self.wire.len(), "nothing is left");
-    }
-}
 
 /// What one connection carried.
 #[derive(Default)]
@@ -152,7 +92,7 @@ fn read(connection: &RecordedConnection, secret: Option<&Secret>, aborted: bool)
         commands.ends();
     } else {
         assert!(aborted, "only an abort ends otherwise");
-        assert_eq!(commands.at, commands.wire.len());
+        assert_eq!(commands.left(), 0);
     }
     seen
 }

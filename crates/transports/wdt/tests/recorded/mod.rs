@@ -1,5 +1,7 @@
 //! Recorded sessions of the reference's two programs: see `tests/vectors/README.md`.
 
+pub mod plain;
+
 use std::io::Read;
 use std::path::Path;
 

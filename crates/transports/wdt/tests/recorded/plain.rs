@@ -1,0 +1,70 @@
+//! One direction of a connection, opened and taken apart.
+
+use regatta_transport_wdt::codec::{Decoded, Malformed};
+use regatta_transport_wdt::crypto::{Open, Secret};
+
+/// Plain bytes of one direction, taken as they are asked for.
+pub struct Plain {
+    open: Open,
+    wire: Vec<u8>,
+    at: usize,
+}
+
+impl Plain {
+    pub fn new(wire: Vec<u8>, secret: Option<&Secret>) -> Self {
+        Self {
+            open: Open::new(secret),
+            wire,
+            at: 0,
+        }
+    }
+
+    /// Exactly so many bytes, or `None` at the end of what was recorded.
+    pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            let rest = &mut self.wire[self.at..];
+            let opened = self
+                .open
+                .open(rest, count - taken.len())
+                .expect("it decrypts");
+            taken.extend_from_slice(&rest[opened.plain.clone()]);
+            self.at += opened.consumed;
+            if opened.plain.is_empty() {
+                return None;
+            }
+        }
+        Some(taken)
+    }
+
+    pub fn next<T>(
+        &mut self,
+        decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>,
+    ) -> Option<T> {
+        let mut bytes = Vec::new();
+        loop {
+            match decode(&bytes).expect("it is well-formed") {
+                Decoded::Whole { value, length } => {
+                    assert_eq!(length, bytes.len());
+                    return Some(value);
+                }
+                Decoded::Needs(more) => bytes.extend(self.take(more)?),
+            }
+        }
+    }
+
+    /// Bytes of the wire that were not taken.
+    pub fn left(&self) -> usize {
+        self.wire.len() - self.at
+    }
+
+    /// What is left is the last tag, if there are tags.
+    pub fn ends(mut self) {
+        let (consumed, all) = self
+            .open
+            .finish(&self.wire[self.at..])
+            .expect("the tag verifies");
+        assert!(all, "the last tag is there");
+        assert_eq!(self.at + consumed, self.wire.len(), "nothing is left");
+    }
+}
