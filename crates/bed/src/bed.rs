@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     net::IpAddr,
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::{Child, Stdio},
     time::Duration,
@@ -15,7 +16,8 @@ use crate::{
     error::{BedError, Reported},
     keeper::{self, ADDRESSES},
     messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
-    process::{self, Executable, KeeperProcess},
+    process::{self, Entries, Executable, KeeperProcess},
+    program::{self, Program, ProgramOrder},
 };
 
 /// One of the two hosts of a bed.
@@ -142,15 +144,31 @@ impl Bed {
     /// # Errors
     /// [`BedError::Spawn`].
     pub fn spawn_agent(&mut self, host: Host) -> Result<Child, BedError> {
-        let mut namespaces = Vec::new();
+        process::spawn(
+            &self.executable,
+            "agent",
+            Stdio::piped(),
+            self.entries(host),
+        )
+    }
+
+    /// Starts any program on a host, as `executable path-program` keeps it together. Where the bed
+    /// has a user namespace of its own, the program is root in it and this user outside.
+    ///
+    /// # Errors
+    /// [`BedError::Spawn`]. A program that cannot be started ends with the exit code of a shell.
+    pub fn start_program(&self, host: Host, order: ProgramOrder) -> Result<Program, BedError> {
+        program::start(&self.executable, order, self.entries(host))
+    }
+
+    fn entries(&self, host: Host) -> Entries {
+        let mut entries = Entries::new();
         if let Some(file) = &self.user_namespace {
-            namespaces.push((file, CloneFlags::CLONE_NEWUSER));
+            entries.push((file.as_raw_fd(), CloneFlags::CLONE_NEWUSER));
         }
-        namespaces.push((
-            &self.network_namespaces[host as usize],
-            CloneFlags::CLONE_NEWNET,
-        ));
-        process::spawn(&self.executable, "agent", Stdio::piped(), &namespaces)
+        let network = &self.network_namespaces[host as usize];
+        entries.push((network.as_raw_fd(), CloneFlags::CLONE_NEWNET));
+        entries
     }
 
     /// Process identifier of the path keeper, to watch its CPU time.

@@ -12,6 +12,7 @@ pub mod guest;
 pub mod keeper;
 mod messages;
 mod process;
+pub mod program;
 
 pub use bed::{Bed, Host};
 pub use error::{BedError, Reported};

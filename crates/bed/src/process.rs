@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     os::{
-        fd::{AsFd, AsRawFd},
+        fd::{AsFd, AsRawFd, RawFd},
         unix::{fs::OpenOptionsExt, process::CommandExt},
     },
     path::{Path, PathBuf},
@@ -57,7 +57,17 @@ impl Executable {
     fn inherited_name(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
+
+    /// A process of this program, called by the name under which it was opened.
+    pub(crate) fn command(&self) -> Command {
+        let mut process = Command::new(self.inherited_name());
+        process.arg0(&self.path);
+        process
+    }
 }
+
+/// Namespaces to be entered, in order, by the descriptors that hold them.
+pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
 /// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
 /// calling thread ends.
@@ -65,23 +75,18 @@ pub(crate) fn spawn(
     executable: &Executable,
     command: &str,
     errors: Stdio,
-    namespaces: &[(&File, CloneFlags)],
+    entries: Entries,
 ) -> Result<Child, BedError> {
-    let entries: Vec<_> = namespaces
-        .iter()
-        .map(|(file, kind)| (file.as_raw_fd(), *kind))
-        .collect();
     let parent = nix::unistd::getpid();
-    let mut process = Command::new(executable.inherited_name());
+    let mut process = executable.command();
     process
-        .arg0(&executable.path)
         .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors);
     let prepare = move || {
         for (fd, kind) in &entries {
-            // SAFETY: the files are borrowed by the caller until the process has been started.
+            // SAFETY: the caller's bed holds the files until the process has been started.
             let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) };
             setns(fd, *kind)?;
         }
@@ -119,7 +124,7 @@ pub(crate) struct KeeperProcess {
 
 impl KeeperProcess {
     pub(crate) fn start(executable: &Executable) -> Result<Self, BedError> {
-        let mut child = spawn(executable, "path-keeper", Stdio::inherit(), &[])?;
+        let mut child = spawn(executable, "path-keeper", Stdio::inherit(), Entries::new())?;
         Ok(Self {
             requests: child.stdin.take(),
             answers: child.stdout.take().map(BufReader::new),

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod behind;
 mod path;
 
 use std::{path::PathBuf, time::Duration};
@@ -10,7 +11,10 @@ use clap::{
 };
 use regatta_model::{BedKind, Bytes, Clock, units::parse_duration};
 
-pub use self::path::{Assignment, Limit, PathArgs};
+pub use self::{
+    behind::BehindArgs,
+    path::{Assignment, Limit, PathArgs},
+};
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";
@@ -43,6 +47,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Run a study: race every transport under every condition
     Run(Box<RunArgs>),
+    /// Run any program behind an emulated path
+    Path(Box<BehindArgs>),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file
@@ -57,6 +63,9 @@ pub enum Command {
     /// Keeps the namespaces and carries the packets; started by the controller
     #[command(hide = true)]
     PathKeeper,
+    /// Keeps a program behind a path together with what it starts; started by the controller
+    #[command(hide = true)]
+    PathProgram,
     /// Keeps a guest; started by the controller
     #[command(hide = true)]
     GuestKeeper,

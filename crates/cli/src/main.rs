@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod args;
+mod behind;
 mod directory;
 mod doctor;
 mod exit;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
-use regatta_bed::guest;
+use regatta_bed::{guest, program};
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             interrupt::ignore();
             return regatta_bed::keeper::main();
         }
+        Some(name) if name == program::WARDEN_COMMAND => return program::main(),
         Some(name) if name == guest::KEEPER_COMMAND => {
             interrupt::ignore();
             return guest::keeper_main();
@@ -47,12 +49,18 @@ fn main() -> ExitCode {
     let colour = output::Colour::new(args.color);
     let done = match args.command {
         Command::Run(args) => run::run(&args, colour),
+        Command::Path(args) => match behind::path(&args) {
+            // It is the command's own code, or what its signal is in a shell.
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Agent
         | Command::PathKeeper
+        | Command::PathProgram
         | Command::GuestKeeper
         | Command::GuestInit
         | Command::GuestRun => Err(Failure::input(

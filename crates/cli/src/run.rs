@@ -222,7 +222,7 @@ fn failed(error: EngineError) -> Failure {
 }
 
 /// Without a bed nothing can be measured here; that is another thing than a failure in mid-run.
-fn no_bed(error: BedError) -> Failure {
+pub fn no_bed(error: BedError) -> Failure {
     // A limit that was set for this process says nothing about the machine.
     let error = anyhow::Error::from(error);
     let unsupported = matches!(error.downcast_ref(), Some(BedError::Refused { .. }))
@@ -299,7 +299,7 @@ fn trials(n: usize) -> String {
 }
 
 /// 16 random bytes, hexadecimal.
-fn new_id() -> String {
+pub fn new_id() -> String {
     let bytes: [u8; 16] = rand::random();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -36,12 +36,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             });
         }
         None => read_builtin(DEFAULT)?,
-        // What looks like a path is one; a bare name is a file if there is one, as a user in that
-        // directory expects.
-        Some(name) if Path::new(name).exists() => read_file(Path::new(name))?,
-        Some(name) if builtin(name).is_some() => read_builtin(name)?,
-        Some(name) if name.contains(['/', '.']) => read_file(Path::new(name))?,
-        Some(name) => return Err(no_such(name)),
+        Some(name) => read(name)?,
     };
     registry::check_file(&file).map_err(Failure::bad)?;
     let mut study = file.study;
@@ -59,6 +54,21 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
         text.push('\n');
     }
     Ok(Chosen { study, text })
+}
+
+/// Reads a study file or a built-in study; what it asks of transports is not checked.
+///
+/// # Errors
+/// Whatever is wrong with it.
+pub fn read(name: &str) -> Result<(StudyFile, String), Failure> {
+    match name {
+        // What looks like a path is one; a bare name is a file if there is one, as a user in that
+        // directory expects.
+        _ if Path::new(name).exists() => read_file(Path::new(name)),
+        _ if builtin(name).is_some() => read_builtin(name),
+        _ if name.contains(['/', '.']) => read_file(Path::new(name)),
+        _ => Err(no_such(name)),
+    }
 }
 
 fn no_such(name: &str) -> Failure {

@@ -52,7 +52,7 @@ impl Guest {
     /// [`GuestError`]; what goes wrong in the keeper is heard as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
         let executable = Executable::open(executable)?;
-        let mut child = process::spawn(&executable, KEEPER_COMMAND, Stdio::inherit(), &[])?;
+        let mut child = process::spawn(&executable, KEEPER_COMMAND, Stdio::inherit(), Vec::new())?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();

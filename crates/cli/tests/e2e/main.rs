@@ -2,6 +2,7 @@
 //!
 //! One at a time: the tests share the machine that they measure.
 
+mod behind;
 mod faults;
 mod guest;
 mod handshakes;

@@ -1,0 +1,172 @@
+//! Any program on a host of the bed, kept together with all that it starts.
+//!
+//! Between the controller and the program stands a process of its own, the warden ([`main`]). It
+//! inherits the end of a pipe, the leash: what the controller writes there are signals for the
+//! program, and when the other end closes, however the controller ended, the warden ends the
+//! program and everything that came of it.
+
+mod tree;
+mod warden;
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, PipeWriter, Write},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::process::CommandExt,
+    },
+    process::{Child, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sched::setns,
+    sys::signal::{SigSet, Signal},
+};
+
+pub use self::warden::main;
+use crate::{
+    error::BedError,
+    process::{Entries, Executable},
+};
+
+/// First argument of the warden's process.
+pub const WARDEN_COMMAND: &str = "path-program";
+
+/// How long the warden is waited for before it is killed: longer than it takes to end programs
+/// that do not want to.
+const FAREWELL: Duration = Duration::from_secs(8);
+
+/// A program to be started.
+#[derive(Debug)]
+pub struct ProgramOrder {
+    /// Its name or path, looked up as a shell does.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What is added to the environment.
+    pub environment: Vec<(String, String)>,
+    /// Standard input, output and error.
+    pub streams: [Stdio; 3],
+    /// Whether it is apart from the terminal: in a session of its own, which Ctrl-C does not reach.
+    pub apart: bool,
+}
+
+/// A program that was started. It ends, with all that it started, when this is dropped.
+#[derive(Debug)]
+pub struct Program {
+    warden: Child,
+    leash: Option<PipeWriter>,
+}
+
+/// The signals that a warden leaves to its program, which has them from the terminal as well.
+fn left_to_the_program() -> SigSet {
+    SigSet::from_iter([
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+    ])
+}
+
+pub(crate) fn start(
+    executable: &Executable,
+    order: ProgramOrder,
+    entries: Entries,
+) -> Result<Program, BedError> {
+    let failed = |source| BedError::Spawn {
+        what: order.program.to_string_lossy().into_owned(),
+        source,
+    };
+    let (held, leash) = io::pipe().map_err(failed)?;
+    let number = held.as_raw_fd();
+    let [input, output, errors] = order.streams;
+    let mut process = executable.command();
+    process
+        .arg(WARDEN_COMMAND)
+        .arg(number.to_string())
+        .arg(&order.program)
+        .args(&order.arguments)
+        .envs(order.environment)
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors);
+    let apart = order.apart;
+    let blocked = left_to_the_program();
+    let prepare = move || {
+        // A Ctrl-C in the moment before the program stands is not the warden's end.
+        blocked.thread_block()?;
+        for (fd, kind) in &entries {
+            // SAFETY: the caller's bed holds the files until the process has been started.
+            setns(unsafe { BorrowedFd::borrow_raw(*fd) }, *kind)?;
+        }
+        if apart {
+            nix::unistd::setsid()?;
+        }
+        // SAFETY: the pipe is open until the process has been started.
+        let held = unsafe { BorrowedFd::borrow_raw(number) };
+        fcntl(held, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec this makes system calls and reads memory that was allocated
+    // before; it allocates nothing and takes no lock.
+    unsafe { process.pre_exec(prepare) };
+    let warden = process.spawn().map_err(failed)?;
+    Ok(Program {
+        warden,
+        leash: Some(leash),
+    })
+}
+
+impl Program {
+    /// The warden's process, which is in the host's namespaces as the program is.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.warden.id()
+    }
+
+    /// Passes a signal on to the program. One that has ended does not get it.
+    pub fn signal(&mut self, signal: Signal) {
+        if let Some(leash) = &mut self.leash {
+            // The warden ends with its program, and then nobody reads.
+            let _ = leash.write_all(&[signal as u8]);
+        }
+    }
+
+    /// How it ended, if it and all that it started have: as a shell says it, 127 for a program that
+    /// was not found, 126 for one that cannot be run, 128 and the signal for one that a signal
+    /// ended.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.warden.try_wait()
+    }
+
+    /// Ends it with all that it started: politely at first, and at once after a second.
+    pub fn end(&mut self) {
+        self.leash = None;
+        let until = Instant::now() + FAREWELL;
+        while Instant::now() < until {
+            if !matches!(self.warden.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // Fails only if it has ended meanwhile.
+        let _ = self.warden.kill();
+        let _ = self.warden.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A program by its name, for errors.
+fn shown(program: &OsStr) -> String {
+    program.to_string_lossy().into_owned()
+}

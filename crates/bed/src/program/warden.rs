@@ -1,0 +1,200 @@
+//! The process between the controller and a program.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd, FromRawFd, RawFd},
+        unix::process::CommandExt,
+    },
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigHandler, SigSet, Signal, kill, signal},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use super::{left_to_the_program, shown, tree};
+
+/// As shells have it: a program that was not found, and one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+/// Added by shells to the number of the signal that ended a program.
+const BY_SIGNAL: u8 = 128;
+
+/// What a program has to end in good order.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Longest that ending what does not want to end may take; the kernel needs milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time between two rounds of ending what is still there.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// Starts the program that its arguments name, waits for it and ends what it leaves. The body of
+/// `regatta path-program`, which [`super::start`] starts; the process must have no other thread.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(2);
+    let leash = arguments
+        .next()
+        .and_then(|number| number.to_str()?.parse::<RawFd>().ok());
+    let (Some(leash), Some(program)) = (leash, arguments.next()) else {
+        eprintln!("error: this command is started by `regatta path` itself");
+        return ExitCode::from(2);
+    };
+    match keep(leash, program, arguments.collect()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: cannot keep a program together: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result<u8> {
+    // Fails for no name that is given here.
+    let _ = nix::sys::prctl::set_name(c"regatta");
+    // SAFETY: the controller opened it for this process alone; what is no open file is found below.
+    let mut leash = unsafe { File::from_raw_fd(leash) };
+    fcntl(&leash, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    left_to_the_program().thread_block()?;
+    let children = SigSet::from(Signal::SIGCHLD);
+    children.thread_block()?;
+    let ends = SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    // What the program starts and leaves becomes this process's to wait for.
+    nix::sys::prctl::set_child_subreaper(true)?;
+
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    // SAFETY: makes system calls alone.
+    unsafe {
+        command.pre_exec(|| {
+            // Regatta ignores this one and holds others back, which a program would inherit.
+            signal(Signal::SIGXFSZ, SigHandler::SigDfl)?;
+            SigSet::empty().thread_set_mask()?;
+            Ok(())
+        })
+    };
+    let child = match command.spawn() {
+        Ok(child) => Pid::from_raw(child.id().cast_signed()),
+        Err(error) => {
+            let code = if error.kind() == io::ErrorKind::NotFound {
+                NOT_FOUND
+            } else {
+                NOT_RUNNABLE
+            };
+            eprintln!(
+                "error: cannot start `{}`\n  caused by: {error}",
+                shown(&program)
+            );
+            return Ok(code);
+        }
+    };
+    let mut code = None;
+    while code.is_none() {
+        wait(&ends, Some(&leash), None)?;
+        let left = reap(child, &mut code);
+        if !left || code.is_some() || !obey(&mut leash, child) {
+            break;
+        }
+    }
+    end_all(&ends, child, &mut code)?;
+    Ok(code.unwrap_or(BY_SIGNAL + Signal::SIGKILL as u8))
+}
+
+/// Sleeps until a child has ended, the leash has something, or the time is over.
+fn wait(ends: &SignalFd, leash: Option<&File>, within: Option<Duration>) -> io::Result<()> {
+    let mut polled = vec![PollFd::new(ends.as_fd(), PollFlags::POLLIN)];
+    polled.extend(leash.map(|leash| PollFd::new(leash.as_fd(), PollFlags::POLLIN)));
+    let timeout = within.map_or(PollTimeout::NONE, |within| {
+        PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut polled, timeout) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    while let Ok(Some(_)) = ends.read_signal() {}
+    Ok(())
+}
+
+/// Takes the end of every child that has ended, and keeps the program's; says whether one is left.
+fn reap(child: Pid, code: &mut Option<u8>) -> bool {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => return true,
+            Ok(WaitStatus::Exited(pid, status)) if pid == child => {
+                // A status has eight bits.
+                *code = Some(status.cast_unsigned() as u8);
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                *code = Some(BY_SIGNAL + signal as u8);
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Passes on what came over the leash, if anything did; says whether it still holds.
+fn obey(leash: &mut File, child: Pid) -> bool {
+    let mut polled = [PollFd::new(leash.as_fd(), PollFlags::POLLIN)];
+    if !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(1..)) {
+        return true;
+    }
+    let mut orders = [0; 16];
+    match leash.read(&mut orders) {
+        Ok(0) => false,
+        Ok(length) => {
+            for order in &orders[..length] {
+                if let Ok(signal) = Signal::try_from(i32::from(*order)) {
+                    // It may have ended at this moment.
+                    let _ = kill(child, signal);
+                }
+            }
+            true
+        }
+        Err(error) => error.kind() == io::ErrorKind::Interrupted,
+    }
+}
+
+/// Ends whatever is left below this process.
+fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
+    let own = Pid::this().as_raw();
+    let tell = |signal: Signal| {
+        for process in tree::descendants(own) {
+            // It may have ended at this moment.
+            let _ = kill(Pid::from_raw(process), signal);
+        }
+    };
+    if !reap(child, code) {
+        return Ok(());
+    }
+    tell(Signal::SIGTERM);
+    // One that is stopped hears nothing else.
+    tell(Signal::SIGCONT);
+    let begun = Instant::now();
+    while reap(child, code) {
+        let elapsed = begun.elapsed();
+        if elapsed >= END_LIMIT {
+            break;
+        }
+        if elapsed >= GRACE {
+            tell(Signal::SIGKILL);
+        }
+        wait(ends, None, Some(ROUND))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Having the terminal again after a program that had it.
+
+use std::{
+    io::{self, IsTerminal},
+    os::fd::AsRawFd,
+};
+
+use nix::{
+    libc,
+    sys::signal::{SigSet, Signal},
+    unistd::{Pid, getpgrp},
+};
+
+/// Who was in the terminal's foreground.
+#[derive(Debug, Clone, Copy)]
+pub struct Foreground(Option<Pid>);
+
+impl Foreground {
+    /// This process's group, if it is in the foreground now.
+    pub fn now() -> Self {
+        let own = getpgrp();
+        let input = io::stdin();
+        // SAFETY: takes a descriptor that is open.
+        let there = || unsafe { libc::tcgetpgrp(input.as_raw_fd()) };
+        let here = input.is_terminal() && there() == own.as_raw();
+        Self(here.then_some(own))
+    }
+
+    /// Puts it there again: a shell that was killed leaves the terminal to a group that is gone.
+    pub fn take_back(self) {
+        let Some(own) = self.0 else { return };
+        // Whoever is not in the foreground is stopped for this, unless it holds the signal back.
+        let held = SigSet::from(Signal::SIGTTOU);
+        if held.thread_block().is_ok() {
+            // The terminal may be gone, and then nobody misses it.
+            // SAFETY: takes numbers only.
+            let _ = unsafe { libc::tcsetpgrp(io::stdin().as_raw_fd(), own.as_raw()) };
+            let _ = held.thread_unblock();
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `regatta path`: any program behind an emulated path.
+
+mod ending;
+mod server;
+mod words;
+
+use std::{
+    ffi::OsString,
+    os::fd::AsFd,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use regatta_bed::{
+    Bed, Host,
+    program::{Program, ProgramOrder},
+};
+use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
+use toml::{Table, Value};
+
+use self::{ending::Foreground, server::Server};
+use crate::{
+    args::BehindArgs,
+    exit::Failure,
+    output, path_options,
+    run::{new_id, no_bed},
+    study,
+};
+
+/// Where a shell is said to be.
+const SHELL: &str = "SHELL";
+const ANY_SHELL: &str = "/bin/sh";
+
+/// `si_code` of a signal that the kernel itself sent, as it does for a key of the terminal.
+const FROM_KERNEL: i32 = 0x80;
+
+/// Makes the path, runs the server and the command, and tells what the path did; returns the
+/// command's exit code.
+///
+/// # Errors
+/// Whatever keeps the command from being started.
+pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
+    let (condition, setup) = wanted(args)?;
+    let no_signals = |error: nix::Error| Failure::failed(error).context("cannot watch for signals");
+    let mut signals = Signals::new().map_err(no_signals)?;
+    let foreground = Foreground::now();
+    let executable = std::env::current_exe()
+        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))?;
+    let conditions = std::slice::from_ref(&condition);
+    let mut bed =
+        Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(no_bed)?;
+    let seed = args.seed.unwrap_or_else(rand::random);
+    bed.set_condition(&condition, seed)
+        .map_err(|error| Failure::failed(error).context("cannot make the path"))?;
+    let say = |text: &str| {
+        if !args.quiet {
+            output::err(text);
+        }
+    };
+    say(&words::beginning(&condition, &bed, seed));
+
+    let environment = vec![
+        (
+            "REGATTA_CLIENT".to_owned(),
+            bed.address(Host::A).to_string(),
+        ),
+        (
+            "REGATTA_SERVER".to_owned(),
+            bed.address(Host::B).to_string(),
+        ),
+    ];
+    let mut server = match &args.server {
+        None => None,
+        Some(command) => {
+            let mut server = Server::start(&bed, command, environment.clone())?;
+            match server.until_listening(&signals, args.wait, args.wait_port)? {
+                server::Ready::Listens => {}
+                server::Ready::NotYet => say(&format!(
+                    "the server listens on no port {}after {}; the command starts all the same",
+                    args.wait_port
+                        .map_or(String::new(), |port| format!("{port} ")),
+                    regatta_model::units::format_duration(args.wait)
+                )),
+                server::Ready::Stopped(signal) => return Ok(128 + signal as u8),
+            }
+            Some(server)
+        }
+    };
+    let (program, arguments) = command(&args.command);
+    if args.command.is_empty() {
+        say(&format!(
+            "a shell on the client; `exit` ends the path (the server is at {})",
+            bed.address(Host::B)
+        ));
+    }
+    let order = ProgramOrder {
+        program,
+        arguments,
+        environment,
+        streams: [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()],
+        apart: false,
+    };
+    let mut program = bed.start_program(Host::A, order).map_err(Failure::failed)?;
+    bed.begin().map_err(Failure::failed)?;
+    let ended = signals.until_ended(&mut program, server.as_mut());
+    drop(program);
+    foreground.take_back();
+    let status =
+        ended.map_err(|error| Failure::failed(error).context("cannot wait for the command"))?;
+    let counters = bed.counters();
+    drop(server);
+    match counters {
+        Ok(counters) => say(&words::ending(&counters)),
+        Err(error) => {
+            // The command may have had its answer all the same, but over no path any more.
+            return Err(Failure::failed(error).context("the path broke while the command ran"));
+        }
+    }
+    Ok(code(status))
+}
+
+/// The condition that is asked for, and who is to emulate it.
+fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
+    let file = match &args.study {
+        Some(name) => study::read(name)?.0,
+        None => nameless(args)?,
+    };
+    let mut conditions = file.study.conditions;
+    if let Some(name) = &args.condition {
+        let names: Vec<String> = (conditions.iter())
+            .map(|condition| format!("`{}`", condition.name))
+            .collect();
+        conditions.retain(|condition| condition.name == *name);
+        if conditions.is_empty() {
+            return Err(Failure::input(
+                format!("the study `{}` has no condition `{name}`", file.study.name),
+                format!("its conditions are: {}", names.join(", ")),
+            ));
+        }
+    }
+    conditions.truncate(1);
+    let mut setup = file.study.path;
+    if args.study.is_some() {
+        path_options::apply(&args.path, &mut conditions)?;
+        path_options::choose_emulation(&args.path, &mut setup)?;
+    }
+    let condition = conditions
+        .pop()
+        .ok_or_else(|| Failure::input("the study has no condition", "name another one"))?;
+    Ok((condition, setup))
+}
+
+/// A study of the path that the options describe, so that they mean here what they mean to
+/// `regatta run`.
+fn nameless(args: &BehindArgs) -> Result<StudyFile, Failure> {
+    let section = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter();
+        let table: Table = pairs
+            .map(|(key, value)| ((*key).to_owned(), Value::String((*value).to_owned())))
+            .collect();
+        Value::Array(vec![Value::Table(table)])
+    };
+    let mut root = Table::new();
+    root.insert("name".into(), Value::String("path".into()));
+    path_options::emulation(&args.path, &mut root);
+    root.insert("transport".into(), section(&[("driver", "tcp")]));
+    let condition = Value::Table(path_options::condition(&args.path)?);
+    root.insert("condition".into(), Value::Array(vec![condition]));
+    let work = [
+        ("name", "none"),
+        ("kind", "bulk"),
+        ("size", "1B"),
+        ("message", "1B"),
+    ];
+    root.insert("workload".into(), section(&work));
+    let text = toml::to_string(&root).map_err(Failure::failed)?;
+    let files = path_options::files_in(Path::new(""));
+    StudyFile::parse_beside(&text, "command line", &files).map_err(Failure::bad)
+}
+
+/// The command, or the user's shell.
+fn command(asked: &[OsString]) -> (OsString, Vec<OsString>) {
+    match asked {
+        [program, arguments @ ..] => (program.clone(), arguments.to_vec()),
+        [] => {
+            let own = std::env::var_os(SHELL).filter(|shell| !shell.is_empty());
+            let shell = own.unwrap_or_else(|| ANY_SHELL.into());
+            // On a terminal it is interactive by itself; else it reads commands, as with `ssh HOST`.
+            (shell, Vec::new())
+        }
+    }
+}
+
+/// The exit code of a warden, which is that of its program.
+fn code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        // A code has eight bits.
+        (Some(code), _) => code.cast_unsigned() as u8,
+        (None, signal) => 128 + signal.map_or(0, |signal| signal.cast_unsigned() as u8),
+    }
+}
+
+/// The signals that matter while a program runs, held back until they are read.
+struct Signals(SignalFd);
+
+impl Signals {
+    fn new() -> nix::Result<Self> {
+        let set = SigSet::from_iter([
+            Signal::SIGCHLD,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+        ]);
+        set.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        SignalFd::with_flags(&set, flags).map(Self)
+    }
+
+    /// Waits for signals for at most this long; the first that asks for an end, and whether it came
+    /// from a key of the terminal, which every process in its foreground has heard.
+    fn wait(&self, within: Option<Duration>) -> nix::Result<Option<(Signal, bool)>> {
+        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let timeout = within.map_or(PollTimeout::NONE, |within| {
+            PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut polled, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        while let Some(heard) = self.0.read_signal()? {
+            let number = heard.ssi_signo.cast_signed();
+            match Signal::try_from(number)? {
+                Signal::SIGCHLD => {}
+                signal => return Ok(Some((signal, heard.ssi_code == FROM_KERNEL))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the program's end and passes signals on to it; tells if the server ends first.
+    fn until_ended(
+        &mut self,
+        program: &mut Program,
+        mut server: Option<&mut Server>,
+    ) -> std::io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = program.ended()? {
+                return Ok(status);
+            }
+            if let Some(server) = &mut server {
+                server.notice_end();
+            }
+            match self.wait(None)? {
+                Some((Signal::SIGINT | Signal::SIGQUIT, true)) | None => {}
+                Some((signal, _)) => program.signal(signal),
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The program on the other host.
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, PipeReader, Write},
+    process::Stdio,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use regatta_bed::{
+    Bed, Host,
+    program::{Program, ProgramOrder},
+};
+
+use super::{Signals, code};
+use crate::{exit::Failure, output};
+
+/// Time between two looks at the server's sockets.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// State of a TCP socket that listens, in `/proc/net/tcp`.
+const LISTENS: &str = "0A";
+
+/// Longest line of the server that is passed on in one piece, in bytes.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// What became of waiting for the server.
+pub enum Ready {
+    /// It listens.
+    Listens,
+    /// The time was over before it did.
+    NotYet,
+    /// Somebody wants an end of it all.
+    Stopped(Signal),
+}
+
+/// The server, with who passes on what it says.
+pub struct Server {
+    program: Option<Program>,
+    teller: Option<JoinHandle<()>>,
+    ended: bool,
+}
+
+impl Server {
+    /// Starts it on the listening host.
+    pub fn start(
+        bed: &Bed,
+        command: &str,
+        environment: Vec<(String, String)>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::failed(error).context("cannot start the server");
+        let (said, out) = io::pipe().map_err(failed)?;
+        let errors = out.try_clone().map_err(failed)?;
+        let order = ProgramOrder {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), command.into()],
+            environment,
+            streams: [Stdio::null(), out.into(), errors.into()],
+            // Ctrl-C is the command's; the server ends after it.
+            apart: true,
+        };
+        let program = bed.start_program(Host::B, order).map_err(Failure::failed)?;
+        let teller = thread::Builder::new()
+            .name("server".to_owned())
+            .spawn(move || pass_on(said))
+            .map_err(failed)?;
+        Ok(Self {
+            program: Some(program),
+            teller: Some(teller),
+            ended: false,
+        })
+    }
+
+    /// Waits until something on its host listens, on this port or any.
+    pub fn until_listening(
+        &mut self,
+        signals: &Signals,
+        within: Duration,
+        port: Option<u16>,
+    ) -> Result<Ready, Failure> {
+        let until = Instant::now() + within;
+        let Some(program) = &mut self.program else {
+            return Ok(Ready::NotYet);
+        };
+        loop {
+            let cannot_wait =
+                |error: io::Error| Failure::failed(error).context("cannot wait for the server");
+            if let Some(status) = program.ended().map_err(cannot_wait)? {
+                return Err(Failure::failed(anyhow::Error::msg(format!(
+                    "the server ended with exit code {} before it listened",
+                    code(status)
+                )))
+                .hint("type the command of `--server` in a shell to see what it lacks"));
+            }
+            if within.is_zero() || listens(program.pid(), port) {
+                return Ok(Ready::Listens);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Ready::NotYet);
+            }
+            let heard = signals.wait(Some(LOOK.min(left)));
+            if let Some((signal, _)) = heard.map_err(|error| cannot_wait(error.into()))? {
+                return Ok(Ready::Stopped(signal));
+            }
+        }
+    }
+
+    /// Says it once if the server has ended while it was needed.
+    pub fn notice_end(&mut self) {
+        if self.ended {
+            return;
+        }
+        if let Some(Ok(Some(status))) = self.program.as_mut().map(Program::ended) {
+            self.ended = true;
+            output::err(&format!(
+                "warning: the server ended with exit code {} while the command runs",
+                code(status)
+            ));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.program = None;
+        if let Some(teller) = self.teller.take() {
+            // The pipe has ended with all who could write to it.
+            let _ = teller.join();
+        }
+    }
+}
+
+/// Passes what the server says on, line by line, marked as its own.
+fn pass_on(said: PipeReader) {
+    let mut said = BufReader::new(said);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = io::Read::take(&mut said, LONGEST_LINE).read_until(b'\n', &mut line);
+        match read {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        if line.last() != Some(&b'\n') {
+            line.push(b'\n');
+        }
+        let mut marked = b"server: ".to_vec();
+        marked.append(&mut line);
+        // There is nowhere to report an error of this to.
+        let _ = io::stderr().lock().write_all(&marked);
+    }
+}
+
+/// Whether a socket of this process's host listens, or waits for datagrams, on the port or any.
+fn listens(process: u32, port: Option<u16>) -> bool {
+    let table = |name: &str| fs::read_to_string(format!("/proc/{process}/net/{name}"));
+    let any = |name: &str, stream: bool| {
+        table(name).is_ok_and(|text| {
+            let mut sockets = text.lines().skip(1).filter_map(socket);
+            sockets.any(|(own, state)| {
+                (!stream || state == LISTENS) && port.is_none_or(|port| port == own)
+            })
+        })
+    };
+    any("tcp", true)
+        || any("tcp6", true)
+        || any("udp", false)
+        || any("udp6", false)
+        // The kernel's SCTP has a table of another form; its ports are not looked at.
+        || (port.is_none() && table("sctp/eps").is_ok_and(|text| text.lines().count() > 1))
+}
+
+/// Port and state of a socket, from its line in `/proc/net/tcp` or `udp`.
+fn socket(line: &str) -> Option<(u16, &str)> {
+    let mut fields = line.split_whitespace().skip(1);
+    let (_, port) = fields.next()?.rsplit_once(':')?;
+    let state = fields.nth(1)?;
+    Some((u16::from_str_radix(port, 16).ok()?, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_read_from_the_kernels_table() {
+        let line = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
+        assert_eq!(socket(line), Some((8080, LISTENS)));
+        let six = "  1: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00";
+        assert_eq!(socket(six), Some((53, "07")));
+        assert_eq!(
+            socket("  sl  local_address rem_address   st tx_queue"),
+            None
+        );
+        assert_eq!(socket(""), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! What is said of a path before and after a command.
+
+use regatta_bed::{Bed, Host, LinkCounters, PathCounters};
+use regatta_model::{Condition, units::format_duration};
+
+/// What the path is.
+pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
+    format!(
+        "path {}: {}, round-trip delay {}, seed {seed}; client {}, server {}",
+        condition.name,
+        bed.description(),
+        format_duration(condition.round_trip_delay()),
+        bed.address(Host::A),
+        bed.address(Host::B)
+    )
+}
+
+/// What the path did.
+pub fn ending(counters: &PathCounters) -> String {
+    format!(
+        "path, client to server: {}\npath, server to client: {}",
+        link(&counters.forward),
+        link(&counters.reverse)
+    )
+}
+
+fn link(counters: &LinkCounters) -> String {
+    let mut text = format!(
+        "{} packets entered, {} left",
+        counters.offered, counters.delivered
+    );
+    let untold = counters.untold;
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    };
+    let at_random = if untold.burst_drops {
+        "lost at random or in bursts"
+    } else {
+        "lost at random"
+    };
+    add(counters.loss_drops, at_random);
+    add(counters.burst_drops, "lost in bursts");
+    add(counters.list_drops, "lost by list");
+    add(counters.queue_drops, "dropped by the full queue");
+    add(counters.codel_drops, "dropped by CoDel");
+    add(counters.mtu_drops, "larger than the path's largest");
+    add(
+        counters.refused_drops,
+        "dropped because this machine did not keep up",
+    );
+    add(counters.corrupted, "with a flipped bit");
+    add(counters.duplicated, "sent on twice");
+    add(counters.reordered, "sent ahead of others");
+    if !untold.queue_max_bytes && counters.queue_max_bytes > 0 {
+        text.push_str(&format!(
+            ", at most {} B in the queue",
+            counters.queue_max_bytes
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_happened_is_told() {
+        let counters = LinkCounters {
+            offered: 100,
+            delivered: 97,
+            loss_drops: 2,
+            queue_drops: 1,
+            ..LinkCounters::default()
+        };
+        assert_eq!(
+            link(&counters),
+            "100 packets entered, 97 left, 2 lost at random, 1 dropped by the full queue"
+        );
+    }
+}

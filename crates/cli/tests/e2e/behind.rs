@@ -1,0 +1,294 @@
+//! `regatta path`: a program behind an emulated path.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+
+use crate::help::{Bench, Done, root, signal};
+
+/// A server that answers each line with itself, and a client that times one answer.
+const ECHO: &str = r#"
+import socket, os
+listener = socket.create_server((os.environ["REGATTA_SERVER"], 7000))
+print("up", flush=True)
+while True:
+    flow, _ = listener.accept()
+    flow.sendall(flow.recv(100))
+"#;
+const ASK: &str = r#"
+import socket, os, sys, time
+flow = socket.create_connection((os.environ["REGATTA_SERVER"], 7000))
+assert flow.getsockname()[0] == os.environ["REGATTA_CLIENT"]
+flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+begun = time.monotonic()
+flow.sendall(b"x")
+flow.recv(100)
+print(time.monotonic() - begun)
+"#;
+
+#[test]
+fn a_program_finds_the_path_and_its_server_behind_it() {
+    let bench = Bench::new();
+    let server = bench.write("echo.py", ECHO);
+    let client = bench.write("ask.py", ASK);
+    let server = format!("exec python3 {}", server.display());
+    let client = client.display().to_string();
+    let done = bench.run(&[
+        "path", "--rtt", "80ms", "--seed", "1", "--server", &server, "--", "python3", &client,
+    ]);
+    done.assert_code(0);
+    let seconds: f64 = done.stdout.trim().parse().expect("a time");
+    // A busy machine may be late, and nothing makes a packet early.
+    assert!((0.08..2.0).contains(&seconds), "{seconds}");
+    done.assert_says("server: up\n");
+    done.assert_says("round-trip delay 80 ms");
+    done.assert_says("path, client to server: ");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn losses_are_told_by_cause_and_the_same_for_a_seed() {
+    let bench = Bench::new();
+    let send = r#"
+import socket, os, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(300):
+    to.sendto(bytes(100), (os.environ["REGATTA_SERVER"], 9))
+# The path has taken them in by then.
+time.sleep(0.2)
+"#;
+    let sent = |seed: &str| {
+        let args = [
+            "path", "--loss", "10%", "--seed", seed, "--", "python3", "-c", send,
+        ];
+        let done = bench.run(&args);
+        done.assert_code(0);
+        let line = done
+            .stderr
+            .lines()
+            .find(|line| line.contains("client to server"));
+        let line = line.expect("what the path did").to_owned();
+        assert!(line.contains(": 300 packets entered"), "{line}");
+        let lost = line
+            .split(", ")
+            .find(|part| part.ends_with(" lost at random"));
+        lost.expect("losses").to_owned()
+    };
+    assert_eq!(sent("7"), sent("7"));
+}
+
+#[test]
+fn streams_and_the_exit_code_are_the_commands() {
+    let bench = Bench::new();
+    let ended = |command: &[&str]| {
+        let args = [&["path", "-q", "--"], command].concat();
+        bench.run(&args)
+    };
+    let done = ended(&["sh", "-c", "echo out; echo err >&2; exit 7"]);
+    done.assert_code(7);
+    assert_eq!(
+        (done.stdout.as_str(), done.stderr.as_str()),
+        ("out\n", "err\n")
+    );
+    ended(&["sh", "-c", "kill -TERM $$"]).assert_code(128 + 15);
+    let missing = ended(&["no-such-program"]);
+    missing.assert_code(127);
+    missing.assert_says("error: cannot start `no-such-program`");
+    ended(&["/etc/passwd"]).assert_code(126);
+
+    // Without a command, a shell, which has nobody at a terminal here.
+    let mut shell = bench.regatta(&["path", "-q"]);
+    let script = bench.write("script", "echo from $REGATTA_CLIENT\nexit 4\n");
+    let shell = shell
+        .env("SHELL", "/bin/sh")
+        .stdin(std::fs::File::open(script).expect("the script"));
+    let done = Done::from(shell.output().expect("the binary starts"));
+    done.assert_code(4);
+    assert_eq!(done.stdout, "from 10.60.0.1\n");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn what_is_wrong_is_told_before_the_command_starts() {
+    let bench = Bench::new();
+    let refused = |args: &[&str], code: i32, says: &str| {
+        let args = [&["path"], args, &["--", "touch", "started"]].concat();
+        let done = bench.run(&args);
+        done.assert_code(code);
+        done.assert_says(says);
+        assert!(!bench.path("started").exists(), "{args:?}");
+    };
+    refused(&["--rtt", "80"], 2, "--rtt");
+    refused(&["--jitter", "1s"], 2, "hint: ");
+    refused(&["--study", "no-such-study"], 2, "no built-in study");
+    let conditions = ["--study", "gadasin-2026-short", "--condition", "dry"];
+    refused(&conditions, 2, "its conditions are: `baseline`");
+    refused(
+        &["--server", "echo why; exit 3"],
+        1,
+        "the server ended with exit code 3 before it listened",
+    );
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_condition_of_a_study_begins_its_schedule_with_the_command() {
+    let bench = Bench::new();
+    let study = bench.write(
+        "steps.toml",
+        r#"
+name = "steps"
+[[transport]]
+driver = "tcp"
+[[condition]]
+name = "still"
+rtt = "10ms"
+rate = "50Mbit/s"
+[[condition]]
+name = "closing"
+rtt = "10ms"
+rate = "50Mbit/s"
+[[condition.step]]
+at = "1500ms"
+loss = "100%"
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "1MB"
+message = "10kB"
+"#,
+    );
+    let send = r#"
+import socket, os, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(2):
+    to.sendto(b"x", (os.environ["REGATTA_SERVER"], 9))
+    time.sleep(1.8)
+"#;
+    let study = study.display().to_string();
+    let args = [
+        "path",
+        "--study",
+        &study,
+        "--condition",
+        "closing",
+        "--",
+        "python3",
+        "-c",
+        send,
+    ];
+    let done = bench.run(&args);
+    done.assert_code(0);
+    done.assert_says("client to server: 2 packets entered, 1 left, 1 lost at random");
+}
+
+/// What a server and a command leave behind them, in sessions of their own or not.
+const LITTER: &str = "setsid sleep 600 & sleep 600 & ";
+
+#[test]
+fn nothing_outlives_the_command() {
+    let bench = Bench::new();
+    let server = format!("{LITTER} wait");
+    let args = [
+        "path", "-q", "--wait", "0s", "--server", &server, "--", "sh", "-c", LITTER,
+    ];
+    bench.run(&args).assert_code(0);
+    bench.assert_nothing_left();
+}
+
+/// Starts a command that waits, with its litter and a server; returns when all is up.
+fn waiting(bench: &Bench) -> std::process::Child {
+    let server = format!("{LITTER} wait");
+    let command = format!("{LITTER} echo up; wait");
+    let args = [
+        "path", "-q", "--wait", "0s", "--server", &server, "--", "sh", "-c", &command,
+    ];
+    let mut child = bench
+        .regatta(&args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    assert_eq!(line, "up\n");
+    child
+}
+
+#[test]
+fn a_signal_for_the_end_is_the_commands_and_nothing_is_left() {
+    let bench = Bench::new();
+    for wish in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        let mut child = waiting(&bench);
+        signal(child.id().cast_signed(), wish);
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(128 + wish as i32), "{wish}");
+        bench.assert_nothing_left();
+    }
+}
+
+#[test]
+fn nothing_outlives_a_kill() {
+    let bench = Bench::new();
+    let mut child = waiting(&bench);
+    assert!(bench.processes().len() >= 8, "{:?}", bench.processes());
+    signal(child.id().cast_signed(), Signal::SIGKILL);
+    child.wait().expect("it ends");
+    bench.assert_nothing_left();
+}
+
+/// The middle of the making of a bed is a moment like any other.
+#[test]
+fn nothing_outlives_a_kill_at_any_moment() {
+    let bench = Bench::new();
+    for milliseconds in (0..120).step_by(15) {
+        let mut child = bench
+            .regatta(&["path", "-q", "--server", "sleep 600", "--", "sleep", "600"])
+            .spawn()
+            .expect("the binary starts");
+        let until = Instant::now() + Duration::from_millis(milliseconds);
+        while Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(child.id().cast_signed(), Signal::SIGKILL);
+        child.wait().expect("it ends");
+        bench.assert_nothing_left();
+    }
+}
+
+#[test]
+fn an_ordinary_user_has_it_too_and_is_told_where_it_cannot_be() {
+    if !root() {
+        // Every other test of this file is that user's already.
+        return;
+    }
+    let bench = Bench::new();
+    let program = bench.path("regatta");
+    std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &program).expect("a copy");
+    let directory = program.parent().expect("a directory");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory, open).expect("open to all");
+    // The device is made in a mount namespace; the machine's own is left as it is.
+    let as_nobody = |mode: &str| {
+        let script = format!(
+            "mkdir -p /dev/net; mount -t tmpfs tmpfs /dev/net; mknod -m {mode} /dev/net/tun c 10 200; \
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups {} path --rtt 20ms -- \
+             sh -c 'echo $REGATTA_CLIENT'",
+            program.display()
+        );
+        let mut command = bench.command("unshare");
+        command.args(["--mount", "sh", "-euc", &script]);
+        Done::from(command.output().expect("`unshare` runs"))
+    };
+    let done = as_nobody("0666");
+    done.assert_code(0);
+    assert_eq!(done.stdout, "10.60.0.1\n");
+    let done = as_nobody("0600");
+    done.assert_code(77);
+    done.assert_says("hint: let every user open it");
+    bench.assert_nothing_left();
+}
