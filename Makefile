@@ -4,6 +4,7 @@
 # make run      install what is missing, build, run the default study, show the results
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
+# make fuzz     damaged input for ten minutes a target: for a nightly check
 # make doctor   what this machine can do
 # make lab-kernel the guest kernel for virtual time
 # make external the drivers that are programs of their own, in Python and in Go
@@ -22,7 +23,7 @@ TOOLS := $(HOME)/.cache/regatta/tools
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-.PHONY: help run test bench doctor lab-kernel external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test bench fuzz doctor lab-kernel external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ test: fmt lint deny readme tests ## Formatting, lints, licences, the README's co
 
 bench: build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
+
+fuzz: tools-build ## Damaged input for every fuzz target, ten minutes each, from another seed each day
+	@scripts/fuzz
 
 external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
