@@ -52,12 +52,15 @@ pub fn capabilities() -> Vec<Capability> {
 }
 
 /// What to type for something that the kernel has as a module; where it loads none, which setting
-/// it must be built with.
+/// it must be built with. The kernels of guests have all of them.
 fn module_hint(module: &str, setting: &str) -> String {
     if std::fs::exists("/proc/modules").unwrap_or(false) {
-        format!("modprobe {module}")
+        format!("modprobe {module}; or run with `--bed uml`, whose kernel has it")
     } else {
-        format!("boot a kernel built with {setting}=y: this one loads no modules")
+        format!(
+            "run with `--bed uml`, whose kernel has it; or boot a kernel built with {setting}=y: \
+             this one loads no modules"
+        )
     }
 }
 

@@ -36,16 +36,30 @@ impl Statistics {
     }
 }
 
+/// How long a tick of the kernel is: its coarse clocks move by one.
+fn tick() -> Duration {
+    let mut tick = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the place is valid, and large enough for what is written.
+    let told = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+    match u32::try_from(tick.tv_nsec) {
+        Ok(nanoseconds) if told == 0 && nanoseconds > 0 => Duration::new(0, nanoseconds),
+        // The clock is as old as Linux 2.6.32. Without it, the most common tick.
+        _ => Duration::from_millis(4),
+    }
+}
+
 /// Values that the kernel could not know yet are absent.
 fn sample(seen: &Seen) -> ProtocolSample {
     let paths = || seen.paths.iter().map(|(_, path)| path);
     ProtocolSample {
-        // Whole milliseconds, and multiples of the kernel's tick.
         smoothed_rtt: paths()
-            .map(|path| path.smoothed_rtt_ms)
-            .filter(|milliseconds| *milliseconds > 0)
+            .map(|path| path.smoothed_rtt_ticks)
+            .filter(|ticks| *ticks > 0)
             .min()
-            .map(|milliseconds| Duration::from_millis(milliseconds.into())),
+            .map(|ticks| tick() * ticks),
         congestion_window_bytes: Some(
             paths()
                 .map(|path| u64::from(path.congestion_window_bytes))

@@ -207,7 +207,8 @@ pub(crate) struct PeerAddrInfo {
     pub address: libc::sockaddr_storage,
     pub state: i32,
     pub congestion_window_bytes: u32,
-    pub smoothed_rtt_ms: u32,
+    /// In ticks of the kernel, although RFC 6458 §8.2.2 has milliseconds.
+    pub smoothed_rtt_ticks: u32,
     pub rto_ms: u32,
     pub mtu: u32,
 }
