@@ -33,6 +33,7 @@ pub fn registry() -> Vec<&'static dyn Driver> {
         regatta_transport_udp::drivers(),
         regatta_transport_quic::drivers(),
         regatta_transport_sctp::drivers(),
+        regatta_transport_wdt_driver::drivers(),
         regatta_transport_external::drivers(),
     ]
     .concat()

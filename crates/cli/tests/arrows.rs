@@ -27,7 +27,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("transport-wdt", &["transport", "model", "control"]),
+    ("transport-wdt", &[]),
+    (
+        "transport-wdt-driver",
+        &[
+            "transport",
+            "transport-tcp",
+            "transport-wdt",
+            "model",
+            "control",
+        ],
+    ),
     ("transport-external", &["transport", "model", "control"]),
     (
         "transport-sctp",
@@ -45,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport-quic",
             "transport-external",
             "transport-sctp",
+            "transport-wdt-driver",
             "telemetry",
         ],
     ),

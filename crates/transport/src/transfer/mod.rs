@@ -62,8 +62,9 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     /// What keeps it from listening.
     fn offer(&self) -> Result<String, TransportError>;
 
-    /// Sends everything and returns as soon as the other end has acknowledged all of it, in the
-    /// system's own way. Blocks; returns soon with any error after the stop is raised.
+    /// Sends everything, and gives the moment when the other end's acknowledgement of all of it
+    /// arrived, in the system's own way. Blocks; returns soon with any error after the stop is
+    /// raised.
     ///
     /// # Errors
     /// Whatever kept something from being delivered.
@@ -73,7 +74,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         outgoing: &Arc<Outgoing>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<(), TransportError>;
+    ) -> Result<MonotonicTime, TransportError>;
 
     /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
     /// any error after the stop is raised.

@@ -70,11 +70,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
         .join(
             move || async move {
                 let result = endpoint.send(&offer, outgoing_ref, connections_ref, transfer_ref);
-                if result.is_ok() {
-                    watch_ref.acknowledged(MonotonicTime::now(), whole);
-                }
                 over_ref.stop();
-                result
+                result.map(|at| watch_ref.acknowledged(at, whole))
             },
             move || async move {
                 match load_ref {

@@ -209,13 +209,14 @@ impl TransferEndpoint for Files {
         outgoing: &Arc<Outgoing>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<(), TransportError> {
+    ) -> Result<MonotonicTime, TransportError> {
         thread::scope(|scope| {
             let part = |number| {
                 scope.spawn(move || Self::send_part(offer, number, outgoing, connections, stop))
             };
             all((0..CONNECTIONS).map(part).collect())
-        })
+        })?;
+        Ok(MonotonicTime::now())
     }
 
     fn receive(

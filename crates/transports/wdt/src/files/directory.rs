@@ -239,7 +239,7 @@ impl Sink for DirectorySink {
         let file = match &entry.file {
             Some(file) => Arc::clone(file),
             // A block that comes again, as nothing said that the first one was authentic.
-            None => Arc::new(self.0.staging.write(&*staged(block.sequence)?)?),
+            None => Arc::new(self.0.staging.write(&staged(block.sequence)?)?),
         };
         Ok(DirectoryWriter {
             shared: Arc::clone(&self.0),

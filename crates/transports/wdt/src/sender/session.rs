@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::history::History;
 use crate::codec::{Checkpoint, Done, Settings};
@@ -71,7 +71,7 @@ struct State {
     /// The source failed: nothing more is sent but DONE with this status.
     source_failure: Option<Failure>,
     /// The receiver said on one connection that it has everything.
-    confirmed: bool,
+    confirmed: Option<Instant>,
     version: u32,
     /// Raised when all connections must begin again with another version.
     generation: u32,
@@ -113,7 +113,7 @@ impl<S: Source> Session<S> {
                 ports: ports.collect(),
                 failure: None,
                 source_failure: None,
-                confirmed: false,
+                confirmed: None,
                 version,
                 generation: 0,
             }),
@@ -142,6 +142,11 @@ impl<S: Source> Session<S> {
         self.lock().failure.get_or_insert(failure);
     }
 
+    /// When the receiver first said that it has everything.
+    pub fn confirmed(&self) -> Option<Instant> {
+        self.lock().confirmed
+    }
+
     /// Why the transfer is over, if it failed.
     pub fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
@@ -156,7 +161,7 @@ impl<S: Source> Session<S> {
         if let Some(failure) = state.source_failure.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
-        if !state.confirmed {
+        if state.confirmed.is_none() {
             let failure = state.ports.iter().find_map(|port| port.failure.clone());
             return Err(failure.unwrap_or_else(|| {
                 Failure::new(
@@ -264,7 +269,7 @@ impl<S: Source> Session<S> {
     pub(super) fn confirm(&self, index: usize) {
         let mut state = self.lock();
         state.ports[index].history.acknowledge_all();
-        state.confirmed = true;
+        state.confirmed.get_or_insert_with(Instant::now);
     }
 
     /// What a port got when its connection broke; whether that was more than before.

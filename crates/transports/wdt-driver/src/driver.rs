@@ -1,0 +1,176 @@
+//! What a registry knows of `wdt`.
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::{Bytes, OptionValue};
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, TransferSession,
+    TransportError, TrialContext, Unsupported,
+};
+use regatta_transport_tcp::parts;
+use regatta_transport_wdt::crypto::Cipher;
+
+use crate::endpoint::Endpoint;
+
+/// As the reference has them.
+const CONNECTIONS: u16 = 8;
+const BLOCK_BYTES: u64 = 16 << 20;
+
+/// Warp Data Transfer.
+pub(crate) struct Wdt;
+
+static WDT: DriverDescriptor = DriverDescriptor {
+    name: "wdt",
+    title: "WDT",
+    summary: "Warp Data Transfer, version 32: whole files in blocks over several TCP connections",
+    carries: Carries::Files,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: true,
+    capabilities: &[],
+    stack: "Regatta, over the Linux kernel's TCP",
+    stack_version: env!("CARGO_PKG_VERSION"),
+    options: &[
+        parts::CC,
+        OptionDefinition {
+            name: "connections",
+            kind: OptionKind::Number { least: 1, most: 64 },
+            default: "8",
+            help: "TCP connections, each to a port of its own",
+        },
+        OptionDefinition {
+            name: "block_size",
+            kind: OptionKind::Size,
+            default: "16MiB",
+            help: "longest range of a file that is sent over one connection at a time",
+        },
+        OptionDefinition {
+            name: "encryption",
+            kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
+            default: "none",
+            help: "how each connection is encrypted",
+        },
+        OptionDefinition {
+            name: "checksum",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "whether a CRC-32C follows each block",
+        },
+        OptionDefinition {
+            name: "files",
+            kind: OptionKind::Number {
+                least: 1,
+                most: 100_000,
+            },
+            default: "1",
+            help: "files that the content is cut into; several make a directory tree",
+        },
+    ],
+};
+
+/// What the options ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub connections: u16,
+    pub block_bytes: u64,
+    pub cipher: Option<Cipher>,
+    pub checksum: bool,
+    pub files: u64,
+}
+
+impl Options {
+    /// Of options that were checked.
+    pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
+        let number = |name: &str| match options.get(name) {
+            Some(OptionValue::Number(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        let text = |name: &str| match options.get(name) {
+            Some(OptionValue::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        Self {
+            connections: number("connections")
+                .and_then(|number| u16::try_from(number).ok())
+                .unwrap_or(CONNECTIONS),
+            block_bytes: text("block_size")
+                .and_then(|text| text.parse::<Bytes>().ok())
+                .map_or(BLOCK_BYTES, |size| size.0),
+            cipher: match text("encryption") {
+                Some("aes128-ctr") => Some(Cipher::Aes128Ctr),
+                Some("aes128-gcm") => Some(Cipher::Aes128Gcm),
+                _ => None,
+            },
+            checksum: options.get("checksum") == Some(&OptionValue::Flag(true)),
+            files: number("files").unwrap_or(1),
+        }
+    }
+}
+
+impl Driver for Wdt {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &WDT
+    }
+
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        parts::supported(options)
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let options = &order.transport.options;
+        self.check_options(options)?;
+        self.applicable(options, &order.workload.kind)?;
+        self.supported(options)?;
+        let endpoint = Endpoint::new(order, Options::new(options))?;
+        Ok(Box::new(TransferSession::new(endpoint, order, context)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_read_as_they_are_written() {
+        let defaults = Options::new(&BTreeMap::new());
+        assert_eq!(
+            (defaults.connections, defaults.block_bytes, defaults.cipher),
+            (8, 16 << 20, None)
+        );
+        assert_eq!((defaults.checksum, defaults.files), (false, 1));
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let all = BTreeMap::from([
+            ("connections".to_owned(), OptionValue::Number(3)),
+            ("block_size".to_owned(), text("100kB")),
+            ("encryption".to_owned(), text("aes128-gcm")),
+            ("checksum".to_owned(), OptionValue::Flag(true)),
+            ("files".to_owned(), OptionValue::Number(7)),
+            ("cc".to_owned(), text("reno")),
+        ]);
+        Wdt.check_options(&all).expect("they are right");
+        assert_eq!(
+            Options::new(&all),
+            Options {
+                connections: 3,
+                block_bytes: 100_000,
+                cipher: Some(Cipher::Aes128Gcm),
+                checksum: true,
+                files: 7,
+            }
+        );
+        for (name, value) in [
+            ("connections", OptionValue::Number(65)),
+            ("encryption", text("rot13")),
+            ("block_size", text("0B")),
+        ] {
+            let wrong = BTreeMap::from([(name.to_owned(), value)]);
+            assert!(Wdt.check_options(&wrong).is_err(), "{name}");
+        }
+    }
+}

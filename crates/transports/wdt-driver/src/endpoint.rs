@@ -1,0 +1,242 @@
+//! One end of a trial over WDT.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rand::RngExt as _;
+use regatta_control::TrialOrder;
+use regatta_model::Warning;
+use regatta_transport::{
+    MonotonicTime, Stop, TransferEndpoint, TransportError,
+    transfer::{Connections, Incoming, Outgoing},
+};
+use regatta_transport_tcp::parts::{self, PlainEndpoint, Settings};
+use regatta_transport_wdt::{
+    Failure, Report, VERSION,
+    crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Key, Secret},
+    net::{self, Listener},
+    receiver, sender,
+    url::ConnectionUrl,
+};
+
+use crate::{
+    content::{ContentSink, ContentSource},
+    driver::Options,
+    host::{Door, TrialHost},
+};
+
+/// One end.
+pub(crate) struct Endpoint {
+    flows: PlainEndpoint,
+    settings: Settings,
+    options: Options,
+    /// `sender` or `receiver`.
+    end: &'static str,
+    local: IpAddr,
+    peer: IpAddr,
+    /// At a receiver, until it receives.
+    listening: Mutex<Option<(Listener, ConnectionUrl)>>,
+    report: Mutex<Option<Report>>,
+}
+
+fn take<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Endpoint {
+    pub(crate) fn new(order: &TrialOrder, options: Options) -> Result<Self, TransportError> {
+        let endpoint = Self {
+            flows: parts::plain(order)?,
+            settings: Settings::new(order),
+            options,
+            end: order.role.name(),
+            local: order.local,
+            peer: order.peer,
+            listening: Mutex::default(),
+            report: Mutex::default(),
+        };
+        if !order.connects() {
+            let listening = endpoint.listen()?;
+            *endpoint
+                .listening
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(listening);
+        }
+        Ok(endpoint)
+    }
+
+    fn door(&self) -> Door<'_> {
+        Door {
+            settings: &self.settings,
+            local: self.local,
+            peer: self.peer,
+        }
+    }
+
+    fn listen(&self) -> Result<(Listener, ConnectionUrl), TransportError> {
+        let ports = vec![0; usize::from(self.options.connections)];
+        let listener =
+            Listener::bind(&ports, &self.door()).map_err(TransportError::io("cannot listen"))?;
+        let secret = self
+            .options
+            .cipher
+            .map(|cipher| {
+                Ok::<_, TransportError>(Secret {
+                    cipher,
+                    key: Key::random().map_err(TransportError::stack("cannot make a key"))?,
+                    iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
+                })
+            })
+            .transpose()?;
+        let url = ConnectionUrl {
+            host: self.local.to_string(),
+            ports: listener.ports().to_vec(),
+            // Whoever was not at the meeting does not know it.
+            id: rand::rng().random::<u64>().to_string().into_bytes(),
+            version: Some(VERSION),
+            secret,
+            iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
+        };
+        Ok((listener, url))
+    }
+
+    /// What came of a transfer.
+    fn ended(
+        &self,
+        ended: Result<Report, Failure>,
+        host: &TrialHost<'_>,
+    ) -> Result<(), TransportError> {
+        if let Some(wrong) = host.wrong() {
+            return Err(wrong);
+        }
+        let report = ended.map_err(TransportError::stack("the WDT transfer failed"))?;
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        Ok(())
+    }
+}
+
+impl TransferEndpoint for Endpoint {
+    type Flows = PlainEndpoint;
+
+    fn flows(&self) -> &PlainEndpoint {
+        &self.flows
+    }
+
+    fn offer(&self) -> Result<String, TransportError> {
+        let listening = self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*listening {
+            Some((_, url)) => Ok(url.to_secret_string()),
+            None => Err(TransportError::Protocol {
+                what: "this end does not listen".to_owned(),
+            }),
+        }
+    }
+
+    fn send(
+        &self,
+        offer: &str,
+        outgoing: &Arc<Outgoing>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<MonotonicTime, TransportError> {
+        let refused = TransportError::stack("the receiver's offer is no good");
+        let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
+        // Whoever made the offer is the announced peer, wherever it says that it is.
+        url.host = self.peer.to_string();
+        let options = sender::Options {
+            block_bytes: self.options.block_bytes,
+            checksum: self.options.checksum,
+            ..sender::Options::default()
+        };
+        let source = ContentSource::new(outgoing, self.options.files);
+        let session = sender::Session::new(source, &url, options)
+            .map_err(TransportError::stack("cannot begin the WDT transfer"))?;
+        let session = Arc::new(session);
+        let host = TrialHost::new(self.door(), connections, stop);
+        let ended = net::send(&session, &url, &host);
+        self.ended(ended, &host)?;
+        // Closing the connections in good order takes a round trip more.
+        let since = session
+            .confirmed()
+            .map(|at| at.elapsed())
+            .unwrap_or_default();
+        let nanoseconds = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        Ok(MonotonicTime(MonotonicTime::now().0 - nanoseconds))
+    }
+
+    fn receive(
+        &self,
+        incoming: &Arc<Incoming>,
+        connections: &Arc<Connections>,
+        stop: &Stop,
+    ) -> Result<(), TransportError> {
+        let Some((listener, url)) = take(&self.listening) else {
+            return Err(TransportError::Protocol {
+                what: "this end does not listen".to_owned(),
+            });
+        };
+        let sink = ContentSink::new(incoming, self.options.files);
+        let session = receiver::Session::new(sink, &url, receiver::Options::default());
+        let host = TrialHost::new(self.door(), connections, stop);
+        let ended = listener.receive(&Arc::new(session), &host);
+        self.ended(ended, &host)
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let end = self.end;
+        let mut facts = BTreeMap::from([(
+            format!("wdt.encryption.{end}"),
+            match self.options.cipher {
+                None => "none",
+                Some(Cipher::Aes128Ctr) => "aes128-ctr",
+                Some(Cipher::Aes128Gcm) => "aes128-gcm",
+            }
+            .to_owned(),
+        )]);
+        let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(report) = &*report {
+            let blocks = report.ports.iter().map(|port| port.blocks.to_string());
+            facts.extend([
+                (format!("wdt.blocks.{end}"), report.blocks.to_string()),
+                (
+                    format!("connections.blocks.{end}"),
+                    blocks.collect::<Vec<_>>().join(" "),
+                ),
+            ]);
+        }
+        facts
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.settings.warnings();
+        let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(report) = &*report {
+            let again: u32 = report
+                .ports
+                .iter()
+                .map(|port| port.connections.saturating_sub(1))
+                .sum();
+            let lost = report.ports.iter().filter(|port| port.failure.is_some());
+            let lost = lost.count();
+            if again > 0 || lost > 0 {
+                warnings.push(Warning {
+                    code: "wdt_recovered".to_owned(),
+                    message: format!(
+                        "connections were made again {again} times and {lost} ports given up at \
+                         the {}; all was delivered",
+                        self.end
+                    ),
+                    hint: String::new(),
+                });
+            }
+        }
+        warnings
+    }
+}

@@ -1,0 +1,142 @@
+//! A trial around a transfer: sockets set up and read back as those of `tcp`, one peer admitted,
+//! every connection sampled and woken when the trial is stopped.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use regatta_transport::{
+    Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
+};
+use regatta_transport_tcp::parts::{self, Settings};
+use regatta_transport_wdt::host::Host;
+use socket2::SockRef;
+
+/// What listens needs of the trial.
+pub(crate) struct Door<'a> {
+    pub settings: &'a Settings,
+    pub local: IpAddr,
+    pub peer: IpAddr,
+}
+
+impl Host for Door<'_> {
+    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.settings.set_up(socket).map_err(io::Error::other)
+    }
+
+    fn local(&self) -> Option<IpAddr> {
+        Some(self.local)
+    }
+
+    fn admits(&self, peer: IpAddr) -> bool {
+        peer == self.peer
+    }
+}
+
+/// The trial under way.
+pub(crate) struct TrialHost<'a> {
+    pub door: Door<'a>,
+    pub connections: &'a Arc<Connections>,
+    pub stop: &'a Stop,
+    /// Kept so that they can be woken: a stop holds no more than a weak reference.
+    handles: Mutex<Vec<Arc<Handle>>>,
+    /// What is wrong with a socket, which the transfer cannot know.
+    wrong: Mutex<Option<TransportError>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> TrialHost<'a> {
+    pub(crate) fn new(door: Door<'a>, connections: &'a Arc<Connections>, stop: &'a Stop) -> Self {
+        Self {
+            door,
+            connections,
+            stop,
+            handles: Mutex::default(),
+            wrong: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn wrong(&self) -> Option<TransportError> {
+        lock(&self.wrong).take()
+    }
+}
+
+impl Host for TrialHost<'_> {
+    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.door.opened(socket)
+    }
+
+    fn local(&self) -> Option<IpAddr> {
+        self.door.local()
+    }
+
+    fn admits(&self, peer: IpAddr) -> bool {
+        self.door.admits(peer)
+    }
+
+    fn arrived(&self) {
+        self.connections.arrived();
+    }
+
+    fn connected(&self, _port: u16, socket: &Arc<TcpStream>, took: Option<Duration>) {
+        let facts = match self.door.settings.facts(socket.as_fd()) {
+            Ok(facts) => facts,
+            Err(error) => {
+                lock(&self.wrong).get_or_insert(error);
+                return self.stop.stop();
+            }
+        };
+        let handle = Arc::new(Handle {
+            socket: Arc::downgrade(socket),
+            facts,
+        });
+        self.stop.on_stop(&handle);
+        lock(&self.handles).push(Arc::clone(&handle));
+        self.connections.made(handle, took);
+    }
+
+    fn closing(&self, _port: u16, _socket: &Arc<TcpStream>) {
+        self.connections.remember();
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.is_stopped()
+    }
+}
+
+/// A connection of the transfer, as long as that keeps it.
+struct Handle {
+    socket: Weak<TcpStream>,
+    facts: BTreeMap<String, String>,
+}
+
+impl StatisticsSource for Handle {
+    fn sample(&self) -> Option<ProtocolSample> {
+        parts::sample(self.socket.upgrade()?.as_fd())
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+}
+
+impl Abort for Handle {
+    fn abort(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            // What is in the send buffer must not travel on after the trial, into the next one's
+            // path. A socket that is not connected any more needs no waking.
+            let socket = SockRef::from(&*socket);
+            let _ = socket.set_linger(Some(Duration::ZERO));
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
