@@ -16,7 +16,7 @@ use crate::{
     error::{BedError, Reported},
     keeper::{self, ADDRESSES},
     messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
-    process::{self, Entries, Executable, KeeperProcess},
+    process::{self, Entries, Executable, Given, KeeperProcess},
     program::{self, Program, ProgramOrder},
 };
 
@@ -29,8 +29,11 @@ pub enum Host {
     B,
 }
 
+/// Command of the process at each end.
+pub(crate) const AGENT: &str = "agent";
+
 /// Longest that the keeper may take for anything but a path check.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest that a path check may take; it bounds itself well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
@@ -86,13 +89,14 @@ impl Bed {
             protocol: KEEPER_PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
             path,
+            end: None,
         };
         let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
         let FromKeeper::Up {
             protocol: KEEPER_PROTOCOL_VERSION,
             user_namespace,
-            namespaces,
-            path,
+            ref namespaces,
+            ref path,
         } = answer
         else {
             return Err(unexpected(&answer));
@@ -102,14 +106,17 @@ impl Bed {
             File::open(directory.join(path)).map_err(|source| BedError::Namespace { what, source })
         };
         let network = |fd: i32| open("network namespace", format!("fd/{fd}"));
+        let [a, b] = namespaces[..] else {
+            return Err(unexpected(&answer));
+        };
         Ok(Self {
             executable,
             user_namespace: user_namespace
                 .then(|| open("user namespace", "ns/user".into()))
                 .transpose()?,
-            network_namespaces: [network(namespaces[0])?, network(namespaces[1])?],
+            network_namespaces: [network(a)?, network(b)?],
             keeper,
-            path,
+            path: path.clone(),
         })
     }
 
@@ -144,12 +151,11 @@ impl Bed {
     /// # Errors
     /// [`BedError::Spawn`].
     pub fn spawn_agent(&mut self, host: Host) -> Result<Child, BedError> {
-        process::spawn(
-            &self.executable,
-            "agent",
-            Stdio::piped(),
-            self.entries(host),
-        )
+        let given = Given {
+            entries: self.entries(host),
+            ..Given::pipes(Stdio::piped())
+        };
+        process::spawn(&self.executable, AGENT, given)
     }
 
     /// Starts any program on a host, as `executable path-program` keeps it together. Where the bed
@@ -256,7 +262,7 @@ impl Bed {
     }
 }
 
-fn unexpected(answer: &FromKeeper) -> BedError {
+pub(crate) fn unexpected(answer: &FromKeeper) -> BedError {
     BedError::Protocol {
         line: format!("{answer:?}"),
     }

@@ -78,6 +78,9 @@ pub enum BedError {
     /// The keeper gave no answer.
     #[error("the path keeper gave no answer within {0:?}")]
     TimedOut(Duration),
+    /// The other guest does not answer.
+    #[error("cannot reach the other guest")]
+    FarGuest(#[source] io::Error),
     /// What the keeper said is not in its protocol.
     #[error("the path keeper answered `{line}`, which this version does not understand")]
     Protocol {

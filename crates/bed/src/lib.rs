@@ -8,12 +8,16 @@
 
 mod bed;
 mod error;
+mod far;
 pub mod guest;
 pub mod keeper;
 mod messages;
 mod process;
 pub mod program;
+mod two_guests;
 
 pub use bed::{Bed, Host};
 pub use error::{BedError, Reported};
+pub use far::{COMMAND as FAR_COMMAND, FarProcess, FarStreams, main as far_main};
 pub use messages::{LinkCounters, PathCounters, Untold};
+pub use two_guests::{AgentOfTwo, TwoGuests};

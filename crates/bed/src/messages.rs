@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 2;
+pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 3;
 
 /// From the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub(crate) enum ToKeeper {
         protocol: u32,
         run_id: String,
         path: PathSetup,
+        /// The one end that this keeper has; it has the whole path if absent.
+        #[serde(default)]
+        end: Option<End>,
     },
     /// Empty the path, forget the counters, be this condition.
     SetCondition { condition: Condition, seed: u64 },
@@ -26,6 +29,41 @@ pub(crate) enum ToKeeper {
     Counters,
     /// Measure the path under this condition.
     Check { condition: Condition },
+    /// Do a part of a check that two keepers make together, each at its own end.
+    Probe { probe: Probe },
+}
+
+/// One end of a path whose other end another kernel has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Which host: 0 is a, 1 is b.
+    pub(crate) host: usize,
+    /// Name of the interface that leads to the other one, in the first network namespace.
+    pub(crate) wire: String,
+}
+
+/// What one end does in a check of the path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Probe {
+    /// Open a socket and tell its port.
+    Open,
+    /// The other end's socket has this port.
+    Meet { port: u16 },
+    /// Make round trips.
+    RoundTrips { condition: Condition },
+    /// Send back what arrives.
+    Return { condition: Condition },
+    /// Send the train of packets of a direction, 0 forward.
+    Send {
+        condition: Condition,
+        direction: usize,
+    },
+    /// Tell what arrives of the train of a direction.
+    Receive {
+        condition: Condition,
+        direction: usize,
+    },
 }
 
 /// From the keeper.
@@ -37,8 +75,8 @@ pub(crate) enum FromKeeper {
         protocol: u32,
         /// Whether the namespaces belong to a user namespace of the keeper's own.
         user_namespace: bool,
-        /// File descriptors of the keeper that hold the two network namespaces.
-        namespaces: [i32; 2],
+        /// File descriptors of the keeper that hold the network namespaces of its hosts.
+        namespaces: Vec<i32>,
         path: PathForm,
     },
     /// The condition is set.
@@ -49,6 +87,14 @@ pub(crate) enum FromKeeper {
     Counters { counters: Box<PathCounters> },
     /// What was measured.
     Checked { check: PathCheck },
+    /// A socket for a check is open.
+    Opened { port: u16 },
+    /// A part of a check is done that has nothing to tell.
+    Probed,
+    /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
+    RoundTrips { delays_ns: Vec<f64> },
+    /// What arrived of a train: place in it, and time by this end's clock.
+    Train { arrivals: Vec<(u64, u64)> },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.

@@ -4,21 +4,23 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     os::{
-        fd::{AsFd, AsRawFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{fs::OpenOptionsExt, process::CommandExt},
     },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sched::{CloneFlags, setns},
 };
 
 use crate::{
     error::{BedError, Reported},
+    far::FarProcess,
     messages::{FromKeeper, ToKeeper},
 };
 
@@ -69,26 +71,61 @@ impl Executable {
 /// Namespaces to be entered, in order, by the descriptors that hold them.
 pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
-/// Starts `executable command` inside namespaces, entered in order; the kernel kills it when the
-/// calling thread ends.
+/// What a process is given beside its program.
+pub(crate) struct Given<'a> {
+    pub(crate) input: Stdio,
+    pub(crate) output: Stdio,
+    pub(crate) errors: Stdio,
+    pub(crate) entries: Entries,
+    /// Files that it is to have open under the numbers that they have here.
+    pub(crate) files: &'a [OwnedFd],
+}
+
+impl Given<'_> {
+    /// Pipes for input and output.
+    pub(crate) fn pipes(errors: Stdio) -> Self {
+        Self {
+            input: Stdio::piped(),
+            output: Stdio::piped(),
+            errors,
+            entries: Entries::new(),
+            files: &[],
+        }
+    }
+}
+
+/// Starts `executable command`; the kernel kills it when the calling thread ends.
 pub(crate) fn spawn(
     executable: &Executable,
     command: &str,
-    errors: Stdio,
-    entries: Entries,
+    given: Given<'_>,
 ) -> Result<Child, BedError> {
+    let Given {
+        input,
+        output,
+        errors,
+        entries,
+        files,
+    } = given;
+    let files: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
     let parent = nix::unistd::getpid();
     let mut process = executable.command();
     process
         .arg(command)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdin(input)
+        .stdout(output)
         .stderr(errors);
     let prepare = move || {
         for (fd, kind) in &entries {
             // SAFETY: the caller's bed holds the files until the process has been started.
-            let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) };
+            let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
             setns(fd, *kind)?;
+        }
+        for fd in &files {
+            // Here alone: no other process that this one starts gets them.
+            // SAFETY: as above.
+            let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+            fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
         // A session of its own: Ctrl-C at the terminal is the controller's to handle, and a scheduler
         // that shares the machine out by session does not weigh the path against the hosts.
@@ -114,26 +151,54 @@ pub(crate) fn spawn(
     })
 }
 
+/// Command of the process that keeps a path.
+pub(crate) const PATH_KEEPER: &str = "path-keeper";
+
+/// Where the keeper is.
+#[derive(Debug)]
+enum Kept {
+    Here(Child),
+    InFarGuest(FarProcess),
+}
+
 /// The path keeper, seen from the controller. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct KeeperProcess {
-    child: Child,
-    requests: Option<ChildStdin>,
-    answers: Option<BufReader<ChildStdout>>,
+    kept: Kept,
+    requests: Option<File>,
+    answers: Option<BufReader<File>>,
 }
 
 impl KeeperProcess {
     pub(crate) fn start(executable: &Executable) -> Result<Self, BedError> {
-        let mut child = spawn(executable, "path-keeper", Stdio::inherit(), Entries::new())?;
+        let mut child = spawn(executable, PATH_KEEPER, Given::pipes(Stdio::inherit()))?;
+        let file = |fd: OwnedFd| File::from(fd);
         Ok(Self {
-            requests: child.stdin.take(),
-            answers: child.stdout.take().map(BufReader::new),
-            child,
+            requests: child.stdin.take().map(|pipe| file(pipe.into())),
+            answers: child
+                .stdout
+                .take()
+                .map(|pipe| BufReader::new(file(pipe.into()))),
+            kept: Kept::Here(child),
         })
     }
 
+    /// One that was started in the other guest; `stream` is its standard input and output.
+    pub(crate) fn far(process: FarProcess, stream: OwnedFd) -> io::Result<Self> {
+        let answers = stream.try_clone()?;
+        Ok(Self {
+            kept: Kept::InFarGuest(process),
+            requests: Some(stream.into()),
+            answers: Some(BufReader::new(answers.into())),
+        })
+    }
+
+    /// Its process identifier where it is.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        match &self.kept {
+            Kept::Here(child) => child.id(),
+            Kept::InFarGuest(process) => process.number(),
+        }
     }
 
     /// Asks and waits for the answer; `what` names the request in errors.
@@ -143,7 +208,28 @@ impl KeeperProcess {
         what: &'static str,
         within: Duration,
     ) -> Result<FromKeeper, BedError> {
-        let line = match self.exchange(request, within) {
+        let asked = self.put(request);
+        self.answer(asked, what, within)
+    }
+
+    /// Asks, for an answer that is taken later.
+    pub(crate) fn put(&mut self, request: &ToKeeper) -> io::Result<()> {
+        let Some(requests) = &mut self.requests else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let mut text = serde_json::to_string(request)?;
+        text.push('\n');
+        requests.write_all(text.as_bytes())
+    }
+
+    /// Waits for the answer to what was asked.
+    pub(crate) fn answer(
+        &mut self,
+        asked: io::Result<()>,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<FromKeeper, BedError> {
+        let line = match asked.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
             Ok(None) => return Err(BedError::TimedOut(within)),
             Err(source) => {
@@ -166,15 +252,10 @@ impl KeeperProcess {
     }
 
     /// The answer's line, or nothing if none came in time.
-    fn exchange(&mut self, request: &ToKeeper, within: Duration) -> io::Result<Option<String>> {
-        let (Some(requests), Some(answers)) = (&mut self.requests, &mut self.answers) else {
+    fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
+        let Some(answers) = &mut self.answers else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let mut text = serde_json::to_string(request)?;
-        text.push('\n');
-        requests.write_all(text.as_bytes())?;
-        requests.flush()?;
-
         // The keeper writes a line at once, so that one that has begun will end.
         let until = Instant::now() + within;
         loop {
@@ -199,28 +280,44 @@ impl KeeperProcess {
     }
 
     /// How it ended, if it does in time.
-    fn wait(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
-        let until = Instant::now() + within;
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            if Instant::now() >= until {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+    fn wait(&mut self, within: Duration) -> Option<String> {
+        match &mut self.kept {
+            Kept::Here(child) => ended(child, within),
+            Kept::InFarGuest(process) => process.ended(within),
         }
+    }
+}
+
+/// How a process ended, in words, if it does in time.
+pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
+    let until = Instant::now() + within;
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status.to_string());
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 impl Drop for KeeperProcess {
     fn drop(&mut self) {
-        // End of input ends it.
+        // End of input ends it; where input and output are one stream, both ends of it.
         self.requests = None;
+        if let Kept::InFarGuest(_) = self.kept {
+            self.answers = None;
+        }
         if self.wait(FAREWELL).is_none() {
-            // Fails only if it has ended meanwhile.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            match &mut self.kept {
+                Kept::Here(child) => {
+                    // Fails only if it has ended meanwhile.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+                Kept::InFarGuest(process) => process.kill(),
+            }
         }
     }
 }

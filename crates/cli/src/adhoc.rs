@@ -87,6 +87,9 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     if args.bed == Some(BedKind::Uml) {
         root.insert("bed".into(), text("uml"));
     }
+    if let Some(guests) = args.guests {
+        root.insert("guests".into(), Value::Integer(guests.into()));
+    }
     if args.clock == Some(Clock::Virtual) {
         root.insert("clock".into(), text("virtual"));
     }

@@ -72,6 +72,9 @@ pub enum Command {
     /// First process of a guest; started by its kernel
     #[command(hide = true)]
     GuestInit,
+    /// Starts processes in the second of two guests; started by its first process
+    #[command(hide = true)]
+    GuestFar,
     /// Runs a study inside of a guest; started by its first process
     #[command(hide = true)]
     GuestRun,
@@ -164,6 +167,10 @@ pub struct RunArgs {
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control
     #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
     pub bed: Option<BedKind>,
+    /// Guests of `--bed uml`: 1 with both hosts in it, or 2, each host in one of its own, joined by a
+    /// virtual Ethernet with netem on both ends [default without a STUDY: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2), help_heading = "Work")]
+    pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
     /// makes a run the same each time [default without a STUDY: real]
     #[arg(long, value_name = "CLOCK", value_parser = clock, help_heading = "Work")]

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             return guest::keeper_main();
         }
         Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
+        Some(name) if name == regatta_bed::FAR_COMMAND => return regatta_bed::far_main(),
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         | Command::PathProgram
         | Command::GuestKeeper
         | Command::GuestInit
+        | Command::GuestFar
         | Command::GuestRun => Err(Failure::input(
             "this command takes no options before it",
             "commands that `regatta --help` does not list are started by Regatta itself",

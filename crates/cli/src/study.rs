@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use regatta_model::{
-    Study,
+    Emulator, Guests, Placement, Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
@@ -198,6 +198,19 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     }
     if let Some(bed) = args.bed {
         study.bed = bed;
+    }
+    if let Some(guests) = args.guests {
+        study.guest.guests = if guests == 1 {
+            Guests::One
+        } else {
+            Guests::Two
+        };
+        // What two guests have unless another is asked for, which is then refused with the reason.
+        let emulator = args.path.emulator.unwrap_or(study.path.emulator);
+        if guests == 2 && emulator != Emulator::Userspace {
+            study.path.placement = Placement::Ends;
+        }
+        changes.push(format!("--guests {guests}"));
     }
     path_options::choose_emulation(&args.path, &mut study.path)?;
     if let Some(clock) = args.clock {

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use regatta_bed::{AgentOfTwo, FarProcess, TwoGuests};
 pub use regatta_bed::{Bed, BedError, Host, PathCounters};
 use regatta_model::{Condition, PathCheck};
 
@@ -86,6 +87,31 @@ impl AgentProcess for Child {
     }
 }
 
+/// A process of the other guest.
+impl AgentProcess for FarProcess {
+    fn ended(&mut self, within: Duration) -> Option<String> {
+        Self::ended(self, within)
+    }
+
+    fn kill(&mut self) {
+        Self::kill(self);
+    }
+}
+
+/// The pipes of a process that was started with all three.
+fn piped(mut child: Child) -> AgentPipes {
+    let no_pipe = "the bed gives its agents pipes";
+    AgentPipes {
+        input: Box::new(child.stdin.take().expect(no_pipe)),
+        output: Box::new(child.stdout.take().expect(no_pipe)),
+        errors: child
+            .stderr
+            .take()
+            .map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
+        process: Box::new(child),
+    }
+}
+
 impl TestBed for Bed {
     fn description(&self) -> String {
         Bed::description(self)
@@ -100,17 +126,7 @@ impl TestBed for Bed {
     }
 
     fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
-        let mut child = Bed::spawn_agent(self, host)?;
-        let no_pipe = "the bed gives its agents pipes";
-        Ok(AgentPipes {
-            input: Box::new(child.stdin.take().expect(no_pipe)),
-            output: Box::new(child.stdout.take().expect(no_pipe)),
-            errors: child
-                .stderr
-                .take()
-                .map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
-            process: Box::new(child),
-        })
+        Bed::spawn_agent(self, host).map(piped)
     }
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
@@ -127,5 +143,48 @@ impl TestBed for Bed {
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         Bed::check_path(self, condition)
+    }
+}
+
+impl TestBed for TwoGuests {
+    fn description(&self) -> String {
+        TwoGuests::description(self)
+    }
+
+    /// Each guest counts from its own boot.
+    fn shares_clock(&self) -> bool {
+        false
+    }
+
+    fn address(&self, host: Host) -> IpAddr {
+        TwoGuests::address(self, host)
+    }
+
+    fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
+        Ok(match TwoGuests::spawn_agent(self, host)? {
+            AgentOfTwo::Here(child) => piped(child),
+            AgentOfTwo::InFarGuest(process, streams) => AgentPipes {
+                input: Box::new(streams.input),
+                output: Box::new(streams.output),
+                errors: Some(Box::new(streams.errors)),
+                process: Box::new(process),
+            },
+        })
+    }
+
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+        TwoGuests::set_condition(self, condition, seed)
+    }
+
+    fn begin(&mut self) -> Result<(), BedError> {
+        TwoGuests::begin(self)
+    }
+
+    fn counters(&mut self) -> Result<PathCounters, BedError> {
+        TwoGuests::counters(self)
+    }
+
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        TwoGuests::check_path(self, condition)
     }
 }

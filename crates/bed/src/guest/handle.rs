@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead, BufReader, Write},
+    os::fd::{AsRawFd, OwnedFd},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     error::BedError,
-    process::{self, Executable},
+    process::{self, Executable, Given},
 };
 
 /// How long an ended keeper is waited for before it is killed.
@@ -30,6 +31,9 @@ pub enum GuestError {
     /// Its keeper could not be told what to do.
     #[error("cannot tell the guest's keeper what to do")]
     Order(#[source] io::Error),
+    /// Nothing to join two guests with could be made.
+    #[error("cannot make the wires between two guests")]
+    Wires(#[source] io::Error),
     /// No thread could be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -51,8 +55,24 @@ impl Guest {
     /// # Errors
     /// [`GuestError`]; what goes wrong in the keeper is heard as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
+        Self::start_joined(executable, order, &[])
+    }
+
+    /// The same, for a guest that has ends of wires: see [`wires`](super::wires).
+    ///
+    /// # Errors
+    /// As above.
+    pub fn start_joined(
+        executable: &Path,
+        order: &Order,
+        wires: &[OwnedFd],
+    ) -> Result<Self, GuestError> {
         let executable = Executable::open(executable)?;
-        let mut child = process::spawn(&executable, KEEPER_COMMAND, Stdio::inherit(), Vec::new())?;
+        let given = Given {
+            files: wires,
+            ..Given::pipes(Stdio::inherit())
+        };
+        let mut child = process::spawn(&executable, KEEPER_COMMAND, given)?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();
@@ -66,6 +86,7 @@ impl Guest {
         let instructions = Instructions {
             protocol: PROTOCOL_VERSION,
             order: order.clone(),
+            wires: wires.iter().map(AsRawFd::as_raw_fd).collect(),
         };
         let mut line =
             serde_json::to_vec(&instructions).map_err(|e| GuestError::Order(e.into()))?;

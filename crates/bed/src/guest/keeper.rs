@@ -119,7 +119,7 @@ fn pass_on(said: &Said) {
 }
 
 fn keep() -> Result<ExitCode, GuestKeeperError> {
-    let order = read_order()?;
+    let Instructions { order, wires, .. } = read_instructions()?;
     become_able().map_err(GuestKeeperError::Namespaces)?;
     die_with_parent();
     for (what, flag) in [
@@ -150,7 +150,7 @@ fn keep() -> Result<ExitCode, GuestKeeperError> {
             // Whoever missed the parent's end meanwhile sees the end of standard input.
             die_with_parent();
             // Not by returning: the threads need no farewell.
-            std::process::exit(match run(&order) {
+            std::process::exit(match run(&order, &wires) {
                 Ok(()) => 0,
                 Err(error) => {
                     fail(&error);
@@ -165,7 +165,7 @@ fn keep() -> Result<ExitCode, GuestKeeperError> {
     }
 }
 
-fn read_order() -> Result<Order, GuestKeeperError> {
+fn read_instructions() -> Result<Instructions, GuestKeeperError> {
     let mut line = Vec::new();
     // Byte by byte up to the line's end: the rest of the input is for the second process.
     let mut input = File::open("/proc/self/fd/0").map_err(GuestKeeperError::Order)?;
@@ -186,11 +186,11 @@ fn read_order() -> Result<Order, GuestKeeperError> {
             theirs: instructions.protocol,
         });
     }
-    Ok(instructions.order)
+    Ok(instructions)
 }
 
 /// The first process of the process namespace.
-fn run(order: &Order) -> Result<(), GuestKeeperError> {
+fn run(order: &Order, wires: &[i32]) -> Result<(), GuestKeeperError> {
     mounts::make(order)?;
     let watch =
         Inotify::init(InitFlags::IN_CLOEXEC).map_err(|e| GuestKeeperError::Listen(e.into()))?;
@@ -230,7 +230,7 @@ fn run(order: &Order) -> Result<(), GuestKeeperError> {
             }
         }),
     )?;
-    let mut kernel = start(order)?;
+    let mut kernel = start(order, wires)?;
     let console = kernel.stdout.take();
     let (words, last_words) = mpsc::channel();
     let console = thread(
@@ -308,7 +308,7 @@ fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
 }
 
 /// Starts the kernel, its console piped.
-fn start(order: &Order) -> Result<Child, GuestKeeperError> {
+fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
     let mut command = Command::new(&order.kernel);
     command
         .args([
@@ -332,6 +332,9 @@ fn start(order: &Order) -> Result<Child, GuestKeeperError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
+    for (index, wire) in wires.iter().enumerate() {
+        command.arg(format!("vec{index}:transport=fd,fd={wire}"));
+    }
     if order.clock == Clock::Virtual {
         command.args([
             "time-travel=inf-cpu".to_owned(),
@@ -435,6 +438,8 @@ fn without_random_numbers() -> io::Result<()> {
 #[derive(Default)]
 struct Exchange {
     up: bool,
+    /// The latest beat that was passed on.
+    beat: String,
     /// Bytes of the program's output that were passed on.
     output: u64,
     /// The beginning of a line.
@@ -452,6 +457,12 @@ impl Exchange {
             pass_on(&Said::Up {
                 release: release.trim_end().to_owned(),
             });
+        }
+        if let Ok(beat) = fs::read_to_string(exchange("beat"))
+            && beat != self.beat
+        {
+            self.beat = beat;
+            pass_on(&Said::Beat);
         }
         self.messages();
         self.output();

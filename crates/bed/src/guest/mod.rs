@@ -23,6 +23,7 @@ mod keeper;
 mod mounts;
 mod order;
 pub mod testing;
+mod wire;
 mod within;
 
 pub use handle::{Guest, GuestError};
@@ -31,6 +32,7 @@ pub use init::main as init_main;
 pub use keeper::main as keeper_main;
 pub use order::{Order, Said};
 pub use regatta_model::Clock;
+pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 pub use within::{FILES, is_guest, payload, say};
 
 /// First argument of the process that keeps a guest.

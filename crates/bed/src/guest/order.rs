@@ -1,12 +1,12 @@
 //! What the controller, the keeper and the guest say to one another.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use regatta_model::Clock;
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages; all ends are the same program, so a difference is a mistake.
-pub(super) const PROTOCOL_VERSION: u32 = 1;
+pub(super) const PROTOCOL_VERSION: u32 = 2;
 
 /// What a guest is to be and to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ impl Order {
 pub(super) struct Instructions {
     pub protocol: u32,
     pub order: Order,
+    /// Files of the keeper's that are ends of wires; the guest has them as `vec0`, `vec1`, ….
+    pub wires: Vec<i32>,
 }
 
 /// What is heard of a guest.
@@ -51,6 +53,9 @@ pub enum Said {
         /// Release of its kernel.
         release: String,
     },
+    /// The guest is at work: told every [`Said::BEAT`] with a real clock, so that one that hangs is
+    /// found out. With a virtual clock nobody could tell when to say so.
+    Beat,
     /// A line of the kernel's console.
     Console {
         /// Without its end.
@@ -78,4 +83,9 @@ pub enum Said {
         /// What to type next; may be empty.
         hint: String,
     },
+}
+
+impl Said {
+    /// Time from one [`Said::Beat`] to the next.
+    pub const BEAT: Duration = Duration::from_secs(2);
 }

@@ -79,6 +79,7 @@ pub fn in_guest(filter: &str, clock: Clock) -> bool {
         let left = until.saturating_duration_since(Instant::now());
         match guest.hear(left) {
             Some(Said::Up { release }) => heard.push(format!("guest with Linux {release}")),
+            Some(Said::Beat) => {}
             Some(Said::Console { line }) => heard.push(format!("console: {line}")),
             Some(Said::Output { line } | Said::Message { text: line }) => heard.push(line),
             Some(Said::Ended { code: 0 }) => break,

@@ -72,6 +72,8 @@ pub(crate) enum KeeperError {
         #[source]
         source: Refusal,
     },
+    #[error("this keeper has one end of the path and cannot measure it alone")]
+    OneEnd,
     #[error("losses by iptables need the program `iptables`")]
     NoIptables,
     #[error("`{command}` failed")]

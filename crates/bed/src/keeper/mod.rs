@@ -3,7 +3,7 @@
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
-mod check;
+pub(crate) mod check;
 mod clock;
 mod corruption;
 mod error;
@@ -20,16 +20,17 @@ use std::{
     process::ExitCode,
 };
 
+pub(crate) use clock::unix_ns;
 pub(crate) use error::KeeperError;
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;
-pub(crate) use netem::refusal;
+pub(crate) use netem::{refusal, wire_up};
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
 use userspace::UserspacePath;
 
 use crate::messages::{
-    FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
+    End, FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
 };
 
 /// Addresses of the two hosts on the path, a and b, on one /30.
@@ -97,6 +98,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
                 protocol,
                 run_id,
                 path,
+                end,
             },
             None,
         ) => {
@@ -106,7 +108,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
                     ours: KEEPER_PROTOCOL_VERSION,
                 });
             }
-            let made = Keeper::up(&run_id, path)?;
+            let made = Keeper::up(&run_id, path, end)?;
             let answer = made.greeting();
             *keeper = Some(made);
             Ok(answer)
@@ -125,6 +127,14 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
         (ToKeeper::Check { condition }, Some(keeper)) => Ok(FromKeeper::Checked {
             check: keeper.check(&condition)?,
         }),
+        (ToKeeper::Probe { probe }, Some(keeper)) => {
+            let [host] = keeper.path.hosts()[..] else {
+                return Err(KeeperError::Order {
+                    line: line.to_owned(),
+                });
+            };
+            keeper.part.serve(probe, host)
+        }
         (ToKeeper::Hello { .. }, Some(_)) | (_, None) => Err(KeeperError::Order {
             line: line.to_owned(),
         }),
@@ -139,11 +149,14 @@ enum Path {
 
 impl Path {
     /// Netem where it is asked for, or where the choice is free and the kernel has it.
-    fn up(setup: PathSetup) -> Result<Self, KeeperError> {
+    fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, KeeperError> {
+        if let Some(end) = end {
+            return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end))?)));
+        }
         if setup.emulator == Emulator::Userspace {
             return UserspacePath::up().map(Self::Userspace);
         }
-        match NetemPath::up(setup) {
+        match NetemPath::up(setup, None) {
             Ok(path) => Ok(Self::Netem(Box::new(path))),
             Err(KeeperError::NoNetem { .. }) if setup.needs_netem().is_none() => {
                 UserspacePath::up().map(Self::Userspace)
@@ -159,9 +172,10 @@ impl Path {
         }
     }
 
-    fn hosts(&self) -> [&Namespace; 2] {
+    /// One host, or both.
+    fn hosts(&self) -> Vec<&Namespace> {
         match self {
-            Self::Userspace(path) => path.hosts(),
+            Self::Userspace(path) => path.hosts().to_vec(),
             Self::Netem(path) => path.hosts(),
         }
     }
@@ -191,6 +205,8 @@ impl Path {
 struct Keeper {
     user_namespace: bool,
     path: Path,
+    /// This end's part of a check of the path.
+    part: check::Part,
     cpu_before_ns: u64,
     /// From the run's name: each run, and each check in it, draws other losses.
     seed: u64,
@@ -198,12 +214,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn up(run_id: &str, setup: PathSetup) -> Result<Self, KeeperError> {
+    fn up(run_id: &str, setup: PathSetup, end: Option<End>) -> Result<Self, KeeperError> {
         let user_namespace = become_able()?;
         die_with_parent();
         Ok(Self {
             user_namespace,
-            path: Path::up(setup)?,
+            path: Path::up(setup, end.as_ref())?,
+            part: check::Part::new(end.map_or(0, |end| end.host)),
             cpu_before_ns: 0,
             seed: fingerprint(run_id),
             checks: 0,
@@ -217,7 +234,9 @@ impl Keeper {
             namespaces: self
                 .path
                 .hosts()
-                .map(|namespace| namespace.file().as_raw_fd()),
+                .into_iter()
+                .map(|namespace| namespace.file().as_raw_fd())
+                .collect(),
             path: self.path.form(),
         }
     }
@@ -231,7 +250,11 @@ impl Keeper {
     fn check(&mut self, condition: &Condition) -> Result<PathCheck, KeeperError> {
         self.checks += 1;
         self.set(condition, self.seed.wrapping_add(self.checks))?;
-        check::run(condition, self.path.hosts(), ADDRESSES)
+        match self.path.hosts()[..] {
+            [a, b] => check::run(condition, [a, b], ADDRESSES),
+            // The controller has the two ends make it together.
+            _ => Err(KeeperError::OneEnd),
+        }
     }
 
     fn counters(&mut self) -> Result<PathCounters, KeeperError> {
@@ -252,7 +275,7 @@ pub(crate) fn die_with_parent() {
 }
 
 /// FNV-1a of a text.
-fn fingerprint(text: &str) -> u64 {
+pub(crate) fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -48,6 +48,17 @@ impl Namespace {
         Ok(Self(file))
     }
 
+    /// That of the system's first process.
+    pub(crate) fn first() -> Result<Self, KeeperError> {
+        let path = "/proc/1/ns/net";
+        File::open(path)
+            .map(Self)
+            .map_err(|source| KeeperError::Read {
+                path: path.into(),
+                source,
+            })
+    }
+
     /// Moves the calling thread into it.
     pub(crate) fn enter(&self) -> Result<(), KeeperError> {
         setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| KeeperError::Enter(e.into()))

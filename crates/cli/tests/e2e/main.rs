@@ -14,3 +14,4 @@ mod machine;
 mod matrix;
 mod mptcp;
 mod resume;
+mod two_guests;

@@ -3,13 +3,14 @@
 use std::{path::Path, process::ExitCode};
 
 use regatta_bed::{
-    Bed, BedError,
+    Bed, BedError, TwoGuests,
     guest::{FILES, payload, say},
 };
-use regatta_model::{BedKind, Clock, TrialRecord};
+use regatta_model::{BedKind, Clock, Guests, TrialRecord};
 
 use super::mission::{Mission, Word};
 use crate::{
+    bed::TestBed,
     error::EngineError,
     event::{Event, Listener, ListenerError},
     plan::Plan,
@@ -33,6 +34,12 @@ pub fn serve() -> ExitCode {
                 &error,
                 Trouble::Engine(EngineError::Bed(BedError::Refused { .. }))
             );
+            let guest_gone = matches!(
+                &error,
+                Trouble::Engine(EngineError::Bed(
+                    BedError::FarGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
+                ))
+            );
             let hint = match &error {
                 Trouble::Engine(EngineError::Bed(error)) => error.hint().to_owned(),
                 _ => String::new(),
@@ -47,6 +54,7 @@ pub fn serve() -> ExitCode {
                 reasons,
                 hint,
                 unsupported,
+                guest_gone,
             };
             // Where not even this can be told, the controller says that the guest ended early.
             let _ = tell(&word);
@@ -69,14 +77,22 @@ fn run() -> Result<(), Trouble> {
     let mission: Mission = serde_json::from_str(&text).map_err(|e| Trouble::Mission(e.into()))?;
     let executable = std::env::current_exe().map_err(Trouble::Mission)?;
     let plan = Plan::new(&mission.study).map_err(EngineError::from)?;
-    let mut bed = Bed::up(
-        BedKind::Netns,
-        mission.study.path,
-        &mission.study.conditions,
-        &executable,
-        &mission.run_id,
-    )
-    .map_err(EngineError::from)?;
+    let study = &mission.study;
+    let mut bed: Box<dyn TestBed> = match study.guest.guests {
+        Guests::One => Box::new(
+            Bed::up(
+                BedKind::Netns,
+                study.path,
+                &study.conditions,
+                &executable,
+                &mission.run_id,
+            )
+            .map_err(EngineError::from)?,
+        ),
+        Guests::Two => Box::new(
+            TwoGuests::up(study.path, &executable, &mission.run_id).map_err(EngineError::from)?,
+        ),
+    };
     let run = Run::new(
         plan,
         RunOptions {
@@ -89,7 +105,7 @@ fn run() -> Result<(), Trouble> {
     let mut teller = Teller {
         clock: mission.study.guest.clock,
     };
-    run.run(&mut bed, &mut teller)?;
+    run.run(bed.as_mut(), &mut teller)?;
     Ok(())
 }
 

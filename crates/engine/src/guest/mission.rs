@@ -39,5 +39,7 @@ pub(super) enum Word {
         hint: String,
         /// Whether it is what this machine cannot do, rather than something that failed.
         unsupported: bool,
+        /// Whether it is a guest that no longer answers: others can go on with the run.
+        guest_gone: bool,
     },
 }

@@ -11,8 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::guest::{Guest, Image, Order, Said};
-use regatta_model::{Clock, Outcome, RunHeader, TrialRecord, Warning};
+use regatta_bed::{
+    FAR_COMMAND,
+    guest::{Guest, GuestError, Image, Order, Said, wires},
+};
+use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
 
 use super::mission::{Mission, Word};
 use crate::{
@@ -38,6 +41,9 @@ const START: Duration = Duration::from_secs(60);
 /// beginning, the end.
 const BETWEEN: Duration = Duration::from_secs(180);
 
+/// Longest that a guest with a real clock is silent, which tells every two seconds that it is at work.
+const SILENCE: Duration = Duration::from_secs(15);
+
 /// How much longer than the engine inside the controller waits for a trial. The engine inside ends
 /// what hangs; only a guest that hangs as a whole is seen here.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -45,6 +51,9 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// How much longer a trial may take by the machine's clock than by a virtual one. Mostly it takes
 /// less; a machine with other work may need more.
 const SLOWER: u32 = 10;
+
+/// How long after the end of the receiver's guest the sender's may tell that the run is over.
+const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
 /// Lines of the console and of the program that explain an end.
 const LAST_WORDS: usize = 8;
@@ -72,10 +81,25 @@ enum End {
     Early(Vec<String>),
 }
 
+/// The guest that has host b where each host has one of its own.
+struct Far {
+    guest: Guest,
+    begun: Instant,
+    /// How long it took to be ready.
+    start: Option<Duration>,
+    /// When it was last heard, once it is ready.
+    heard: Option<Instant>,
+    /// When it ended, and why.
+    ended: Option<(Instant, Vec<String>)>,
+}
+
 /// A guest at work.
 struct Watch {
     guest: Guest,
+    far: Option<Far>,
     begun: Instant,
+    /// When a guest that has a real clock and is ready was last heard.
+    heard: Option<Instant>,
     /// When the guest is taken to hang.
     until: Instant,
     last_words: VecDeque<String>,
@@ -190,6 +214,8 @@ impl GuestRun {
             done: done.clone(),
             files: files.0.is_some(),
         };
+        let payload = serde_json::to_string(&mission)
+            .map_err(|error| EngineError::Mission { source: error })?;
         let order = Order {
             kernel: self.image.path.clone(),
             clock: self.clock(),
@@ -198,13 +224,35 @@ impl GuestRun {
             arguments: vec![COMMAND.to_owned()],
             environment: environment(self.clock()),
             files: files.0.clone(),
-            payload: serde_json::to_string(&mission)
-                .map_err(|error| EngineError::Mission { source: error })?,
+            payload,
         };
         let begun = Instant::now();
+        let (guest, far) = match study.guest.guests {
+            Guests::One => (Guest::start(&self.program, &order)?, None),
+            Guests::Two => {
+                let [near_ends, far_ends] = wires().map_err(GuestError::Wires)?;
+                let far = Order {
+                    arguments: vec![FAR_COMMAND.to_owned()],
+                    payload: String::new(),
+                    ..order.clone()
+                };
+                let far = Guest::start_joined(&self.program, &far, &far_ends)?;
+                let near = Guest::start_joined(&self.program, &order, &near_ends)?;
+                let far = Far {
+                    guest: far,
+                    begun,
+                    start: None,
+                    heard: None,
+                    ended: None,
+                };
+                (near, Some(far))
+            }
+        };
         Ok(Watch {
-            guest: Guest::start(&self.program, &order)?,
+            guest,
+            far,
             begun,
+            heard: None,
             until: begun + START,
             last_words: VecDeque::new(),
         })
@@ -234,17 +282,30 @@ impl GuestRun {
                 )?;
                 return Ok(End::Over(ending));
             }
+            if let Some(reasons) = watch.hear_far() {
+                if !progress.started {
+                    return Err(EngineError::guest(&reasons, String::new(), true));
+                }
+                return Ok(End::Early(reasons));
+            }
             let left = watch.until.saturating_duration_since(Instant::now());
-            let Some(said) = watch.guest.hear(left.min(LOOK_AROUND)) else {
+            let Some(said) = watch.guest.hear(left.min(watch.look_around())) else {
                 if left.is_zero() {
                     return Ok(End::Early(watch.explain(&format!(
                         "the guest hung: it said nothing for {} s, and was ended",
                         watch.until.duration_since(watch.begun).as_secs()
                     ))));
                 }
+                if is_silent(watch.heard) {
+                    return Ok(End::Early(watch.explain(&hung("the guest"))));
+                }
                 continue;
             };
+            if watch.heard.is_some() {
+                watch.heard = Some(Instant::now());
+            }
             match said {
+                Said::Beat => watch.heard = Some(Instant::now()),
                 Said::Up { release } => {
                     start = Some((release, watch.begun.elapsed()));
                     watch.wait(BETWEEN);
@@ -255,15 +316,26 @@ impl GuestRun {
                         .map_err(|source| EngineError::Mission { source })?;
                     match word {
                         Word::Event { event } => {
-                            let event = self.outside(*event, start.as_ref());
+                            let far = watch.far.as_ref().and_then(|far| far.start);
+                            let event = self.outside(*event, start.as_ref(), far);
                             if let Some(end) = self.note(event, watch, progress, listener)? {
                                 return Ok(end);
                             }
                         }
                         Word::Broken {
                             reasons,
+                            guest_gone: true,
+                            ..
+                        } if watch.far.is_some() && progress.started => {
+                            let mut all = watch.explain("the receiver's guest hung, and was ended");
+                            all.splice(1..1, reasons);
+                            return Ok(End::Early(all));
+                        }
+                        Word::Broken {
+                            reasons,
                             hint,
                             unsupported,
+                            ..
                         } => return Err(EngineError::guest(&reasons, hint, unsupported)),
                     }
                 }
@@ -327,14 +399,19 @@ impl GuestRun {
     }
 
     /// An event of the guest's as one of this run's: what only the outside knows is put in.
-    fn outside(&self, mut event: Event, start: Option<&(String, Duration)>) -> Event {
+    fn outside(
+        &self,
+        mut event: Event,
+        start: Option<&(String, Duration)>,
+        far: Option<Duration>,
+    ) -> Event {
         match &mut event {
             Event::RunStarted { header, done, .. } => {
                 header.run_id.clone_from(&self.options.run_id);
                 header.started_unix_ns = unix_ns();
                 *done = self.options.done.len() as u32;
                 if let Some((release, took)) = start {
-                    self.describe(header, release, *took);
+                    self.describe(header, release, *took, far);
                 }
             }
             Event::TrialEnded { trial } if self.clock() == Clock::Virtual => {
@@ -348,13 +425,25 @@ impl GuestRun {
         event
     }
 
-    fn describe(&self, header: &mut RunHeader, release: &str, took: Duration) {
+    fn describe(
+        &self,
+        header: &mut RunHeader,
+        release: &str,
+        took: Duration,
+        far: Option<Duration>,
+    ) {
         let clock = match self.clock() {
             Clock::Real => "real time",
             Clock::Virtual => "virtual time",
         };
         header.bed = format!("uml, Linux {release}, {clock}: {}", header.bed);
-        for facts in header.hosts.values_mut() {
+        let guests = self.plan.study().guest.guests;
+        for (host, facts) in &mut header.hosts {
+            // The one with the engine is the sender's, which connects.
+            let took = match (guests, host.as_str()) {
+                (Guests::Two, "receiver") => far.unwrap_or(took),
+                _ => took,
+            };
             facts.0.insert(
                 "guest.kernel".to_owned(),
                 self.image.path.display().to_string(),
@@ -363,6 +452,9 @@ impl GuestRun {
             facts
                 .0
                 .insert("guest.start_ms".to_owned(), took.as_millis().to_string());
+            if guests == Guests::Two {
+                facts.0.insert("guest.count".to_owned(), "2".to_owned());
+            }
         }
     }
 
@@ -406,6 +498,52 @@ impl Watch {
         self.until = self.begun + longest;
     }
 
+    /// How long the guest may be listened to before the other one is.
+    fn look_around(&self) -> Duration {
+        match &self.far {
+            Some(Far { start: None, .. }) => LOOK_AROUND / 20,
+            _ => LOOK_AROUND,
+        }
+    }
+
+    /// Hears what the other guest says; gives the reasons of its end, if it has ended before its
+    /// time.
+    fn hear_far(&mut self) -> Option<Vec<String>> {
+        loop {
+            let far = self.far.as_mut()?;
+            if let Some((at, reasons)) = &far.ended {
+                // It also ends with the run, of which the first guest then tells.
+                return (at.elapsed() > LAST_TO_TELL).then(|| reasons.clone());
+            }
+            let Some(said) = far.guest.hear(Duration::ZERO) else {
+                return is_silent(far.heard).then(|| self.explain(&hung("the receiver's guest")));
+            };
+            let reasons = match said {
+                Said::Beat => {
+                    far.heard = Some(Instant::now());
+                    continue;
+                }
+                Said::Up { .. } => {
+                    far.start = Some(far.begun.elapsed());
+                    continue;
+                }
+                Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
+                    self.remember(format!("receiver's guest: {line}"));
+                    continue;
+                }
+                Said::Ended { code } => {
+                    vec![format!("its program ended with exit status {code}")]
+                }
+                Said::Failed { reasons, .. } => reasons,
+            };
+            let mut all = self.explain("the receiver's guest ended");
+            all.splice(1..1, reasons);
+            if let Some(far) = &mut self.far {
+                far.ended = Some((Instant::now(), all));
+            }
+        }
+    }
+
     fn remember(&mut self, line: String) {
         if std::env::var_os("REGATTA_LOG").is_some() {
             eprintln!("guest: {line}");
@@ -424,6 +562,18 @@ impl Watch {
         }
         reasons
     }
+}
+
+/// Whether a guest that told that it is at work has long not done so.
+fn is_silent(heard: Option<Instant>) -> bool {
+    heard.is_some_and(|heard| heard.elapsed() > SILENCE)
+}
+
+fn hung(what: &str) -> String {
+    format!(
+        "{what} hung: it said nothing for {} s, and was ended",
+        SILENCE.as_secs()
+    )
 }
 
 /// What a guest's program is to have of this one's environment, and what keeps a virtual clock's

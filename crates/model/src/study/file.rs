@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use toml::de::DeTable;
 
 use super::{
-    BedKind, Emulator, GuestSetup, LossBy, PathSetup, Placement, Study, Transport,
+    BedKind, Emulator, GuestSetup, Guests, LossBy, PathSetup, Placement, Study, Transport,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -88,7 +88,7 @@ impl StudyFile {
             .choice("bed", &[("netns", BedKind::Netns), ("uml", BedKind::Uml)])?
             .unwrap_or(BedKind::Netns);
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
-        let path = read_path(&source, &mut root)?;
+        let path = read_path(&source, &mut root, guest.guests)?;
         let deadline = time(
             &source,
             root.duration("deadline", "30s")?,
@@ -255,14 +255,24 @@ fn no_files(name: &str) -> Result<String, UnitError> {
 }
 
 /// How the path is made. The key `path` of earlier versions had one value, Regatta's own emulator.
-fn read_path(file: &File<'_>, root: &mut Section<'_>) -> Result<PathSetup, StudyError> {
+fn read_path(
+    file: &File<'_>,
+    root: &mut Section<'_>,
+    guests: Guests,
+) -> Result<PathSetup, StudyError> {
     let first = root.choice("path", &[("emulator", Emulator::Userspace)])?;
     let emulator = root.choice("emulator", Emulator::WORDS)?;
     let placement = root.choice("placement", Placement::WORDS)?;
     let loss_by = root.choice("loss_by", LossBy::WORDS)?;
+    let emulator = emulator.or(first).unwrap_or_default();
+    // Two guests have ends and nothing between them; what they cannot have is told of two guests.
+    let usual = match (guests, emulator) {
+        (Guests::Two, Emulator::Auto | Emulator::Netem) => Placement::Ends,
+        _ => Placement::default(),
+    };
     let path = PathSetup {
-        emulator: emulator.or(first).unwrap_or_default(),
-        placement: placement.unwrap_or_default(),
+        emulator,
+        placement: placement.unwrap_or(usual),
         loss_by: loss_by.unwrap_or_default(),
     };
     match path.contradiction() {

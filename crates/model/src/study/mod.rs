@@ -19,7 +19,7 @@ pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
-pub use guest::{Clock, GuestMistake, GuestSetup};
+pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
 pub use path::change_condition;
 pub use section::nearest;
 

@@ -8,6 +8,7 @@ use std::{
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
+    thread,
 };
 
 use nix::{
@@ -21,7 +22,11 @@ use nix::{
 };
 use regatta_model::Clock;
 
-use super::{mounts, order::Order, within::exchange};
+use super::{
+    mounts,
+    order::{Order, Said},
+    within::exchange,
+};
 
 /// Open files that a program may have; the kernel's default is 1024.
 const OPEN_FILES: u64 = 65_536;
@@ -83,9 +88,24 @@ fn serve() -> Result<(), InitError> {
         .map(|name| name.release().to_string_lossy().into_owned())
         .unwrap_or_default();
     fs::write(exchange("up"), format!("{release}\n")).map_err(InitError::Status)?;
+    if order.clock == Clock::Real {
+        thread::Builder::new()
+            .name("beat".into())
+            .spawn(beat)
+            .map_err(InitError::Program)?;
+    }
 
     let code = run(&order).map_err(InitError::Program)?;
     fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
+}
+
+/// Tells again and again that the guest is at work.
+fn beat() {
+    for count in 0u64.. {
+        // A host that takes no word of it ends this guest.
+        let _ = fs::write(exchange("beat"), count.to_string());
+        thread::sleep(Said::BEAT);
+    }
 }
 
 /// What programs expect beside the host's files.

@@ -5,6 +5,12 @@
 //! Departures are read from the clock right before the call that sends, arrivals are the kernel's
 //! time stamps, so that the time this process takes to wake up is not charged to the path.
 
+//!
+//! [`run`] does so where one keeper has both ends; [`Part`] is one end's part where each has a keeper
+//! of its own, whose clocks need not agree: a delay is what a round trip took at its own end, less
+//! what the other end says that it took to answer.
+
+mod part;
 mod plan;
 mod socket;
 
@@ -17,6 +23,7 @@ use std::{
 
 use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
+pub(crate) use self::part::Part;
 use self::{
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     socket::{Arrival, Prober},
@@ -59,11 +66,7 @@ pub(super) fn run(
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
     clock::be_punctual();
     let [a, b] = &socket::pair(namespaces, addresses)?;
-    let mut quantities = Vec::new();
-
-    let plan = RoundTrips::new(condition);
-    let round_trips = make_round_trips(condition, plan, a, b)?;
-    judge_round_trips(condition, &round_trips, &mut quantities);
+    let round_trips = make_round_trips(RoundTrips::new(condition), a, b)?;
 
     let trains = [
         Train::new(condition, &condition.forward),
@@ -71,10 +74,10 @@ pub(super) fn run(
     ];
     let run = |direction: usize| {
         let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
-        // Numbers of their own, so that a late packet of one train is not taken for another's.
-        run_train(trains[direction], (direction as u64 + 1) << 32, from, to)
+        run_train(trains[direction], base(direction), from, to)
     };
     let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
+    // One after the other where both would be more than this process can do at once.
     let arrivals = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
         thread::scope(|scope| {
             let reverse = scope.spawn(|| run(1));
@@ -85,19 +88,44 @@ pub(super) fn run(
         [run(0), run(1)]
     };
     let [forward, reverse] = arrivals;
-    for (name, link, train, arrivals) in [
-        ("forward", &condition.forward, trains[0], forward?),
-        ("reverse", &condition.reverse, trains[1], reverse?),
+    Ok(judge(
+        condition,
+        checked_unix_ns,
+        &round_trips,
+        &[forward?, reverse?],
+    ))
+}
+
+/// What was asked against what was found: the delays of round trips, and what arrived of each
+/// direction's train.
+pub(crate) fn judge(
+    condition: &Condition,
+    checked_unix_ns: i64,
+    round_trips: &[f64],
+    arrivals: &[Vec<(u64, u64)>; 2],
+) -> PathCheck {
+    let mut quantities = Vec::new();
+    judge_round_trips(condition, round_trips, &mut quantities);
+    for (name, link, arrivals) in [
+        ("forward", &condition.forward, &arrivals[0]),
+        ("reverse", &condition.reverse, &arrivals[1]),
     ] {
-        judge_loss(name, link, train, &arrivals, &mut quantities);
-        judge_rate(name, link, train, &arrivals, &mut quantities);
+        let train = Train::new(condition, link);
+        judge_loss(name, link, train, arrivals, &mut quantities);
+        judge_rate(name, link, train, arrivals, &mut quantities);
     }
-    Ok(PathCheck {
+    PathCheck {
         condition: condition.name.clone(),
         checked_unix_ns,
         within: quantities.iter().all(|quantity| quantity.within),
         quantities,
-    })
+    }
+}
+
+/// Numbers of a train's packets begin here, so that a late packet of one train is not taken for
+/// another's, nor for a round trip's.
+fn base(direction: usize) -> u64 {
+    (direction as u64 + 1) << 32
 }
 
 fn joined<T>(result: thread::Result<Result<T, KeeperError>>) -> Result<T, KeeperError> {
@@ -106,23 +134,13 @@ fn joined<T>(result: thread::Result<Result<T, KeeperError>>) -> Result<T, Keeper
 
 /// The round-trip delays of the packets that came back, in nanoseconds, without the time that the
 /// far host took to answer and without transmission times.
-fn make_round_trips(
-    condition: &Condition,
-    plan: RoundTrips,
-    a: &Prober,
-    b: &Prober,
-) -> Result<Vec<f64>, KeeperError> {
+fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>, KeeperError> {
     let count = plan.count as usize;
     let mut departed = vec![0u64; count];
     // Time from departure at a to arrival at b, then departure from b.
     let mut turned: Vec<Option<(u64, u64)>> = vec![None; count];
     let mut delays = Vec::with_capacity(count);
-    let longest = condition.forward.delay
-        + condition.forward.jitter
-        + condition.reverse.delay
-        + condition.reverse.jitter
-        + plan.transmission
-        + GRACE;
+    let longest = plan.longest + GRACE;
     let mut next = 0;
     let mut last_sent = Instant::now();
     let mut back = 0;
@@ -135,7 +153,10 @@ fn make_round_trips(
             next += 1;
             last_sent = Instant::now();
         }
-        while let Some(Arrival { number, at_unix_ns }) = b.receive()? {
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = b.receive()?
+        {
             let index = number as usize;
             if index < count && turned[index].is_none() {
                 let forward = at_unix_ns.saturating_sub(departed[index]);
@@ -143,7 +164,10 @@ fn make_round_trips(
                 b.send(number, SMALL_PACKET_BYTES)?;
             }
         }
-        while let Some(Arrival { number, at_unix_ns }) = a.receive()? {
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = a.receive()?
+        {
             if let Some(&Some((forward, departed))) = turned.get(number as usize) {
                 let reverse = at_unix_ns.saturating_sub(departed);
                 delays.push((forward + reverse) as f64 - plan.transmission.as_nanos() as f64);
@@ -208,7 +232,10 @@ fn receive_train(
     let mut arrivals = Vec::with_capacity(seen.len());
     loop {
         let over = ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
-        while let Some(Arrival { number, at_unix_ns }) = to.receive()? {
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = to.receive()?
+        {
             let place = number.wrapping_sub(base);
             if let Some(seen) = seen.get_mut(place as usize)
                 && !std::mem::replace(seen, true)

@@ -53,6 +53,8 @@ pub(super) struct RoundTrips {
     pub(super) interval: Duration,
     /// Time that a round trip spends in transmission at both bottlenecks; it is no delay.
     pub(super) transmission: Duration,
+    /// Longest that one takes on a sound path.
+    pub(super) longest: Duration,
 }
 
 impl RoundTrips {
@@ -75,6 +77,12 @@ impl RoundTrips {
             count: count.clamp(2, ROUND_TRIPS),
             interval,
             transmission: transmissions[0] + transmissions[1],
+            longest: transmissions[0]
+                + transmissions[1]
+                + links
+                    .into_iter()
+                    .map(|link| link.delay + link.jitter)
+                    .sum::<Duration>(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::{Ipv4Addr, UdpSocket},
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -24,13 +24,18 @@ pub(super) const HEADER_BYTES: u64 = 28;
 /// Bytes that the receiving socket may hold: the path's packets while its reader is kept waiting.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
-/// Fills datagrams up; with the number before it as much as UDP over IPv4 carries.
-static PADDING: [u8; 65_499] = [0; 65_499];
+/// What a datagram has before its padding: its number, and how long it was held.
+const WORDS_BYTES: usize = 16;
+
+/// Fills datagrams up; with the words before it as much as UDP over IPv4 carries.
+static PADDING: [u8; 65_491] = [0; 65_491];
 
 /// A datagram of a measurement: a number, and padding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
+    /// How long the other end held a datagram that it sent back, in nanoseconds.
+    pub(super) held_ns: u64,
     /// The kernel's time stamp, in nanoseconds since the Unix epoch: when the datagram reached the
     /// host, not when this process came to read it.
     pub(super) at_unix_ns: u64,
@@ -49,9 +54,18 @@ pub(super) fn pair(
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],
 ) -> Result<[Prober; 2], KeeperError> {
-    let bind = |host: usize| -> Result<UdpSocket, KeeperError> {
-        namespaces[host].enter()?;
-        let socket = UdpSocket::bind((addresses[host], 0)).map_err(failed("bind"))?;
+    let a = Prober::open(namespaces[0], addresses[0])?;
+    let b = Prober::open(namespaces[1], addresses[1])?;
+    a.meet((addresses[1], b.port()?))?;
+    b.meet((addresses[0], a.port()?))?;
+    Ok([a, b])
+}
+
+impl Prober {
+    /// One end. The calling thread enters its namespace.
+    pub(super) fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<Self, KeeperError> {
+        namespace.enter()?;
+        let socket = UdpSocket::bind((address, 0)).map_err(failed("bind"))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
             .map_err(|e| failed("time stamps")(e.into()))?;
         // Only root may go above the host's limit; others get as much as it allows.
@@ -59,29 +73,41 @@ pub(super) fn pair(
             setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)
                 .map_err(|e| failed("receive buffer")(e.into()))?;
         }
-        Ok(socket)
-    };
-    let [a, b] = [bind(0)?, bind(1)?];
-    let port = |socket: &UdpSocket| {
-        socket
-            .local_addr()
-            .map(|address: SocketAddr| address.port())
-            .map_err(failed("address"))
-    };
-    let (port_a, port_b) = (port(&a)?, port(&b)?);
-    a.connect((addresses[1], port_b))
-        .map_err(failed("connect"))?;
-    b.connect((addresses[0], port_a))
-        .map_err(failed("connect"))?;
-    Ok([Prober(a), Prober(b)])
-}
+        Ok(Self(socket))
+    }
 
-impl Prober {
+    /// The port that it was given.
+    pub(super) fn port(&self) -> Result<u16, KeeperError> {
+        let address = self.0.local_addr().map_err(failed("address"))?;
+        Ok(address.port())
+    }
+
+    /// Sends there and takes from there alone from now on.
+    pub(super) fn meet(&self, other: (Ipv4Addr, u16)) -> Result<(), KeeperError> {
+        self.0.connect(other).map_err(failed("connect"))
+    }
+
     /// Sends a datagram that makes an IP packet of `packet_bytes`.
     pub(super) fn send(&self, number: u64, packet_bytes: u64) -> Result<(), KeeperError> {
-        let padding = (packet_bytes.saturating_sub(HEADER_BYTES + 8) as usize).min(PADDING.len());
+        self.send_back(number, 0, packet_bytes)
+    }
+
+    /// The same, with how long it was held.
+    pub(super) fn send_back(
+        &self,
+        number: u64,
+        held_ns: u64,
+        packet_bytes: u64,
+    ) -> Result<(), KeeperError> {
+        let words = HEADER_BYTES + WORDS_BYTES as u64;
+        let padding = (packet_bytes.saturating_sub(words) as usize).min(PADDING.len());
         let number = number.to_le_bytes();
-        let slices = [IoSlice::new(&number), IoSlice::new(&PADDING[..padding])];
+        let held = held_ns.to_le_bytes();
+        let slices = [
+            IoSlice::new(&number),
+            IoSlice::new(&held),
+            IoSlice::new(&PADDING[..padding]),
+        ];
         let sent = sendmsg::<()>(self.0.as_raw_fd(), &slices, &[], MsgFlags::empty(), None);
         match sent {
             // A full queue of the host is the path's affair: the datagram will be missing.
@@ -92,7 +118,7 @@ impl Prober {
 
     /// The next datagram if one has arrived.
     pub(super) fn receive(&self) -> Result<Option<Arrival>, KeeperError> {
-        let mut payload = [0; 8];
+        let mut payload = [0; WORDS_BYTES];
         let mut control = nix::cmsg_space!(TimeSpec);
         loop {
             let mut slices = [IoSliceMut::new(&mut payload)];
@@ -117,9 +143,15 @@ impl Prober {
                     _ => None,
                 });
             // Whatever has no number or no time stamp is not a datagram of ours.
-            if let (8, Some(stamp)) = (length, stamp) {
+            if let (WORDS_BYTES, Some(stamp)) = (length, stamp) {
+                let word = |from: usize| {
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(&payload[from..from + 8]);
+                    u64::from_le_bytes(bytes)
+                };
                 return Ok(Some(Arrival {
-                    number: u64::from_le_bytes(payload),
+                    number: word(0),
+                    held_ns: word(8),
                     at_unix_ns: Duration::from(stamp).as_nanos() as u64,
                 }));
             }

@@ -8,7 +8,10 @@ use super::{
     iptables::Rule,
     wires::{Interface, Node},
 };
-use crate::keeper::{ADDRESSES, error::KeeperError, namespaces::Namespace};
+use crate::{
+    keeper::{ADDRESSES, error::KeeperError, namespaces::Namespace},
+    messages::End,
+};
 
 /// Name of the interface in each host.
 const HOST_INTERFACE: &str = "path0";
@@ -56,8 +59,8 @@ impl Lane {
 #[derive(Debug)]
 pub(super) struct Chain {
     pub nodes: Vec<Node>,
-    /// Forward and reverse.
-    pub lanes: [Lane; 2],
+    /// Forward and reverse; the one that sets out from another kernel's host is not here.
+    pub lanes: [Option<Lane>; 2],
 }
 
 impl Chain {
@@ -121,23 +124,48 @@ impl Chain {
             ),
         };
         let lanes = [
-            Lane {
+            Some(Lane {
                 rule: rule(&rightward, last, LEFT),
                 spots: rightward,
-            },
-            Lane {
+            }),
+            Some(Lane {
                 rule: rule(&leftward, 0, RIGHT),
                 spots: leftward,
-            },
+            }),
         ];
         Ok(Self { nodes, lanes })
     }
 
-    /// The namespaces of the hosts, a and b.
-    pub(super) fn hosts(&self) -> [&Namespace; 2] {
-        [
-            &self.nodes[0].namespace,
-            &self.nodes[self.nodes.len() - 1].namespace,
-        ]
+    /// One host, whose wire leads to the other host in another kernel.
+    pub(super) fn lay_end(end: &End) -> Result<Self, KeeperError> {
+        let root = Node::first()?;
+        let host = Node::create()?;
+        let interface = host.take(&root, &end.wire, HOST_INTERFACE)?;
+        let place = end.host.min(1);
+        host.address(interface, ADDRESSES[place])?;
+        let lane = Lane {
+            spots: vec![Spot { node: 0, interface }],
+            rule: (
+                0,
+                Rule {
+                    chain: "INPUT",
+                    interface: HOST_INTERFACE,
+                },
+            ),
+        };
+        let mut lanes = [None, None];
+        lanes[place] = Some(lane);
+        Ok(Self {
+            nodes: vec![host],
+            lanes,
+        })
+    }
+
+    /// The namespaces of the hosts: a and b, or the one that is here.
+    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+        match &self.nodes[..] {
+            [host] => vec![&host.namespace],
+            nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],
+        }
     }
 }

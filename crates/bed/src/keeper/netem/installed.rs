@@ -49,7 +49,9 @@ impl Installed {
         wanted: [Stages; 2],
     ) -> Result<(), KeeperError> {
         for (lane, stages) in wanted.into_iter().enumerate() {
-            let place = &chain.lanes[lane];
+            let Some(place) = &chain.lanes[lane] else {
+                continue;
+            };
             if let Some(old) = self.0[lane].take() {
                 for (spot, stands) in places(place, &old.stages) {
                     if stands.is_some() {
@@ -93,8 +95,7 @@ impl Installed {
         wanted: [Stages; 2],
     ) -> Result<(), KeeperError> {
         for (lane, stages) in wanted.into_iter().enumerate() {
-            let place = &chain.lanes[lane];
-            if let Some(standing) = &mut self.0[lane] {
+            if let (Some(standing), Some(place)) = (&mut self.0[lane], &chain.lanes[lane]) {
                 standing.change(chain, place, setup, stages)?;
             }
         }
@@ -104,10 +105,11 @@ impl Installed {
     /// Where the queues stand: nowhere on a link without a rate, and not apart at the ends.
     pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
         [0, 1].map(|lane: usize| {
-            let Some(Standing { stages, .. }) = &self.0[lane] else {
+            let (Some(Standing { stages, .. }), Some(place)) = (&self.0[lane], &chain.lanes[lane])
+            else {
                 return Vec::new();
             };
-            places(&chain.lanes[lane], stages)
+            places(place, stages)
                 .into_iter()
                 .skip(RATE)
                 .filter(|(_, stands)| stands.is_some())
@@ -122,9 +124,11 @@ impl Installed {
         setup: PathSetup,
         most_bytes: [u64; 2],
     ) -> Result<[LinkCounters; 2], KeeperError> {
-        let of = |lane: usize| match &self.0[lane] {
-            None => Ok(LinkCounters::default()),
-            Some(standing) => standing.counters(chain, &chain.lanes[lane], setup, most_bytes[lane]),
+        let of = |lane: usize| match (&self.0[lane], &chain.lanes[lane]) {
+            (Some(standing), Some(place)) => {
+                standing.counters(chain, place, setup, most_bytes[lane])
+            }
+            _ => Ok(LinkCounters::default()),
         };
         Ok([of(0)?, of(1)?])
     }

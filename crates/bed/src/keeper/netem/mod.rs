@@ -42,7 +42,7 @@ use self::{
     schedule::Schedule,
 };
 use super::{error::KeeperError, namespaces::Namespace, tun::MTU_RANGE};
-use crate::messages::{LinkCounters, PathForm};
+use crate::messages::{End, LinkCounters, PathForm};
 
 /// The path.
 #[derive(Debug)]
@@ -63,15 +63,19 @@ impl NetemPath {
     ///
     /// # Errors
     /// [`KeeperError::NoNetem`] where the kernel lacks something of it.
-    pub(super) fn up(setup: PathSetup) -> Result<Self, KeeperError> {
-        let chain = Chain::lay(setup.placement).map_err(|error| match error {
+    pub(super) fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, KeeperError> {
+        let chain = match end {
+            Some(end) => Chain::lay_end(end),
+            None => Chain::lay(setup.placement),
+        }
+        .map_err(|error| match error {
             KeeperError::Netem { step, source } => missing("veth", step, source),
             other => other,
         })?;
         let seeded = probe(&chain)?;
         let sampler = Sampler::start(&chain)?;
         if setup.loss_by == LossBy::Iptables {
-            for lane in &chain.lanes {
+            for lane in chain.lanes.iter().flatten() {
                 let (node, rule) = lane.rule;
                 rule.set(&chain.nodes[node].namespace, 0.0)?;
             }
@@ -100,7 +104,7 @@ impl NetemPath {
         }
     }
 
-    pub(super) fn hosts(&self) -> [&Namespace; 2] {
+    pub(super) fn hosts(&self) -> Vec<&Namespace> {
         self.chain.hosts()
     }
 
@@ -166,6 +170,17 @@ impl NetemPath {
     }
 }
 
+/// Prepares the wire over which the controller's words go to the other guest.
+///
+/// # Errors
+/// [`KeeperError`] if it is not there.
+pub(crate) fn wire_up(
+    interface: &'static str,
+    address: std::net::Ipv4Addr,
+) -> Result<(), KeeperError> {
+    wires::Node::first()?.wire(interface, address)
+}
+
 /// The stages of both directions, which draw from different streams.
 fn stages(
     condition: &Condition,
@@ -194,7 +209,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces; says
 /// whether netem takes a seed.
 fn probe(chain: &Chain) -> Result<bool, KeeperError> {
-    let spot = chain.lanes[0].wire();
+    let Some(lane) = chain.lanes.iter().flatten().next() else {
+        return Ok(false);
+    };
+    let spot = lane.wire();
     let netlink = &chain.nodes[spot.node].netlink;
     let index = spot.interface.index;
     let try_one = |name, discipline: Qdisc| {
@@ -213,7 +231,7 @@ fn probe(chain: &Chain) -> Result<bool, KeeperError> {
     )?;
     let seeded = qdisc::is_seeded(netlink, index).map_err(failed("read netem's settings"))?;
     clear()?;
-    if chain.lanes[0].before_wire().is_some() {
+    if lane.before_wire().is_some() {
         try_one(
             "sch_tbf",
             Qdisc::Bucket(qdisc::Bucket {

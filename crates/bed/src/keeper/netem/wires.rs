@@ -83,6 +83,37 @@ impl Node {
         Ok(node)
     }
 
+    /// The namespace of the system's first process, and a socket in it. The calling thread enters
+    /// it.
+    pub(super) fn first() -> Result<Self, KeeperError> {
+        let namespace = Namespace::first()?;
+        namespace.enter()?;
+        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
+        Ok(Self { namespace, netlink })
+    }
+
+    /// Takes an interface from another node and prepares it here under another name. The calling
+    /// thread changes its namespace.
+    pub(super) fn take(
+        &self,
+        from: &Self,
+        name: &str,
+        name_here: &'static str,
+    ) -> Result<Interface, KeeperError> {
+        let index = from.index(name)?;
+        let attributes = Attributes::new()
+            .bytes(
+                IFLA_NET_NS_FD,
+                &self.namespace.file().as_raw_fd().to_ne_bytes(),
+            )
+            .text(IFLA_IFNAME, name_here)
+            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
+        let head = interface_head(index, 0, 0);
+        from.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+            .map_err(failed("take the wire to the other guest"))?;
+        self.prepare(name_here)
+    }
+
     fn change(
         &self,
         kind: Rtm,
@@ -130,16 +161,7 @@ impl Node {
     fn prepare(&self, name: &'static str) -> Result<Interface, KeeperError> {
         self.namespace.enter()?;
         offload::switch_off(name).map_err(failed("switch offloads off"))?;
-        let attributes = Attributes::new().text(IFLA_IFNAME, name);
-        let head = interface_head(0, 0, 0);
-        let message = self
-            .netlink
-            .ask(Rtm::Getlink, &head, &attributes)
-            .map_err(failed("find an interface"))?;
-        let index = message
-            .get(4..8)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, i32::from_ne_bytes);
+        let index = self.index(name)?;
         let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
         let head = interface_head(index, flags, flags);
         // TCP builds packets of many segments whatever the offloads say; this it heeds.
@@ -149,20 +171,50 @@ impl Node {
         Ok(Interface { name, index })
     }
 
+    fn index(&self, name: &str) -> Result<i32, KeeperError> {
+        let attributes = Attributes::new().text(IFLA_IFNAME, name);
+        let head = interface_head(0, 0, 0);
+        let message = self
+            .netlink
+            .ask(Rtm::Getlink, &head, &attributes)
+            .map_err(failed("find an interface"))?;
+        Ok(message
+            .get(4..8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, i32::from_ne_bytes))
+    }
+
+    /// Gives an interface an address of its own, with the same Ethernet address as the other end.
+    pub(super) fn wire(&self, name: &'static str, address: Ipv4Addr) -> Result<(), KeeperError> {
+        let index = self.index(name)?;
+        let attributes = Attributes::new().bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
+        self.change(
+            Rtm::Newlink,
+            NlmF::empty(),
+            &interface_head(index, 0, 0),
+            &attributes,
+        )
+        .map_err(failed("set an Ethernet address"))?;
+        let interface = self.prepare(name)?;
+        self.one_address(interface, address)
+    }
+
     /// Gives an interface of a host its two addresses.
     pub(super) fn address(&self, on: Interface, address: Ipv4Addr) -> Result<(), KeeperError> {
-        for address in [address, second(address)] {
-            let octets = address.octets();
-            // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
-            let mut head = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
-            head.extend(on.index.to_ne_bytes());
-            let attributes = Attributes::new()
-                .bytes(IFA_LOCAL, &octets)
-                .bytes(IFA_ADDRESS, &octets);
-            self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
-                .map_err(failed("set an address"))?;
-        }
-        Ok(())
+        self.one_address(on, address)?;
+        self.one_address(on, second(address))
+    }
+
+    fn one_address(&self, on: Interface, address: Ipv4Addr) -> Result<(), KeeperError> {
+        let octets = address.octets();
+        // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
+        let mut head = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
+        head.extend(on.index.to_ne_bytes());
+        let attributes = Attributes::new()
+            .bytes(IFA_LOCAL, &octets)
+            .bytes(IFA_ADDRESS, &octets);
+        self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+            .map_err(failed("set an address"))
     }
 
     /// Has this router send what is for an address, and for its second one, out of an interface,

@@ -1,0 +1,295 @@
+//! The bed of two guests: host a and the engine in one, host b in the other, netem on both ends of
+//! the wire between them.
+
+use std::{
+    fs::File,
+    io,
+    net::{IpAddr, TcpStream},
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use nix::sched::CloneFlags;
+use regatta_model::{Condition, PathCheck, PathSetup};
+
+use crate::{
+    bed::{AGENT, ANSWER_WITHIN, Host, unexpected},
+    error::BedError,
+    far::{FarGuest, FarProcess, FarStreams},
+    guest::PATH_WIRE,
+    keeper::{ADDRESSES, check, fingerprint, unix_ns},
+    messages::{End, FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, Probe, ToKeeper},
+    process::{self, Executable, Given, KeeperProcess, PATH_KEEPER},
+};
+
+/// Longest that one part of a path check may take.
+const PART_WITHIN: Duration = Duration::from_secs(30);
+
+/// An agent of one of two guests.
+pub enum AgentOfTwo {
+    /// Host a's, its standard input, output and error piped.
+    Here(Child),
+    /// Host b's.
+    InFarGuest(FarProcess, FarStreams),
+}
+
+/// A keeper of one end, and the file of its host's network namespace.
+#[derive(Debug)]
+struct Side {
+    keeper: KeeperProcess,
+    namespace: i32,
+}
+
+/// Two guests and the path between them, seen from the first. It ends when it is dropped.
+#[derive(Debug)]
+pub struct TwoGuests {
+    executable: Executable,
+    /// Of hosts a and b.
+    sides: [Side; 2],
+    far: FarGuest,
+    path: PathForm,
+    seed: u64,
+    checks: u64,
+}
+
+impl TwoGuests {
+    /// Reaches the other guest and makes both ends of the path.
+    ///
+    /// # Errors
+    /// [`BedError`] where the other guest is not there or an end cannot be made.
+    pub fn up(path: PathSetup, executable: &Path, run_id: &str) -> Result<Self, BedError> {
+        let executable = Executable::open(executable)?;
+        let mut far = FarGuest::reach()?;
+        let (process, stream): (FarProcess, TcpStream) = far.start_keeper(PATH_KEEPER)?;
+        let there = KeeperProcess::far(process, stream.into()).map_err(BedError::FarGuest)?;
+        let here = KeeperProcess::start(&executable)?;
+        let mut form = None;
+        let mut greet = |mut keeper: KeeperProcess, host: usize| {
+            let hello = ToKeeper::Hello {
+                protocol: KEEPER_PROTOCOL_VERSION,
+                run_id: run_id.to_owned(),
+                path,
+                end: Some(End {
+                    host,
+                    wire: PATH_WIRE.to_owned(),
+                }),
+            };
+            let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
+            match answer {
+                FromKeeper::Up {
+                    protocol: KEEPER_PROTOCOL_VERSION,
+                    ref namespaces,
+                    ref path,
+                    ..
+                } if namespaces.len() == 1 => {
+                    form = Some(path.clone());
+                    let namespace = namespaces[0];
+                    Ok(Side { keeper, namespace })
+                }
+                other => Err(unexpected(&other)),
+            }
+        };
+        let sides = [greet(here, 0)?, greet(there, 1)?];
+        let Some(path) = form else {
+            return Err(BedError::FarGuest(io::ErrorKind::NotFound.into()));
+        };
+        Ok(Self {
+            executable,
+            sides,
+            far,
+            path,
+            seed: fingerprint(run_id),
+            checks: 0,
+        })
+    }
+
+    /// What carries the study, in words, for the run's header.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let PathForm { kernel, seeded, .. } = &self.path;
+        let seeded = if *seeded { "seeded" } else { "not seeded" };
+        format!(
+            "two guests, netem on both ends, where TCP's small queues meet it (Linux {kernel}, {seeded})"
+        )
+    }
+
+    /// Starts an agent on a host. May be called again after one ended.
+    ///
+    /// # Errors
+    /// [`BedError`] where it cannot be started, or the other guest does not answer.
+    pub fn spawn_agent(&mut self, host: Host) -> Result<AgentOfTwo, BedError> {
+        let Side { keeper, namespace } = &self.sides[host as usize];
+        match host {
+            Host::A => {
+                let place = PathBuf::from(format!("/proc/{}/fd/{namespace}", keeper.pid()));
+                let file = File::open(place).map_err(|source| BedError::Namespace {
+                    what: "network namespace",
+                    source,
+                })?;
+                let given = Given {
+                    entries: vec![(file.as_raw_fd(), CloneFlags::CLONE_NEWNET)],
+                    ..Given::pipes(Stdio::piped())
+                };
+                process::spawn(&self.executable, AGENT, given).map(AgentOfTwo::Here)
+            }
+            Host::B => {
+                let (process, streams) = self.far.start_agent(AGENT, keeper.pid(), *namespace)?;
+                Ok(AgentOfTwo::InFarGuest(process, streams))
+            }
+        }
+    }
+
+    /// Address of a host on the path.
+    #[must_use]
+    pub fn address(&self, host: Host) -> IpAddr {
+        ADDRESSES[host as usize].into()
+    }
+
+    /// As [`crate::Bed::set_condition`], for both ends.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    pub fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+        let request = ToKeeper::SetCondition {
+            condition: condition.clone(),
+            seed,
+        };
+        for answer in self.both([&request, &request], "set the condition", ANSWER_WITHIN)? {
+            let FromKeeper::Set = answer else {
+                return Err(unexpected(&answer));
+            };
+        }
+        Ok(())
+    }
+
+    /// As [`crate::Bed::begin`]: both ends are told at once, and begin within the time that a word
+    /// takes to the other guest, a fraction of a millisecond on an idle machine.
+    ///
+    /// # Errors
+    /// [`BedError`] when a keeper does not answer.
+    pub fn begin(&mut self) -> Result<(), BedError> {
+        let request = ToKeeper::Begin;
+        for answer in self.both([&request, &request], "begin the schedule", ANSWER_WITHIN)? {
+            let FromKeeper::Begun = answer else {
+                return Err(unexpected(&answer));
+            };
+        }
+        Ok(())
+    }
+
+    /// What happened on the path since [`TwoGuests::set_condition`]; each end counts what sets out
+    /// from it.
+    ///
+    /// # Errors
+    /// [`BedError`] when a keeper does not answer.
+    pub fn counters(&mut self) -> Result<PathCounters, BedError> {
+        let request = ToKeeper::Counters;
+        let answers = self.both([&request, &request], "tell its counters", ANSWER_WITHIN)?;
+        match answers {
+            [
+                FromKeeper::Counters { counters: a },
+                FromKeeper::Counters { counters: b },
+            ] => Ok(PathCounters {
+                forward: a.forward,
+                reverse: b.reverse,
+                cpu_ns: a.cpu_ns + b.cpu_ns,
+            }),
+            [other, _] => Err(unexpected(&other)),
+        }
+    }
+
+    /// As [`crate::Bed::check_path`]; both ends make it together.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    pub fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        self.checks += 1;
+        self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
+        let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
+        let [a, b] = match self.probe([Probe::Open, Probe::Open])? {
+            [
+                FromKeeper::Opened { port: a },
+                FromKeeper::Opened { port: b },
+            ] => [a, b],
+            [other, _] => return Err(unexpected(&other)),
+        };
+        self.probe([Probe::Meet { port: b }, Probe::Meet { port: a }])?;
+        let condition = || condition.clone();
+        let round_trips = match self.probe([
+            Probe::RoundTrips {
+                condition: condition(),
+            },
+            Probe::Return {
+                condition: condition(),
+            },
+        ])? {
+            [FromKeeper::RoundTrips { delays_ns }, FromKeeper::Probed] => delays_ns,
+            [other, _] => return Err(unexpected(&other)),
+        };
+        let mut arrivals = [Vec::new(), Vec::new()];
+        for (direction, arrived) in arrivals.iter_mut().enumerate() {
+            let mut parts = [
+                Probe::Send {
+                    condition: condition(),
+                    direction,
+                },
+                Probe::Receive {
+                    condition: condition(),
+                    direction,
+                },
+            ];
+            if direction == 1 {
+                parts.reverse();
+            }
+            let mut answers = self.probe(parts)?;
+            if direction == 1 {
+                answers.reverse();
+            }
+            *arrived = match answers {
+                [FromKeeper::Probed, FromKeeper::Train { arrivals }] => arrivals,
+                [other, _] => return Err(unexpected(&other)),
+            };
+        }
+        Ok(check::judge(
+            &condition(),
+            checked_unix_ns,
+            &round_trips,
+            &arrivals,
+        ))
+    }
+
+    fn probe(&mut self, parts: [Probe; 2]) -> Result<[FromKeeper; 2], BedError> {
+        let [a, b] = parts.map(|probe| ToKeeper::Probe { probe });
+        self.both([&a, &b], "check its path", PART_WITHIN)
+    }
+
+    /// Asks both keepers at once, the farther one first, and waits for both answers.
+    fn both(
+        &mut self,
+        requests: [&ToKeeper; 2],
+        what: &'static str,
+        within: Duration,
+    ) -> Result<[FromKeeper; 2], BedError> {
+        let [here, there] = &mut self.sides;
+        let asked_there = there.keeper.put(requests[1]);
+        let asked_here = here.keeper.put(requests[0]);
+        // Both are heard before either is judged, so that no answer is left for the next request.
+        let heard_here = here.keeper.answer(asked_here, what, within);
+        let heard_there = there.keeper.answer(asked_there, what, within);
+        Ok([heard_here?, heard_there.map_err(far)?])
+    }
+}
+
+/// A keeper that is silent or gone in the other guest: it is the guest that no longer answers.
+fn far(error: BedError) -> BedError {
+    match error {
+        BedError::TimedOut(within) => BedError::FarGuest(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("its path keeper gave no answer within {within:?}"),
+        )),
+        BedError::Gone { source, .. } => BedError::FarGuest(source),
+        other => other,
+    }
+}

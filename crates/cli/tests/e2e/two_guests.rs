@@ -1,0 +1,150 @@
+//! The bed `uml` with two guests: each host in a kernel of its own. Needs Debian's `linux.uml`.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use regatta_results::{Reader, RunState};
+
+use crate::help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials};
+
+/// A study in two guests.
+fn in_two_guests(study: &str) -> String {
+    study.replacen("rounds = 2\n", "rounds = 2\nbed = \"uml\"\nguests = 2\n", 1)
+}
+
+#[test]
+fn a_study_runs_in_two_guests_as_in_one() {
+    let bench = Bench::new();
+    let study = in_two_guests(SMALL)
+        .replacen(
+            "[[condition]]\n",
+            "[[transport]]\ndriver = \"sctp\"\n\n[[condition]]\n",
+            1,
+        )
+        .replacen("rate = \"50Mbit/s\"\n", "rate = \"20Mbit/s\"\n", 1);
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), 6, "{done:#?}");
+    for trial in &trials {
+        assert_ran(trial);
+        // The rate is that of both ends' netem: a wire that carried more would be no path.
+        let goodput = trial.metrics["goodput_bps"];
+        assert!((0.5e6..20e6).contains(&goodput), "{goodput}");
+        // 10 ms, as both ends delay by 5: an end without its netem would show half of it.
+        let idle = trial.metrics["round_trip_delay_idle_ns"];
+        assert!(idle >= 10e6, "{idle}");
+        // Both ends count what they sent.
+        assert!(trial.metrics["path_packets"] > 100.0);
+        // The clocks of two kernels do not agree, so nothing is said that needs them to.
+        assert!(
+            !trial.metrics.keys().any(|name| name.contains("one_way")),
+            "{:?}",
+            trial.metrics
+        );
+    }
+    let reader = Reader::open(&bench.path("out")).expect("results");
+    assert_eq!(reader.state().expect("a state"), RunState::Complete);
+    let header = reader.header().expect("a header");
+    assert!(
+        header.bed.starts_with("uml, Linux ") && header.bed.contains("two guests, netem on both"),
+        "{}",
+        header.bed
+    );
+    for host in ["sender", "receiver"] {
+        let facts = &header.hosts[host].0;
+        assert_eq!(facts["guest.count"], "2");
+        assert!(facts["guest.start_ms"].parse::<u64>().expect("a number") > 0);
+    }
+    bench.assert_nothing_left();
+}
+
+/// The kernels of the two guests, the receiver's first: it is started first.
+fn kernels(bench: &Bench) -> [i32; 2] {
+    let is_kernel = |pid: i32| {
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("linux.uml"))
+    };
+    let parent = |pid: i32| -> i32 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit(')').next().unwrap_or_default();
+        let field = after.split_whitespace().nth(1).unwrap_or("0");
+        field.parse().unwrap_or(0)
+    };
+    // A kernel's helpers are its children; its keeper is two processes above it.
+    let mut found: Vec<(i32, i32)> = bench
+        .processes()
+        .into_iter()
+        .filter(|pid| is_kernel(*pid) && !is_kernel(parent(*pid)))
+        .map(|pid| (parent(parent(pid)), pid))
+        .collect();
+    found.sort_unstable();
+    let [(_, receiver), (_, sender)] = found[..] else {
+        panic!("not two kernels: {found:?}");
+    };
+    [receiver, sender]
+}
+
+/// Takes about a minute, most of it waiting for guests that were stopped to be given up.
+#[test]
+fn a_guest_that_dies_or_hangs_costs_its_trial_and_others_go_on() {
+    let bench = Bench::new();
+    bench.write("study.toml", &in_two_guests(SLOW));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    for (guest, what, says) in [
+        (0, Signal::SIGKILL, "the receiver's guest ended"),
+        (0, Signal::SIGSTOP, "the receiver's guest hung"),
+        (1, Signal::SIGSTOP, "the guest hung"),
+    ] {
+        run.until(|event| is(event, "trial_started"));
+        signal(kernels(&bench)[guest], what);
+        let at = Instant::now();
+        let ended = run.until(|event| is(event, "trial_ended"));
+        assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
+        assert_eq!(ended["trial"]["outcome"], "failed", "{ended:#}");
+        let reasons = ended["trial"]["reasons"].to_string();
+        assert!(reasons.contains(says), "{reasons}");
+    }
+    let done = run.finish();
+    done.assert_code(1);
+    let all = trials(&bench.path("out"));
+    assert_eq!(all.len(), 4, "{done:#?}");
+    assert_ran(&all[3]);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
+    let bench = Bench::new();
+    bench.write("study.toml", &in_two_guests(SLOW));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    signal(run.pid(), Signal::SIGINT);
+    let asked = Instant::now();
+    let done = run.finish();
+    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+    done.assert_says("the run is partial");
+    bench.assert_nothing_left();
+    let done = bench.run(&["resume", "out"]);
+    assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn what_two_guests_cannot_be_is_told() {
+    let bench = Bench::new();
+    for (more, says) in [
+        (&["--bed", "uml", "--clock", "virtual"][..], "virtual clock"),
+        (&["--bed", "uml", "--placement", "between"], "both ends"),
+        (&["--bed", "uml", "--emulator", "userspace"], "one guest"),
+        (&["--bed", "uml", "--mtu", "9000B"], "at most 1500"),
+        (&[], "--bed uml"),
+        (&["--bed", "netns"], "--bed uml"),
+    ] {
+        let mut args = vec!["run", "--transport", "tcp", "--guests", "2", "--out", "out"];
+        args.extend(more);
+        let done = bench.run(&args);
+        done.assert_code(2);
+        done.assert_says(says);
+        assert!(!bench.path("out").exists(), "nothing is left behind");
+    }
+}
