@@ -5,9 +5,12 @@
 //! went. Time is a [`Duration`](std::time::Duration) since any one moment, so that a test can bring
 //! its own.
 
+mod asking;
 mod connection;
 mod history;
+mod outgoing;
 mod session;
 
-pub use connection::{Connection, Output, Step};
+pub use connection::{Connection, Step};
+pub use outgoing::Output;
 pub use session::{Options, Session};

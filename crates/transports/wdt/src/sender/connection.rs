@@ -4,27 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::asking::Asking;
+use super::outgoing::{Current, Outgoing, Output};
 use super::session::{Session, Verdict};
-use crate::codec::{Abort, Command, FileHeader, Reply, footer};
-use crate::codec::{Allocation, Checkpoint};
-use crate::crypto::Seal;
+use crate::codec::{Abort, Allocation, Checkpoint, Command, FileHeader, Reply};
 use crate::failure::Failure;
 use crate::inbox::{Inbox, WireError};
-use crate::queue::Block;
-use crate::source::{Source, SourceReader};
+use crate::source::Source;
 use crate::status::Status;
 
 /// Payload up to this long goes out together with the commands around it.
 const SMALL_BYTES: u64 = 16 << 10;
 /// So much is collected before it is written.
 const COLLECTED_BYTES: usize = 64 << 10;
-/// What is read from a source into memory at once.
-const SCRATCH_BYTES: usize = 256 << 10;
-/// What is taken at once from a source that has it in memory.
-const LARGEST_PART_BYTES: usize = 1 << 20;
-/// What a wait is prolonged by when everything was delivered and only the answer is missing.
-const ANSWER_GRACE: Duration = Duration::from_millis(500);
-
 /// What a connection asks for. After it was done, and said, comes the next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
@@ -45,15 +37,6 @@ pub enum Step {
     Disconnect,
     /// This port is done with.
     End,
-}
-
-/// What is to be written: first one, then the other.
-#[derive(Clone, Copy, Debug)]
-pub struct Output<'a> {
-    /// Commands, and payload that was small or had to be encrypted.
-    pub head: &'a [u8],
-    /// Payload as the source has it.
-    pub body: &'a [u8],
 }
 
 /// One port of the transfer.
@@ -99,35 +82,6 @@ enum After {
     Reconnect,
     Begin,
     End,
-}
-
-/// DONE is out, or about to be; the receiver says what follows.
-struct Asking {
-    until: Duration,
-    /// Bytes that the peer had not acknowledged at the last time-out.
-    undelivered: u64,
-    /// Everything was delivered, and the wait was prolonged once.
-    prolonged: bool,
-}
-
-struct Outgoing<R> {
-    seal: Seal,
-    /// What goes out next; empty once it was written.
-    head: Vec<u8>,
-    plain: Vec<u8>,
-    current: Option<Current<R>>,
-    /// Bytes of the current block's payload that `head` or a part from the source holds.
-    part: u64,
-    scratch: Vec<u8>,
-    checksum: bool,
-}
-
-/// The block that is going out.
-struct Current<R> {
-    block: Block,
-    reader: R,
-    sent: u64,
-    crc: u32,
 }
 
 impl<S: Source> Connection<S> {
@@ -290,20 +244,13 @@ impl<S: Source> Connection<S> {
     /// not acknowledged by the peer's system.
     pub fn read_timed_out(&mut self, undelivered: u64, now: Duration) {
         let timeout = self.session.options().read_timeout;
-        match &mut self.state {
-            State::Asking(asking) if undelivered == 0 && !asking.prolonged => {
-                asking.prolonged = true;
-                asking.until = now + timeout + ANSWER_GRACE;
-            }
-            State::Asking(asking) if undelivered > 0 && undelivered < asking.undelivered => {
-                asking.undelivered = undelivered;
-                asking.until = now + timeout;
-            }
-            _ => {
-                let detail = format!("the receiver's port {} did not answer in time", self.port);
-                self.lost(Status::Timeout, detail);
-            }
+        if let State::Asking(asking) = &mut self.state
+            && asking.may_go_on(undelivered, timeout, now)
+        {
+            return;
         }
+        let detail = format!("the receiver's port {} did not answer in time", self.port);
+        self.lost(Status::Timeout, detail);
     }
 
     /// These bytes came, also while writing. They are decrypted in place.
@@ -354,11 +301,7 @@ impl<S: Source> Connection<S> {
     fn reply(&mut self, reply: Reply, now: Duration) {
         let timeout = self.session.options().read_timeout;
         if let State::Asking(asking) = &mut self.state {
-            *asking = Asking {
-                until: now + timeout,
-                undelivered: u64::MAX,
-                prolonged: false,
-            };
+            *asking = Asking::new(timeout, now);
         }
         match (&self.state, reply) {
             (_, Reply::Abort(abort)) => self.aborted(abort),
@@ -437,11 +380,7 @@ impl<S: Source> Connection<S> {
             }
             let Some(block) = self.session.next_block(self.index) else {
                 self.outgoing.command(&Command::Done(self.session.done()));
-                self.state = State::Asking(Asking {
-                    until: now + self.session.options().read_timeout,
-                    undelivered: u64::MAX,
-                    prolonged: false,
-                });
+                self.state = State::Asking(Asking::new(self.session.options().read_timeout, now));
                 break;
             };
             let file = &self.session.source().files()[block.file];
@@ -561,113 +500,5 @@ impl<S: Source> Connection<S> {
             (State::Connecting { .. }, _) => {}
             (_, after) => self.state = State::Dropping(after),
         }
-    }
-}
-
-impl<R: SourceReader> Current<R> {
-    /// The next bytes of the block, at most `most`; there must be some left.
-    fn read<'a>(
-        &'a mut self,
-        most: usize,
-        scratch: &'a mut [u8],
-        checksum: bool,
-    ) -> io::Result<&'a [u8]> {
-        let rest = usize::try_from(self.block.length - self.sent).unwrap_or(usize::MAX);
-        let most = most.min(rest);
-        let part = self
-            .reader
-            .read(self.block.offset + self.sent, most, scratch)?;
-        if part.is_empty() || part.len() > most {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if checksum {
-            self.crc = footer(self.crc, part);
-        }
-        self.sent += part.len() as u64;
-        Ok(part)
-    }
-}
-
-impl<R: SourceReader> Outgoing<R> {
-    fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
-        let seal = Seal::new(session.secret(), session.options().tag_interval_bytes);
-        Ok(Self {
-            seal: seal.map_err(|error| Failure::new(Status::Encryption, error.to_string()))?,
-            head: Vec::new(),
-            plain: Vec::new(),
-            current: None,
-            part: 0,
-            scratch: Vec::new(),
-            checksum: session.options().checksum,
-        })
-    }
-
-    fn command(&mut self, command: &Command) {
-        command.encode(&mut self.plain);
-    }
-
-    /// Puts a part of the current block among the commands.
-    fn take_small(&mut self) -> io::Result<()> {
-        if let Some(current) = &mut self.current {
-            self.scratch.resize(SCRATCH_BYTES, 0);
-            let part = current.read(SCRATCH_BYTES, &mut self.scratch, self.checksum)?;
-            self.part += part.len() as u64;
-            self.plain.extend_from_slice(part);
-        }
-        Ok(())
-    }
-
-    fn seal_plain(&mut self) -> Result<(), Failure> {
-        if self.seal.encrypts() {
-            let sealed = self.seal.seal(&self.plain, &mut self.head);
-            self.plain.clear();
-            sealed.map_err(|error| Failure::new(Status::Encryption, error.to_string()))
-        } else {
-            self.head.append(&mut self.plain);
-            Ok(())
-        }
-    }
-
-    fn output(&mut self) -> io::Result<Output<'_>> {
-        let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) else {
-            return Ok(Output {
-                head: &self.head,
-                body: &[],
-            });
-        };
-        self.scratch.resize(SCRATCH_BYTES, 0);
-        let most = if self.seal.encrypts() {
-            SCRATCH_BYTES
-        } else {
-            LARGEST_PART_BYTES
-        };
-        let part = current.read(most, &mut self.scratch, self.checksum)?;
-        self.part += part.len() as u64;
-        if self.seal.encrypts() {
-            self.seal
-                .seal(part, &mut self.head)
-                .map_err(io::Error::other)?;
-            return Ok(Output {
-                head: &self.head,
-                body: &[],
-            });
-        }
-        Ok(Output {
-            head: &self.head,
-            body: part,
-        })
-    }
-
-    /// How many bytes of payload that was.
-    fn written(&mut self) -> u64 {
-        self.head.clear();
-        std::mem::take(&mut self.part)
-    }
-
-    fn end(&mut self) -> Result<(), Failure> {
-        let sealed = self.seal.seal(b"D", &mut self.head);
-        sealed
-            .and_then(|()| self.seal.finish(&mut self.head))
-            .map_err(|error| Failure::new(Status::Encryption, error.to_string()))
     }
 }

@@ -1,0 +1,336 @@
+//! What comes from a sender, and what it does to the port.
+
+use std::io;
+use std::time::Duration;
+
+use super::{Connection, LINGER, State, sign_interval};
+use crate::codec::{Allocation, Command, Decoded, Done, FileHeader, Malformed, Settings, footer};
+use crate::crypto::{CryptoError, Seal};
+use crate::failure::Failure;
+use crate::inbox::WireError;
+use crate::sink::{IncomingBlock, Sink, SinkWriter};
+use crate::status::Status;
+use crate::{OLDEST_VERSION, VERSION};
+
+/// The block that is coming.
+pub(super) struct Arriving<W> {
+    pub(super) header: FileHeader,
+    pub(super) writer: W,
+    pub(super) got: u64,
+    pub(super) crc: u32,
+}
+
+impl<K: Sink> Connection<K> {
+    /// These bytes came. They are decrypted in place, and payload goes to the sink from there.
+    pub fn received(&mut self, wire: &mut [u8], now: Duration) {
+        self.last_received = now;
+        let mut at = 0;
+        loop {
+            let more = match &mut self.state {
+                State::Opening | State::Commands | State::Footer(_) => {
+                    self.command(wire, &mut at, now)
+                }
+                State::Payload(_) => self.payload(wire, &mut at),
+                State::Waiting if at < wire.len() => {
+                    Err(Fault::Protocol("bytes after DONE".to_owned()))
+                }
+                State::Confirming => self.confirmation(wire, &mut at),
+                State::Ending { ended, .. } if !*ended => match self.inbox.end(wire, &mut at) {
+                    Ok(all) => {
+                        *ended = all;
+                        if all {
+                            self.verified();
+                        }
+                        Ok(all)
+                    }
+                    Err(error) => Err(Fault::Wire(error.into())),
+                },
+                State::Ending { .. } if at < wire.len() => {
+                    Err(Fault::Protocol("bytes after its end".to_owned()))
+                }
+                _ => return,
+            };
+            match more {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(fault) => return self.fault(fault, wire.first().copied(), now),
+            }
+        }
+    }
+
+    /// Decodes one command; whether there may be more.
+    fn command(&mut self, wire: &mut [u8], at: &mut usize, now: Duration) -> Result<bool, Fault> {
+        let command = self.inbox.command(wire, at, Command::decode)?;
+        self.verified();
+        let Some(command) = command else {
+            return Ok(false);
+        };
+        match (std::mem::replace(&mut self.state, State::Commands), command) {
+            (State::Opening, Command::Settings(settings)) => self.settings(settings, now),
+            (State::Opening, _) => {
+                self.state = State::Opening;
+                Err(Fault::Protocol("a command before SETTINGS".to_owned()))
+            }
+            (State::Footer(arriving), Command::Footer(crc)) => {
+                if crc != arriving.crc {
+                    return Err(Fault::Checksum(arriving.header.path.to_string()));
+                }
+                self.block_is_whole(arriving)
+            }
+            (State::Footer(_), _) => Err(Fault::Protocol("no footer after a block".to_owned())),
+            (_, Command::Size(bytes)) => {
+                self.session.size(bytes);
+                Ok(true)
+            }
+            (_, Command::File(header)) => self.file(header),
+            (_, Command::Done(done)) => self.done(done, now),
+            (_, Command::Settings(_)) => Err(Fault::Protocol("SETTINGS twice".to_owned())),
+            (_, Command::Footer(_)) => Err(Fault::Protocol(
+                "a footer that belongs to no block".to_owned(),
+            )),
+        }
+    }
+
+    fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
+        if settings.version > VERSION {
+            return Ok(self.refuse(Status::VersionMismatch, now));
+        }
+        let (status, why) = if settings.version < OLDEST_VERSION {
+            let detail = format!(
+                "the sender speaks version {}, this receiver {OLDEST_VERSION} to {VERSION}",
+                settings.version
+            );
+            (Status::VersionIncompatible, detail)
+        } else if settings.transfer_id != self.session.id() {
+            (
+                Status::IdMismatch,
+                "the sender's transfer id is not that of this receiver".to_owned(),
+            )
+        } else if settings.request_chunks {
+            let detail = "the sender asks to resume an earlier transfer, which is left out here";
+            (Status::Protocol, detail.to_owned())
+        } else {
+            self.session.settled(self.index, now);
+            self.strangers = 0;
+            self.next_sign = now + sign_interval(&settings);
+            self.settings = Some(settings);
+            return Ok(true);
+        };
+        // Once the transfer has begun, who does not belong to it cannot end it.
+        if !self.session.has_begun() {
+            self.session.fail(Failure::new(status, why));
+        }
+        Ok(self.refuse(status, now))
+    }
+
+    fn file(&mut self, header: FileHeader) -> Result<bool, Fault> {
+        if header.status != 0 {
+            let detail = format!("the sender could not read `{}`", header.path);
+            return Err(Fault::Fatal(Failure::new(
+                Status::from_code(header.status),
+                detail,
+            )));
+        }
+        if header.allocation != Allocation::New {
+            let detail = "a file of an earlier transfer, which is left out here";
+            return Err(Fault::Protocol(detail.to_owned()));
+        }
+        self.session.heard(self.index);
+        let block = IncomingBlock {
+            sequence: header.sequence,
+            path: header.path.clone(),
+            file_size_bytes: header.file_size,
+            offset: header.offset,
+            length: header.length,
+        };
+        let writer = self
+            .session
+            .sink()
+            .begin(&block)
+            .map_err(|error| cannot_write(&header, &error))?;
+        let arriving = Arriving {
+            header,
+            writer,
+            got: 0,
+            crc: 0,
+        };
+        self.payload_or_footer(arriving)
+    }
+
+    fn payload(&mut self, wire: &mut [u8], at: &mut usize) -> Result<bool, Fault> {
+        let State::Payload(arriving) = &mut self.state else {
+            return Ok(false);
+        };
+        let rest = usize::try_from(arriving.header.length - arriving.got).unwrap_or(usize::MAX);
+        let part = self.inbox.payload(wire, at, rest)?;
+        if part.is_empty() {
+            self.verified();
+            return Ok(false);
+        }
+        let offset = arriving.header.offset + arriving.got;
+        arriving
+            .writer
+            .write(offset, part)
+            .map_err(|error| cannot_write(&arriving.header, &error))?;
+        let checksum = self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.checksum);
+        if checksum {
+            arriving.crc = footer(arriving.crc, part);
+        }
+        arriving.got += part.len() as u64;
+        self.session.got_payload(part.len() as u64);
+        if arriving.got < arriving.header.length {
+            return Ok(true);
+        }
+        match std::mem::replace(&mut self.state, State::Commands) {
+            State::Payload(arriving) => self.payload_or_footer(arriving),
+            other => {
+                self.state = other;
+                Ok(true)
+            }
+        }
+    }
+
+    fn payload_or_footer(&mut self, arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
+        if arriving.got < arriving.header.length {
+            self.state = State::Payload(arriving);
+        } else if self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.checksum)
+        {
+            self.state = State::Footer(arriving);
+        } else {
+            self.block_is_whole(arriving)?;
+        }
+        Ok(true)
+    }
+
+    fn block_is_whole(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
+        arriving
+            .writer
+            .finish()
+            .map_err(|error| cannot_write(&arriving.header, &error))?;
+        let tags = self.inbox.open().has_tags();
+        let length = arriving.header.length;
+        self.session.block(self.index, length, !tags);
+        if tags {
+            self.unverified
+                .push_back((self.inbox.open().position(), length));
+        }
+        self.state = State::Commands;
+        Ok(true)
+    }
+
+    /// Counts what the tags that have come by now say is right.
+    pub(super) fn verified(&mut self) {
+        let verified = self.inbox.open().verified();
+        while let Some((_, length)) = self.unverified.front().filter(|(end, _)| *end <= verified) {
+            self.session.count(self.index, 1, *length);
+            self.unverified.pop_front();
+        }
+    }
+
+    fn done(&mut self, done: Done, now: Duration) -> Result<bool, Fault> {
+        if done.status != 0 {
+            let status = Status::from_code(done.status);
+            return Err(Fault::Fatal(Failure::new(status, "the sender gave up")));
+        }
+        self.session.heard(self.index);
+        self.session.done(self.index, done);
+        self.state = State::Waiting;
+        self.next_sign = now + self.settings.as_ref().map_or(LINGER, sign_interval);
+        Ok(true)
+    }
+
+    /// The sender's `D`.
+    fn confirmation(&mut self, wire: &mut [u8], at: &mut usize) -> Result<bool, Fault> {
+        let decode = |bytes: &[u8]| match bytes.first() {
+            None => Ok(Decoded::Needs(1)),
+            Some(b'D') => Ok(Decoded::Whole {
+                value: (),
+                length: 1,
+            }),
+            Some(other) => Err(Malformed::UnknownCommand(*other)),
+        };
+        if self.inbox.command(wire, at, decode)?.is_none() {
+            return Ok(false);
+        }
+        let ended = !self.inbox.open().has_tags();
+        self.state = State::Ending {
+            ended,
+            answered: false,
+            shut: false,
+        };
+        Ok(true)
+    }
+
+    fn fault(&mut self, fault: Fault, first: Option<u8>, now: Duration) {
+        let port = self.port;
+        match fault {
+            Fault::Fatal(failure) => self.session.fail(failure),
+            Fault::Checksum(path) => {
+                let detail = format!("a block of `{path}` came damaged on port {port}");
+                self.lost(Status::ChecksumMismatch, detail, now);
+            }
+            // Somebody who does not speak WDT is not the sender, and must not end the transfer.
+            Fault::Wire(WireError::Malformed(_)) | Fault::Protocol(_)
+                if matches!(self.state, State::Opening) =>
+            {
+                self.lost(
+                    Status::Protocol,
+                    format!("a stranger connected to port {port}"),
+                    now,
+                );
+            }
+            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
+                let detail = "the sender does not encrypt, which the connection URL asks for";
+                if !self.session.has_begun() {
+                    self.session.fail(Failure::new(Status::Encryption, detail));
+                }
+                // In clear, as what the sender reads must be what it writes.
+                self.seal = Seal::new(None, 0).ok();
+                self.refuse(Status::Encryption, now);
+            }
+            Fault::Wire(WireError::Crypto(error)) => {
+                self.lost(Status::Encryption, format!("port {port}: {error}"), now);
+            }
+            Fault::Wire(error) => self.fail(error.status(), format!("port {port}: {error}")),
+            Fault::Protocol(what) => {
+                self.fail(
+                    Status::Protocol,
+                    format!("the sender sent {what} on port {port}"),
+                );
+            }
+        }
+    }
+}
+
+/// Why a connection cannot go on.
+enum Fault {
+    Wire(WireError),
+    Protocol(String),
+    /// The block's path.
+    Checksum(String),
+    /// The whole transfer cannot.
+    Fatal(Failure),
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        Fault::Wire(error)
+    }
+}
+
+impl From<CryptoError> for Fault {
+    fn from(error: CryptoError) -> Self {
+        Fault::Wire(error.into())
+    }
+}
+
+fn cannot_write(header: &FileHeader, error: &io::Error) -> Fault {
+    let detail = format!("`{}` cannot be written ({error})", header.path);
+    Fault::Fatal(Failure::new(Status::FileWrite, detail))
+}

@@ -1,0 +1,155 @@
+//! What a connection of a sender writes next: commands, and the payload of one block.
+
+use std::io;
+
+use super::session::Session;
+use crate::codec::{Command, footer};
+use crate::crypto::Seal;
+use crate::failure::Failure;
+use crate::queue::Block;
+use crate::source::{Source, SourceReader};
+use crate::status::Status;
+
+/// What is read from a source into memory at once.
+const SCRATCH_BYTES: usize = 256 << 10;
+/// What is taken at once from a source that has it in memory.
+const LARGEST_PART_BYTES: usize = 1 << 20;
+
+/// What is to be written: first one, then the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    /// Commands, and payload that was small or had to be encrypted.
+    pub head: &'a [u8],
+    /// Payload as the source has it.
+    pub body: &'a [u8],
+}
+
+/// What goes out next on a connection.
+pub(super) struct Outgoing<R> {
+    seal: Seal,
+    /// As it goes over the wire; empty once it was written.
+    pub(super) head: Vec<u8>,
+    /// Before it is sealed into `head`.
+    pub(super) plain: Vec<u8>,
+    pub(super) current: Option<Current<R>>,
+    /// Bytes of the current block's payload that `head` or a part from the source holds.
+    part: u64,
+    scratch: Vec<u8>,
+    checksum: bool,
+}
+
+/// The block that is going out.
+pub(super) struct Current<R> {
+    pub(super) block: Block,
+    pub(super) reader: R,
+    pub(super) sent: u64,
+    pub(super) crc: u32,
+}
+
+impl<R: SourceReader> Current<R> {
+    /// The next bytes of the block, at most `most`; there must be some left.
+    pub(super) fn read<'a>(
+        &'a mut self,
+        most: usize,
+        scratch: &'a mut [u8],
+        checksum: bool,
+    ) -> io::Result<&'a [u8]> {
+        let rest = usize::try_from(self.block.length - self.sent).unwrap_or(usize::MAX);
+        let most = most.min(rest);
+        let part = self
+            .reader
+            .read(self.block.offset + self.sent, most, scratch)?;
+        if part.is_empty() || part.len() > most {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if checksum {
+            self.crc = footer(self.crc, part);
+        }
+        self.sent += part.len() as u64;
+        Ok(part)
+    }
+}
+
+impl<R: SourceReader> Outgoing<R> {
+    pub(super) fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
+        let seal = Seal::new(session.secret(), session.options().tag_interval_bytes);
+        Ok(Self {
+            seal: seal.map_err(|error| Failure::new(Status::Encryption, error.to_string()))?,
+            head: Vec::new(),
+            plain: Vec::new(),
+            current: None,
+            part: 0,
+            scratch: Vec::new(),
+            checksum: session.options().checksum,
+        })
+    }
+
+    pub(super) fn command(&mut self, command: &Command) {
+        command.encode(&mut self.plain);
+    }
+
+    /// Puts a part of the current block among the commands.
+    pub(super) fn take_small(&mut self) -> io::Result<()> {
+        if let Some(current) = &mut self.current {
+            self.scratch.resize(SCRATCH_BYTES, 0);
+            let part = current.read(SCRATCH_BYTES, &mut self.scratch, self.checksum)?;
+            self.part += part.len() as u64;
+            self.plain.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    pub(super) fn seal_plain(&mut self) -> Result<(), Failure> {
+        if self.seal.encrypts() {
+            let sealed = self.seal.seal(&self.plain, &mut self.head);
+            self.plain.clear();
+            sealed.map_err(|error| Failure::new(Status::Encryption, error.to_string()))
+        } else {
+            self.head.append(&mut self.plain);
+            Ok(())
+        }
+    }
+
+    pub(super) fn output(&mut self) -> io::Result<Output<'_>> {
+        let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) else {
+            return Ok(Output {
+                head: &self.head,
+                body: &[],
+            });
+        };
+        self.scratch.resize(SCRATCH_BYTES, 0);
+        let most = if self.seal.encrypts() {
+            SCRATCH_BYTES
+        } else {
+            LARGEST_PART_BYTES
+        };
+        let part = current.read(most, &mut self.scratch, self.checksum)?;
+        self.part += part.len() as u64;
+        if self.seal.encrypts() {
+            self.seal
+                .seal(part, &mut self.head)
+                .map_err(io::Error::other)?;
+            return Ok(Output {
+                head: &self.head,
+                body: &[],
+            });
+        }
+        Ok(Output {
+            head: &self.head,
+            body: part,
+        })
+    }
+
+    /// How many bytes of payload that was.
+    pub(super) fn written(&mut self) -> u64 {
+        self.head.clear();
+        std::mem::take(&mut self.part)
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        let sealed = self.seal.seal(b"D", &mut self.head);
+        sealed
+            .and_then(|()| self.seal.finish(&mut self.head))
+            .map_err(|error| Failure::new(Status::Encryption, error.to_string()))
+    }
+}

@@ -1,0 +1,461 @@
+//! What our receiver says, and when, to a sender that follows a script.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod scripted;
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_transport_wdt::codec::{
+    Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
+};
+use regatta_transport_wdt::crypto::{Open, Seal, Secret};
+use regatta_transport_wdt::sink::MemorySink;
+use regatta_transport_wdt::status::Status;
+use regatta_transport_wdt::{Failure, receiver};
+use scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
+
+/// Several ports of a receiver, and what each has said since it was asked.
+struct Receiving {
+    session: Arc<receiver::Session<MemorySink>>,
+    sink: MemorySink,
+    ports: Vec<receiver::Connection<MemorySink>>,
+    opens: Vec<Open>,
+    seals: Vec<Seal>,
+    secret: Option<Secret>,
+    now: Duration,
+}
+
+impl Receiving {
+    fn new(ports: u16, secret: Option<Secret>) -> Self {
+        let sink = MemorySink::new(1 << 20);
+        let session = receiver::Session::new(
+            sink.clone(),
+            &url(ports, secret.clone()),
+            receiver::Options::default(),
+        );
+        let session = Arc::new(session);
+        let count = usize::from(ports);
+        Self {
+            ports: (0..count)
+                .map(|index| receiver::Connection::new(session.clone(), index))
+                .collect(),
+            opens: (0..count).map(|_| Open::new(secret.as_ref())).collect(),
+            seals: (0..count)
+                .map(|_| Seal::new(secret.as_ref(), 64).unwrap())
+                .collect(),
+            session,
+            sink,
+            secret,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// A connection to a port.
+    fn connect(&mut self, port: usize) {
+        assert!(matches!(
+            self.ports[port].step(self.now),
+            receiver::Step::Accept(_)
+        ));
+        self.opens[port] = Open::new(self.secret.as_ref());
+        self.seals[port] = Seal::new(self.secret.as_ref(), 64).unwrap();
+        self.ports[port].accepted(self.now);
+    }
+
+    fn send(&mut self, port: usize, plain: &[u8]) {
+        let mut wire = Vec::new();
+        self.seals[port].seal(plain, &mut wire).unwrap();
+        self.ports[port].received(&mut wire, self.now);
+    }
+
+    fn break_off(&mut self, port: usize) {
+        self.ports[port].read_failed(&ErrorKind::ConnectionReset.into(), self.now);
+    }
+
+    /// What a port says now, and what it would do next.
+    fn hear(&mut self, port: usize) -> (Vec<Reply>, receiver::Step) {
+        let mut plain = Vec::new();
+        loop {
+            match self.ports[port].step(self.now) {
+                receiver::Step::Write => {
+                    let mut wire = self.ports[port].output().to_vec();
+                    self.ports[port].written();
+                    let mut rest = &mut wire[..];
+                    while !rest.is_empty() {
+                        let opened = self.opens[port].open(rest, usize::MAX).unwrap();
+                        plain.extend_from_slice(&rest[opened.plain.clone()]);
+                        rest = &mut rest[opened.consumed..];
+                    }
+                }
+                receiver::Step::Disconnect => {}
+                other => {
+                    let mut replies = Vec::new();
+                    while !plain.is_empty() {
+                        match Reply::decode(&plain).unwrap() {
+                            Decoded::Whole { value, length } => {
+                                replies.push(value);
+                                plain.drain(..length);
+                            }
+                            Decoded::Needs(_) => panic!("half a message: {plain:?}"),
+                        }
+                    }
+                    return (replies, other);
+                }
+            }
+        }
+    }
+
+    fn says(&mut self, port: usize) -> Vec<Reply> {
+        self.hear(port).0
+    }
+
+    fn failure(&self) -> Failure {
+        self.session.failure().expect("it failed")
+    }
+}
+
+#[test]
+fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
+    for (version, answer) in [
+        (32, vec![]),
+        (31, vec![]),
+        (30, vec![]),
+        (33, abort(32, Status::VersionMismatch)),
+        (29, abort(32, Status::VersionIncompatible)),
+        (9, abort(32, Status::VersionIncompatible)),
+    ] {
+        let mut receiving = Receiving::new(1, None);
+        receiving.connect(0);
+        receiving.send(
+            0,
+            &bytes(&[Command::Settings(Settings {
+                version,
+                ..settings()
+            })]),
+        );
+        assert_eq!(receiving.says(0), answer, "version {version}");
+        assert_eq!(
+            receiving.session.failure().is_some(),
+            version < 30,
+            "version {version}"
+        );
+    }
+}
+
+#[test]
+fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
+    let mut receiving = Receiving::new(1, None);
+    receiving.connect(0);
+    receiving.send(
+        0,
+        &bytes(&[Command::Settings(Settings {
+            version: 40,
+            ..settings()
+        })]),
+    );
+    assert_eq!(receiving.says(0), abort(32, Status::VersionMismatch));
+    receiving.break_off(0);
+    assert!(
+        matches!(receiving.hear(0), (replies, receiver::Step::Accept(_)) if replies.is_empty())
+    );
+    receiving.connect(0);
+    receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
+    assert_eq!(
+        receiving.says(0),
+        [Reply::Done],
+        "and no checkpoint, as nothing was lost"
+    );
+}
+
+#[test]
+fn what_must_not_come_ends_the_transfer_with_its_code() {
+    let header = |change: fn(&mut FileHeader)| {
+        let Command::File(mut header) = file("a", 1, 4) else {
+            unreachable!()
+        };
+        change(&mut header);
+        Command::File(header)
+    };
+    let climbing = {
+        let mut wire = bytes(&[file("ab/c", 1, 4)]);
+        let at = wire.windows(4).position(|four| four == b"ab/c").unwrap();
+        wire[at..at + 2].copy_from_slice(b"..");
+        wire
+    };
+    let block = |commands: &[Command]| {
+        let mut wire = bytes(&[file("a", 1, 4)]);
+        wire.extend_from_slice(b"data");
+        wire.extend(bytes(commands));
+        wire
+    };
+    let twice = [bytes(&[done(1, 4)]), b"D".to_vec()].concat();
+    for (what, wire, status) in [
+        ("a path that climbs", climbing, Status::Protocol),
+        (
+            "SETTINGS twice",
+            bytes(&[Command::Settings(settings())]),
+            Status::Protocol,
+        ),
+        ("an unknown command", b"x".to_vec(), Status::Protocol),
+        (
+            "a footer without a block",
+            bytes(&[Command::Footer(1)]),
+            Status::Protocol,
+        ),
+        (
+            "bytes after DONE",
+            [bytes(&[done(1, 4)]), b"x".to_vec()].concat(),
+            Status::Protocol,
+        ),
+        ("an early end", twice, Status::Protocol),
+        ("too few blocks", block(&[done(2, 4)]), Status::Protocol),
+        ("too few bytes", block(&[done(1, 5)]), Status::Protocol),
+        (
+            "a file too large for the sink",
+            bytes(&[file("a", 1, 1 << 40)]),
+            Status::FileWrite,
+        ),
+        (
+            "a file of an earlier transfer",
+            bytes(&[header(|header| header.allocation = Allocation::Exists)]),
+            Status::Protocol,
+        ),
+        (
+            "a sender that failed",
+            bytes(&[header(|header| header.status = 7)]),
+            Status::SourceRead,
+        ),
+        (
+            "DONE of a sender that failed",
+            bytes(&[Command::Done(Done {
+                status: 7,
+                blocks: 0,
+                bytes: 0,
+            })]),
+            Status::SourceRead,
+        ),
+    ] {
+        let mut receiving = Receiving::new(1, None);
+        receiving.connect(0);
+        receiving.send(0, &bytes(&[Command::Settings(settings())]));
+        receiving.send(0, &wire);
+        let replies = receiving.says(0);
+        let code = match replies.last() {
+            Some(Reply::Abort(abort)) => abort.code,
+            other => panic!("{what}: {other:?}"),
+        };
+        assert_eq!(code, status.code(), "{what}");
+        assert_eq!(
+            receiving.failure().status,
+            status,
+            "{what}: {}",
+            receiving.failure()
+        );
+    }
+}
+
+#[test]
+fn resumption_is_refused_politely() {
+    let mut receiving = Receiving::new(1, None);
+    receiving.connect(0);
+    let asks = Settings {
+        request_chunks: true,
+        ..settings()
+    };
+    receiving.send(0, &bytes(&[Command::Settings(asks)]));
+    assert_eq!(receiving.says(0), abort(32, Status::Protocol));
+    assert!(
+        receiving.failure().detail.contains("resume"),
+        "{}",
+        receiving.failure()
+    );
+}
+
+#[test]
+fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
+    let mut receiving = Receiving::new(2, None);
+    receiving.connect(0);
+    receiving.send(0, &bytes(&[Command::Settings(settings())]));
+    receiving.connect(1);
+    receiving.send(1, b"GET / HTTP/1.1\r\n\r\n");
+    assert!(
+        matches!(receiving.hear(1), (replies, receiver::Step::Accept(_)) if replies.is_empty())
+    );
+    receiving.connect(1);
+    assert!(matches!(receiving.says(1)[..], [Reply::LocalCheckpoint(_)]));
+    let other = Settings {
+        transfer_id: b"other".to_vec(),
+        ..settings()
+    };
+    receiving.send(1, &bytes(&[Command::Settings(other)]));
+    assert_eq!(receiving.says(1), abort(32, Status::IdMismatch));
+    assert_eq!(receiving.session.failure(), None);
+}
+
+#[test]
+fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
+    let mut receiving = Receiving::new(2, None);
+    receiving.now = ms(20_000);
+    receiving.connect(0);
+    receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
+    receiving.now = ms(21_999);
+    assert!(matches!(receiving.hear(1).1, receiver::Step::Accept(until) if until == ms(22_000)));
+    assert_eq!(receiving.says(0), [Reply::Wait]);
+    receiving.now = ms(22_000);
+    assert_eq!(receiving.hear(1).1, receiver::Step::End);
+    let lost = Checkpoint {
+        port: 2,
+        ..Checkpoint::default()
+    };
+    assert_eq!(receiving.says(0), [Reply::Errors(vec![lost])]);
+    // The sender has nothing to send for it.
+    receiving.send(0, &bytes(&[done(0, 0)]));
+    assert_eq!(receiving.says(0), [Reply::Done]);
+    receiving.send(0, b"D");
+    assert_eq!(receiving.hear(0).1, receiver::Step::Shutdown);
+    assert_eq!(receiving.hear(0).1, receiver::Step::End);
+    let report = receiving.session.finish().unwrap();
+    assert_eq!(
+        report.ports[1].failure.as_ref().unwrap().status,
+        Status::Connection
+    );
+}
+
+#[test]
+fn signs_of_life_come_five_times_in_the_senders_time_out() {
+    let mut receiving = Receiving::new(2, None);
+    receiving.connect(0);
+    receiving.connect(1);
+    let lively = Settings {
+        heartbeats: true,
+        ..settings()
+    };
+    receiving.send(0, &bytes(&[Command::Settings(lively), file("a", 1, 100)]));
+    receiving.send(1, &bytes(&[Command::Settings(settings()), done(1, 100)]));
+    let mut signs = [Vec::new(), Vec::new()];
+    for tick in 1..=40 {
+        receiving.now = ms(tick * 100);
+        receiving.send(0, b"x");
+        for (port, signs) in signs.iter_mut().enumerate() {
+            signs.extend(
+                receiving
+                    .says(port)
+                    .into_iter()
+                    .map(|reply| (tick * 100, reply)),
+            );
+        }
+    }
+    let at = |reply: Reply| [1000, 2000, 3000, 4000].map(|at| (at, reply.clone()));
+    assert_eq!(signs[0], at(Reply::Heartbeat));
+    assert_eq!(signs[1], at(Reply::Wait));
+}
+
+#[test]
+fn a_silent_sender_is_given_up_after_both_time_outs() {
+    let mut receiving = Receiving::new(1, None);
+    receiving.connect(0);
+    receiving.send(
+        0,
+        &bytes(&[Command::Settings(settings()), file("a", 1, 100)]),
+    );
+    receiving.send(0, b"xxx");
+    receiving.now = ms(4999);
+    assert!(matches!(receiving.hear(0).1, receiver::Step::Read(until) if until == ms(5000)));
+    receiving.now = ms(5000);
+    assert!(matches!(receiving.hear(0).1, receiver::Step::Accept(until) if until == ms(11_000)));
+    receiving.connect(0);
+    let kept = Checkpoint {
+        port: 1,
+        blocks: 0,
+        partial_bytes: 3,
+        partial_sequence: 1,
+        partial_offset: 0,
+    };
+    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
+    receiving.break_off(0);
+    // It says so again, as nothing shows that the sender has heard it.
+    receiving.hear(0);
+    receiving.connect(0);
+    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
+    receiving.break_off(0);
+    receiving.hear(0);
+    receiving.now = ms(20_000);
+    assert_eq!(receiving.hear(0).1, receiver::Step::End);
+    let failure = receiving.session.finish().unwrap_err();
+    assert_eq!(failure.status, Status::SocketRead, "{failure}");
+}
+
+#[test]
+fn a_block_with_a_wrong_footer_is_not_counted() {
+    let mut receiving = Receiving::new(1, None);
+    receiving.connect(0);
+    let checked = Command::Settings(Settings {
+        checksum: true,
+        ..settings()
+    });
+    receiving.send(0, &bytes(&[checked.clone(), file("a", 1, 4)]));
+    receiving.send(0, b"data");
+    receiving.send(
+        0,
+        &bytes(&[Command::Footer(footer(0, b"data")), file("b", 2, 4)]),
+    );
+    receiving.send(0, b"dbta");
+    receiving.send(0, &bytes(&[Command::Footer(footer(0, b"data"))]));
+    assert!(matches!(receiving.hear(0).1, receiver::Step::Accept(_)));
+    receiving.connect(0);
+    let one = Checkpoint {
+        port: 1,
+        blocks: 1,
+        ..Checkpoint::default()
+    };
+    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(one)]);
+    receiving.send(0, &bytes(&[checked, file("b", 2, 4)]));
+    receiving.send(0, b"data");
+    receiving.send(
+        0,
+        &bytes(&[Command::Footer(footer(0, b"data")), done(2, 8)]),
+    );
+    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.sink.contents()[&path("b")], b"data");
+}
+
+#[test]
+fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
+    let mut receiving = Receiving::new(2, Some(gcm()));
+    receiving.connect(0);
+    receiving.connect(1);
+    receiving.send(1, &bytes(&[Command::Settings(settings()), file("c", 3, 4)]));
+    receiving.send(
+        0,
+        &bytes(&[Command::Settings(settings()), file("a", 1, 40), done(2, 44)])[..20],
+    );
+    let mut rest = bytes(&[file("a", 1, 40)]);
+    let settings_bytes = bytes(&[Command::Settings(settings())]).len();
+    rest.drain(..20 - settings_bytes);
+    rest.extend([7; 40]);
+    rest.extend(bytes(&[done(2, 44)]));
+    receiving.send(0, &rest);
+    // DONE is 256 bytes, so tags stand behind the block: it is authentic, and WAIT may be said.
+    receiving.now = ms(1000);
+    assert_eq!(receiving.says(0), [Reply::Wait]);
+    // A port whose block ends after its last tag says only that it is alive.
+    let mut receiving = Receiving::new(2, Some(gcm()));
+    receiving.connect(0);
+    receiving.connect(1);
+    receiving.send(1, &bytes(&[Command::Settings(settings())]));
+    receiving.seals[0] = Seal::new(Some(&gcm()), 1 << 20).unwrap();
+    receiving.send(0, &bytes(&[Command::Settings(settings()), file("a", 1, 4)]));
+    receiving.send(0, b"data");
+    receiving.send(0, &bytes(&[done(1, 4)]));
+    receiving.now = ms(1000);
+    assert_eq!(receiving.says(0), [Reply::Heartbeat]);
+    receiving.break_off(0);
+    receiving.hear(0);
+    receiving.connect(0);
+    let nothing = Checkpoint {
+        port: 1,
+        ..Checkpoint::default()
+    };
+    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing)]);
+}
