@@ -7,6 +7,7 @@
 # make fuzz     damaged input for ten minutes a target: for a nightly check
 # make doctor   what this machine can do
 # make lab-kernel the guest kernel for virtual time
+# make cross-check both emulators against each other and theory, into docs/emulators.md
 # make external the drivers that are programs of their own, in Python and in Go
 
 SHELL := /bin/bash
@@ -23,10 +24,10 @@ TOOLS := $(HOME)/.cache/regatta/tools
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-.PHONY: help run test bench fuzz doctor lab-kernel external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test bench fuzz doctor lab-kernel cross-check external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Build in release, run the default study, show the results
 	./regatta run
@@ -49,6 +50,12 @@ external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
 lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
 	@lab/build-kernel
+
+cross-check: lab-kernel ## Both emulators against each other and theory, into docs/emulators.md
+	cargo build --locked --package regatta-bed --bin regatta-bed-host
+	@for part in compare theory; do \
+	  "$(CARGO_TARGET_DIR)/debug/regatta-bed-host" emulators $$part docs/emulators.md; \
+	done
 
 # After a change of external/*/requirements.in.
 external-lock:

@@ -3,18 +3,23 @@
 //! `path-keeper` is the keeper. `agent` serves one line at a time on its standard input and answers
 //! each with one line, `error …` when it could not:
 //! - `listen` → `listening PORT`, and after the connection's end `received BYTES NANOSECONDS`, from
-//!   the first byte to the last
+//!   the first byte to the last; `listen SECONDS` leaves out what came so soon after the first
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
 //!   back, in nanoseconds
+//! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and for
+//!   each of them NUMBER:DELAY_NS:ARRIVAL_NS
+//! - `flow ADDRESS COUNT BYTES INTERVAL_NS` → `sent COUNT`, datagrams to be collected
 //!
 //! `check` makes a bed, says what it is, measures its path and sends through it, and prints a line
 //! for each or the error's causes and hint. Words after it ask for a path of netem: `netem`, `ends`,
 //! `iptables`. `hold` makes a bed with two agents, prints their process identifiers
-//! and keeps it until it is killed.
+//! and keeps it until it is killed. `emulators` holds both emulators against each other and
+//! against theory in a guest: see [`emulators`].
 
 mod controller;
+mod emulators;
 
 use std::{
     ffi::OsString,
@@ -27,6 +32,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use regatta_bed::guest;
+
 use nix::sys::{
     socket::{ControlMessageOwned, MsgFlags, SockaddrIn, getsockopt, recvmsg, setsockopt, sockopt},
     time::TimeSpec,
@@ -38,6 +45,9 @@ fn main() -> ExitCode {
         Some("agent") => agent(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
+        Some("emulators") => emulators::main(),
+        Some(guest::KEEPER_COMMAND) => guest::keeper_main(),
+        Some(guest::INIT_COMMAND) => guest::init_main(),
         _ => ExitCode::FAILURE,
     }
 }
@@ -47,10 +57,13 @@ fn agent() -> ExitCode {
         let Ok(line) = line else { break };
         let words: Vec<_> = line.split_whitespace().collect();
         let answer = match words[..] {
-            ["listen"] => listen(),
+            ["listen"] => listen("0"),
+            ["listen", skip] => listen(skip),
             ["send", peer, seconds, congestion] => send(peer, seconds, congestion),
             ["echo"] => echo(),
             ["ping", peer, count, bytes, interval] => ping(peer, count, bytes, interval),
+            ["collect"] => collect(),
+            ["flow", peer, count, bytes, interval] => flow(peer, count, bytes, interval),
             _ => Err(io::Error::other(format!("unknown request `{line}`"))),
         };
         say(&answer.unwrap_or_else(|error| format!("error {error}")));
@@ -68,20 +81,25 @@ fn number<T: FromStr<Err: std::fmt::Display>>(text: &str) -> io::Result<T> {
         .map_err(|error| io::Error::other(format!("`{text}`: {error}")))
 }
 
-fn listen() -> io::Result<String> {
+fn listen(skip: &str) -> io::Result<String> {
+    let skip = Duration::from_secs_f64(number(skip)?);
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     say(&format!("listening {}", listener.local_addr()?.port()));
     let (mut flow, _) = listener.accept()?;
     let mut buffer = vec![0; 1 << 18];
     let mut total = 0u64;
+    let mut began = None;
     let mut span = None;
     loop {
         let read = flow.read(&mut buffer)?;
         if read == 0 {
             break;
         }
-        total += read as u64;
         let now = Instant::now();
+        if now - *began.get_or_insert(now) < skip {
+            continue;
+        }
+        total += read as u64;
         span = Some((span.map_or(now, |(first, _)| first), now));
     }
     let elapsed = span.map_or(Duration::ZERO, |(first, last)| last - first);
@@ -104,6 +122,9 @@ fn send(peer: &str, seconds: &str, congestion: &str) -> io::Result<String> {
     }
     Ok(format!("sent {total} {used}"))
 }
+
+/// Time without a datagram after which no more is expected.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// A socket that holds what arrives while its reader is kept waiting.
 fn datagrams() -> io::Result<UdpSocket> {
@@ -176,7 +197,7 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
     let interval = Duration::from_nanos(number(interval)?);
     let socket = datagrams()?;
     socket.connect(peer)?;
-    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+    socket.set_read_timeout(Some(QUIET))?;
     let receiving = socket.try_clone()?;
     let receiver = thread::spawn(move || {
         let mut delays = Vec::new();
@@ -187,21 +208,62 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
         }
         delays
     });
-    // SAFETY: takes numbers only. The default slack of 50 µs is half of a packet's interval here.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
     let mut datagram = vec![0; bytes];
-    let mut next = Instant::now();
-    for _ in 0..count {
-        thread::sleep(next.saturating_duration_since(Instant::now()));
-        // After a pause of this process nothing is caught up: a burst would wait in the path's
-        // queue, as it should, and that is no error of its delay.
-        next = Instant::now() + interval;
+    at_intervals(count, interval, |_| {
         set_field(&mut datagram, 0, now());
-        socket.send(&datagram)?;
-    }
+        socket.send(&datagram)
+    })?;
     let delays = receiver
         .join()
         .map_err(|_| io::Error::other("the receiving thread panicked"))?;
     let words: Vec<_> = delays.iter().map(u64::to_string).collect();
     Ok(words.join(" "))
+}
+
+fn at_intervals(
+    count: u32,
+    interval: Duration,
+    mut send: impl FnMut(u32) -> io::Result<usize>,
+) -> io::Result<()> {
+    // SAFETY: takes numbers only. The default slack of 50 µs is half of a packet's interval here.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    let mut next = Instant::now();
+    for number in 0..count {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        // After a pause of this process nothing is caught up: a burst would wait in the path's
+        // queue, as it should, and that is no error of its delay.
+        next = Instant::now() + interval;
+        send(number)?;
+    }
+    Ok(())
+}
+
+fn flow(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<String> {
+    let peer: SocketAddr = number(peer)?;
+    let count: u32 = number(count)?;
+    let interval = Duration::from_nanos(number(interval)?);
+    let socket = datagrams()?;
+    socket.connect(peer)?;
+    let mut datagram = vec![0; number::<usize>(bytes)?.max(16)];
+    at_intervals(count, interval, |number| {
+        set_field(&mut datagram, 1, number.into());
+        set_field(&mut datagram, 0, now());
+        socket.send(&datagram)
+    })?;
+    Ok(format!("sent {count}"))
+}
+
+fn collect() -> io::Result<String> {
+    let socket = datagrams()?;
+    say(&format!("listening {}", socket.local_addr()?.port()));
+    let mut collected = "collected".to_owned();
+    let mut buffer = [0; 65536];
+    // The first may take as long as it will.
+    while let Ok((length, _, arrived)) = receive(&socket, &mut buffer) {
+        socket.set_read_timeout(Some(QUIET))?;
+        let [departed, number] = [0, 1].map(|index| field(&buffer[..length], index));
+        let delay = arrived.saturating_sub(departed);
+        collected.push_str(&format!(" {number}:{delay}:{arrived}"));
+    }
+    Ok(collected)
 }

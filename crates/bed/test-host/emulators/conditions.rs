@@ -1,0 +1,173 @@
+//! The conditions under which the emulators are compared, and what is sent over each.
+
+use std::time::Duration;
+
+use regatta_model::{
+    BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, Link, QueueDiscipline, Ratio,
+};
+
+use super::hosts::Sending;
+
+/// A condition and its load.
+pub(super) struct Case {
+    pub(super) condition: Condition,
+    pub(super) sending: Sending,
+}
+
+pub(super) fn ms(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+fn us(value: u64) -> Duration {
+    Duration::from_micros(value)
+}
+
+pub(super) fn mbps(value: u64) -> Option<BitRate> {
+    Some(BitRate(value * 1_000_000))
+}
+
+/// A path whose way back is plain: what is compared goes forward.
+pub(super) fn forward(name: &str, link: Link) -> Condition {
+    Condition {
+        name: name.to_owned(),
+        reverse: Link {
+            delay: link.delay,
+            rate: mbps(100),
+            ..Link::default()
+        },
+        forward: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
+    }
+}
+
+/// 10 000 packets of 1000 bytes, but for one of them.
+pub(super) fn cases() -> Vec<Case> {
+    let packets = |interval| Sending {
+        packets: 10_000,
+        packet_bytes: 1000,
+        interval,
+    };
+    let plain = Link {
+        delay: ms(15),
+        rate: mbps(100),
+        ..Link::default()
+    };
+    // Far enough from one another that a draw moves no other packet.
+    let jitter = |distribution| Link {
+        delay: ms(50),
+        jitter: ms(5),
+        jitter_distribution: distribution,
+        jitter_reorders: true,
+        ..plain.clone()
+    };
+    let slow = Link {
+        delay: ms(10),
+        rate: mbps(10),
+        ..plain.clone()
+    };
+    // A quarter more than 10 Mbit/s carry.
+    let overload = packets(us(640));
+    let links = [
+        ("15 ms, 100 Mbit/s at 80 %", plain.clone(), packets(us(100))),
+        (
+            "15 ms ± 5 ms, order kept",
+            Link {
+                jitter: ms(5),
+                ..plain.clone()
+            },
+            packets(ms(1)),
+        ),
+        (
+            "50 ms ± 5 ms",
+            jitter(DelayDistribution::Uniform),
+            packets(ms(1)),
+        ),
+        (
+            "50 ms, normal with 5 ms",
+            jitter(DelayDistribution::Normal),
+            packets(ms(1)),
+        ),
+        (
+            "50 ms, Pareto with 5 ms",
+            jitter(DelayDistribution::Pareto),
+            packets(ms(1)),
+        ),
+        (
+            "5 % loss",
+            Link {
+                loss: Ratio(0.05),
+                ..plain.clone()
+            },
+            packets(us(200)),
+        ),
+        (
+            "3.2 % loss in bursts of 3",
+            Link {
+                loss_bursts: Some(GilbertElliott {
+                    to_bad_ratio: Ratio(0.011),
+                    to_good_ratio: Ratio(0.333),
+                    bad_loss_ratio: Ratio(1.0),
+                    good_loss_ratio: Ratio(0.0),
+                }),
+                ..plain.clone()
+            },
+            packets(us(200)),
+        ),
+        (
+            "10 % reordered",
+            Link {
+                reorder_ratio: Ratio(0.1),
+                ..plain.clone()
+            },
+            packets(us(200)),
+        ),
+        (
+            "2 % twice, 1 % corrupted",
+            Link {
+                duplicate_ratio: Ratio(0.02),
+                corrupt_ratio: Ratio(0.01),
+                ..plain.clone()
+            },
+            packets(us(200)),
+        ),
+        (
+            "queue of 50 kB, 125 % load",
+            Link {
+                queue: Some(Bytes(50_000)),
+                ..slow.clone()
+            },
+            overload,
+        ),
+        (
+            "queue of 50 packets, burst of 15 kB, 1 % loss, 125 % load",
+            Link {
+                queue_packets: Some(50),
+                burst_bytes: Some(Bytes(15_000)),
+                loss: Ratio(0.01),
+                ..slow.clone()
+            },
+            overload,
+        ),
+        (
+            "CoDel, 105 % load",
+            Link {
+                // The kernel's CoDel counts packets.
+                queue_packets: Some(500),
+                discipline: QueueDiscipline::Codel {
+                    target: ms(5),
+                    interval: ms(100),
+                },
+                ..slow
+            },
+            packets(us(762)),
+        ),
+    ];
+    links
+        .into_iter()
+        .map(|(name, link, sending)| Case {
+            condition: forward(name, link),
+            sending,
+        })
+        .collect()
+}

@@ -1,0 +1,200 @@
+//! A bed with an agent on each host, and what can be had from them: a flow of datagrams, a TCP flow.
+
+use std::{
+    collections::HashSet,
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    process::{Child, ChildStdout},
+    time::Duration,
+};
+
+use regatta_bed::{Bed, Host, PathCounters};
+use regatta_model::{BedKind, Condition, Emulator, LossBy, PathSetup, Placement};
+
+use super::Outcome;
+
+/// The two that are held against each other.
+pub(super) const EMULATORS: [PathSetup; 2] = [
+    PathSetup {
+        emulator: Emulator::Netem,
+        placement: Placement::Between,
+        loss_by: LossBy::Emulator,
+    },
+    PathSetup::USERSPACE,
+];
+
+/// A datagram that arrived.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) number: u64,
+    /// From the call to send to the receiving kernel's time stamp.
+    pub(super) delay_ns: u64,
+    pub(super) at_ns: u64,
+}
+
+/// Datagrams at even intervals from host a to host b.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sending {
+    pub(super) packets: u64,
+    /// Of the whole IP packet.
+    pub(super) packet_bytes: u64,
+    pub(super) interval: Duration,
+}
+
+/// What became of them.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) sending: Sending,
+    /// In the order of arrival, copies too.
+    pub(super) arrivals: Vec<Arrival>,
+    pub(super) counters: PathCounters,
+}
+
+impl Flow {
+    /// Of each packet, by its number, when it first arrived.
+    pub(super) fn first_arrivals(&self) -> Vec<Option<Arrival>> {
+        let mut first = vec![None; self.sending.packets as usize];
+        for arrival in &self.arrivals {
+            if let Some(place @ None) = first.get_mut(arrival.number as usize) {
+                *place = Some(*arrival);
+            }
+        }
+        first
+    }
+
+    pub(super) fn copies(&self) -> u64 {
+        let mut seen = HashSet::new();
+        let copies = self.arrivals.iter().filter(|a| !seen.insert(a.number));
+        copies.count() as u64
+    }
+
+    /// Packets that arrived after one that was sent later: RFC 4737 §3.
+    pub(super) fn reordered(&self) -> u64 {
+        let mut highest = None;
+        let mut count = 0;
+        for arrival in &self.arrivals {
+            if highest > Some(arrival.number) {
+                count += 1;
+            }
+            highest = highest.max(Some(arrival.number));
+        }
+        count
+    }
+}
+
+/// A bed with its agents.
+pub(super) struct Hosts {
+    bed: Bed,
+    a: Agent,
+    b: Agent,
+}
+
+impl Hosts {
+    pub(super) fn over(path: PathSetup) -> Outcome<Self> {
+        let program = std::env::current_exe()?;
+        let mut bed = Bed::up(BedKind::Netns, path, &[], &program, "emulators")?;
+        let (a, b) = (
+            Agent::start(&mut bed, Host::A)?,
+            Agent::start(&mut bed, Host::B)?,
+        );
+        Ok(Self { bed, a, b })
+    }
+
+    pub(super) fn flow(
+        &mut self,
+        condition: &Condition,
+        seed: u64,
+        sending: Sending,
+    ) -> Outcome<Flow> {
+        self.bed.set_condition(condition, seed)?;
+        self.bed.begin()?;
+        let peer = self.listen("collect")?;
+        // The IP and UDP headers are part of the packet.
+        let payload = sending.packet_bytes - 28;
+        let (packets, interval) = (sending.packets, sending.interval.as_nanos());
+        self.a
+            .say(&format!("flow {peer} {packets} {payload} {interval}"))?;
+        self.a.hear("sent")?;
+        let collected = self.b.hear("collected")?;
+        let arrivals = collected.split_whitespace().map(|arrival| {
+            let mut parts = arrival.split(':').map(str::parse);
+            let mut part = || -> Outcome<u64> { Ok(parts.next().ok_or("a part is missing")??) };
+            Ok(Arrival {
+                number: part()?,
+                delay_ns: part()?,
+                at_ns: part()?,
+            })
+        });
+        Ok(Flow {
+            sending,
+            arrivals: arrivals.collect::<Outcome<_>>()?,
+            counters: self.bed.counters()?,
+        })
+    }
+
+    /// Goodput of a TCP flow, in bits per second, of which the beginning is left out, and the
+    /// part of its packets that was lost.
+    pub(super) fn goodput(
+        &mut self,
+        condition: &Condition,
+        seed: u64,
+        congestion_control: &str,
+        [beginning, duration]: [Duration; 2],
+    ) -> Outcome<(f64, f64)> {
+        self.bed.set_condition(condition, seed)?;
+        let peer = self.listen(&format!("listen {}", beginning.as_secs_f64()))?;
+        let seconds = (beginning + duration).as_secs_f64();
+        self.a
+            .say(&format!("send {peer} {seconds} {congestion_control}"))?;
+        let sent = self.a.hear("sent")?;
+        if !sent.ends_with(congestion_control) {
+            return Err(format!("asked for {congestion_control}, sent with `{sent}`").into());
+        }
+        let received = self.b.hear("received")?;
+        let (bytes, elapsed_ns) = received.split_once(' ').ok_or("no time")?;
+        let link = self.bed.counters()?.forward;
+        Ok((
+            bytes.parse::<f64>()? * 8e9 / elapsed_ns.parse::<f64>()?,
+            link.lost() as f64 / link.offered as f64,
+        ))
+    }
+
+    fn listen(&mut self, how: &str) -> Outcome<SocketAddr> {
+        self.b.say(how)?;
+        let port = self.b.hear("listening")?.parse()?;
+        Ok(SocketAddr::new(self.bed.address(Host::B), port))
+    }
+}
+
+/// An agent, killed when dropped.
+struct Agent(Child, BufReader<ChildStdout>);
+
+impl Agent {
+    fn start(bed: &mut Bed, host: Host) -> Outcome<Self> {
+        let mut child = bed.spawn_agent(host)?;
+        let answers = child.stdout.take().ok_or("no pipe")?;
+        Ok(Self(child, BufReader::new(answers)))
+    }
+
+    fn say(&mut self, line: &str) -> Outcome<()> {
+        Ok(writeln!(self.0.stdin.as_mut().ok_or("no pipe")?, "{line}")?)
+    }
+
+    /// The next line, which must begin with this word; without it.
+    fn hear(&mut self, word: &str) -> Outcome<String> {
+        let mut line = String::new();
+        self.1.read_line(&mut line)?;
+        match line.trim_end().strip_prefix(word) {
+            Some(rest) => Ok(rest.trim_start().to_owned()),
+            None => Err(format!("the agent said `{}`, not `{word} …`", line.trim_end()).into()),
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Either fails only if it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,144 @@
+//! Both emulators against each other and against theory, in a guest.
+//!
+//! `emulators compare|theory [--real] [FILE]` starts a guest of virtual (or real) time that runs it
+//! there, prints tables in Markdown, and puts them into FILE, between the lines `<!-- compare -->`
+//! and `<!-- end -->`. It fails if something differs by more than chance and the stated bounds
+//! explain.
+
+mod compare;
+mod conditions;
+mod hosts;
+mod table;
+mod theory;
+
+use std::{
+    error::Error,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use regatta_bed::guest::{self, Clock, Guest, Order, Said};
+use table::Table;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Longest that the guest may take.
+const LONGEST: Duration = Duration::from_secs(900);
+
+/// Before what is a finding in the guest's output, and no part of the tables.
+const FINDING: &str = "differs: ";
+
+/// The tables, and what differs.
+struct Found {
+    tables: Vec<Table>,
+    differences: Vec<String>,
+}
+
+pub(crate) fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            println!("error: {error}");
+            let mut cause = error.source();
+            while let Some(next) = cause {
+                println!("caused by: {next}");
+                cause = next.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Outcome<ExitCode> {
+    let mut arguments: Vec<String> = std::env::args().skip(2).collect();
+    let real = arguments.iter().any(|argument| argument == "--real");
+    arguments.retain(|argument| argument != "--real");
+    let what = arguments.first().map(String::as_str);
+    let Some(what @ ("compare" | "theory")) = what else {
+        return Err("usage: emulators compare|theory [--real] [FILE]".into());
+    };
+    if guest::is_guest() {
+        let found = match what {
+            "compare" => compare::run()?,
+            _ => theory::run()?,
+        };
+        for table in &found.tables {
+            println!("{table}");
+        }
+        for difference in &found.differences {
+            println!("{FINDING}{difference}");
+        }
+        return Ok(if found.differences.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
+    }
+    let clock = if real { Clock::Real } else { Clock::Virtual };
+    let started = Instant::now();
+    let (release, text, code) = in_guest(what, clock)?;
+    let took = started.elapsed().as_secs();
+    let clock = if real { "real" } else { "virtual" };
+    println!("{text}\nin {clock} time, Linux {release}, took {took} s");
+    if let Some(file) = arguments.get(1) {
+        let tables: Vec<&str> = text.lines().filter(|l| !l.starts_with(FINDING)).collect();
+        let note = format!("In a guest with Linux {release}, in {clock} time.");
+        insert(
+            Path::new(file),
+            what,
+            &format!("{note}\n\n{}", tables.join("\n")),
+        )?;
+    }
+    Ok(code)
+}
+
+/// Runs it in a guest: the kernel's release, what was printed, how it ended.
+fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
+    let program = std::env::current_exe()?;
+    let kernel = guest::find(None, clock).map_err(|error| format!("{error}; {}", error.hint()))?;
+    let order = Order {
+        kernel: kernel.path,
+        clock,
+        seed: 1,
+        memory_mib: Order::DEFAULT_MEMORY_MIB,
+        arguments: ["emulators", what].map(str::to_owned).to_vec(),
+        environment: std::env::vars()
+            .filter(|(name, _)| name == "PATH" || name == "HOME")
+            .collect(),
+        files: None,
+        payload: String::new(),
+    };
+    let mut guest = Guest::start(&program, &order)?;
+    let until = Instant::now() + LONGEST;
+    let (mut kernel, mut lines) = (String::new(), Vec::new());
+    loop {
+        match guest.hear(until.saturating_duration_since(Instant::now())) {
+            Some(Said::Up { release }) => kernel = release,
+            Some(Said::Console { line }) => eprintln!("console: {line}"),
+            Some(Said::Output { line } | Said::Message { text: line }) => lines.push(line),
+            Some(Said::Ended { code }) => {
+                let code = if code == 0 {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                };
+                return Ok((kernel, lines.join("\n"), code));
+            }
+            Some(other) => return Err(format!("{}\n{other:?}", lines.join("\n")).into()),
+            None => return Err(format!("no end within {LONGEST:?}:\n{}", lines.join("\n")).into()),
+        }
+    }
+}
+
+/// Puts a text between its marks in a file.
+fn insert(file: &Path, what: &str, text: &str) -> Outcome<()> {
+    const END: &str = "<!-- end -->";
+    let begin = format!("<!-- {what} -->\n");
+    let page = std::fs::read_to_string(file)?;
+    let (before, rest) = page.split_once(&begin).ok_or("the file has no such mark")?;
+    let (_, after) = rest.split_once(END).ok_or("the mark has no end")?;
+    let text = text.trim_end();
+    std::fs::write(file, format!("{before}{begin}\n{text}\n\n{END}{after}"))?;
+    Ok(())
+}
