@@ -2,6 +2,7 @@
 
 mod behind;
 mod path;
+pub mod wdt;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -49,6 +50,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run any program behind an emulated path
     Path(Box<BehindArgs>),
+    /// Move files over Warp Data Transfer, to or from this or the reference program
+    Wdt(Box<wdt::WdtArgs>),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file

@@ -53,6 +53,19 @@ impl Held {
     /// # Errors
     /// If no thread can be started.
     pub fn stop_with(self, stopper: Stopper) -> std::io::Result<()> {
+        let words = "stopping: the trial under way is given up, what was measured is kept";
+        self.end_with(words, move || stopper.stop())
+    }
+
+    /// The same for whatever is under way: says so, and stops it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn end_with(
+        self,
+        words: &'static str,
+        stop: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -60,8 +73,8 @@ impl Held {
                     return;
                 }
                 let stopped = Instant::now();
-                output::err("stopping: the trial under way is given up, what was measured is kept");
-                stopper.stop();
+                output::err(words);
+                stop();
                 while let Ok(signal) = self.0.wait() {
                     if is_second(signal, stopped.elapsed()) {
                         // Agents and path keeper end with this process; the results file is whole

@@ -15,6 +15,7 @@ mod registry;
 mod report;
 mod run;
 mod study;
+mod wdt;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(code),
             Err(failure) => Err(failure),
         },
+        // The exit codes are the protocol's.
+        Command::Wdt(args) => return ExitCode::from(wdt::wdt(&args, colour)),
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),

@@ -75,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "results",
             "telemetry",
             "transport",
+            "transport-wdt",
         ],
     ),
     ("bench", &["agent", "bed", "control", "emulation", "model"]),

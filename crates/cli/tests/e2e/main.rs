@@ -15,3 +15,4 @@ mod matrix;
 mod mptcp;
 mod resume;
 mod two_guests;
+mod wdt;

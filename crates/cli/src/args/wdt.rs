@@ -1,0 +1,143 @@
+//! `regatta wdt`.
+
+use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use regatta_model::Bytes;
+
+use super::{quantity, span};
+
+const AFTER_HELP: &str = "\
+Exit codes are the protocol's, at both ends:
+   0 everything arrived              11 the other end speaks another version
+   1 a general error                 12 the other end belongs to another transfer
+   2 aborted, or bad usage           13 a checksum did not match
+   3 no connection                   16 no common version
+   4 no connection yet               23 the other end's checkpoint is wrong
+   5 a connection cannot be read     24 connections without any progress
+   6 a connection cannot be written  26 the other end did not answer in time
+   7 a file cannot be read           28 encryption failed, or was not agreed on
+   8 a file cannot be written
+   9 no memory
+  10 the other end broke the protocol";
+
+/// `regatta wdt`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct WdtArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: WdtCommand,
+}
+
+/// Which end.
+#[derive(Debug, Subcommand)]
+pub enum WdtCommand {
+    /// Receive files into a directory; the URL that the sender needs is printed on standard output
+    Receive(ReceiveArgs),
+    /// Send a file, or everything below a directory
+    Send(SendArgs),
+}
+
+/// How a transfer is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "each is what it is called")]
+pub enum Encryption {
+    None,
+    Aes128Ctr,
+    Aes128Gcm,
+}
+
+/// `regatta wdt receive`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ReceiveArgs {
+    /// Directory for what arrives, made if it is not there. Files get their names when all of the
+    /// transfer has arrived; until then they lie in `.wdt-NUMBER.part` below it
+    pub dir: PathBuf,
+    /// Replace files that are there; without it, one that is there fails the transfer
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Do not wait until files are on the disk
+    #[arg(long)]
+    pub no_sync: bool,
+
+    /// Number of ports, each for one connection
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Connections")]
+    pub ports: u16,
+    /// First of the ports, the others follow it [default: any that are free]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Connections")]
+    pub start_port: Option<u16>,
+    /// Address to listen on [default: all]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Connections")]
+    pub listen: Option<IpAddr>,
+    /// Name or address of this host, for the URL [default: what it listens on, or the host's name]
+    #[arg(long, value_name = "HOST", help_heading = "Connections")]
+    pub host: Option<String>,
+    /// How long to wait for the sender
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "50s", help_heading = "Connections")]
+    pub wait: Duration,
+
+    /// How each connection is encrypted, with a new key that is part of the URL
+    #[arg(long, value_enum, default_value_t = Encryption::Aes128Gcm, help_heading = "Encryption")]
+    pub encryption: Encryption,
+    /// Bytes between two tags of what this end sends
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB", help_heading = "Encryption")]
+    pub tag_interval: u32,
+    /// Bytes after which the sender begins anew with another initialisation vector; `0B` for never
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "32GiB", help_heading = "Encryption")]
+    pub iv_change: Bytes,
+
+    /// Show no progress
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// `regatta wdt send`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct SendArgs {
+    /// A file, or a directory; symbolic links below it are not followed, and left out
+    pub path: PathBuf,
+    /// What the receiver printed; `-` reads it from standard input, where other users of this machine
+    /// do not see its key
+    pub url: SecretUrl,
+
+    /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "16MiB")]
+    pub block_size: Bytes,
+    /// Send a CRC-32C behind each block
+    #[arg(long)]
+    pub checksum: bool,
+    /// Bytes between two tags of what this end sends
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB")]
+    pub tag_interval: u32,
+    /// Show no progress
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// A URL with its key, which no output shows.
+#[derive(Clone)]
+pub struct SecretUrl(pub String);
+
+impl From<String> for SecretUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretUrl(…)")
+    }
+}
+
+/// The protocol has it as a 32-bit number with a sign.
+fn tag_interval(text: &str) -> Result<u32, String> {
+    let size: Bytes = quantity(text)?;
+    u32::try_from(size.0)
+        .ok()
+        .filter(|size| (1..=i32::MAX as u32).contains(size))
+        .ok_or_else(|| "it must be from 1 B to 2 GiB less one byte".to_owned())
+}

@@ -1,0 +1,140 @@
+//! `regatta wdt`: files over Warp Data Transfer, by themselves.
+//!
+//! The URL is printed by the receiver, on standard output, and nowhere else: it holds the key.
+
+mod progress;
+mod receive;
+mod send;
+
+use std::{
+    io,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use regatta_transport_wdt::{Failure, host::Host, status::Status};
+
+use crate::{
+    args::wdt::{WdtArgs, WdtCommand},
+    interrupt::Held,
+    output::{self, Colour},
+};
+
+/// Why an end did not do what it was asked for.
+#[derive(Debug)]
+struct Trouble {
+    status: Status,
+    what: String,
+    cause: String,
+    hint: String,
+}
+
+impl Trouble {
+    fn new(status: Status, what: impl Into<String>) -> Self {
+        Self {
+            status,
+            what: what.into(),
+            cause: String::new(),
+            hint: String::new(),
+        }
+    }
+
+    fn because(mut self, cause: impl ToString) -> Self {
+        self.cause = cause.to_string();
+        self
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    fn io(status: Status, what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::new(status, what).because(error)
+    }
+
+    fn render(&self, colour: bool) -> String {
+        let (red, cyan, plain) = match colour {
+            true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+            false => ("", "", ""),
+        };
+        let mut text = format!("{red}error{plain}: {}", self.what);
+        if !self.cause.is_empty() {
+            text.push_str(&format!("\n  caused by: {}", self.cause));
+        }
+        if !self.hint.is_empty() {
+            text.push_str(&format!("\n{cyan}hint{plain}: {}", self.hint));
+        }
+        text
+    }
+}
+
+/// A transfer that failed, and what to type next.
+fn failed(what: &str, failure: &Failure) -> Trouble {
+    let hint = match failure.status {
+        Status::Abort | Status::Connection | Status::ConnectionRetryable => {
+            "look whether the other end still runs, and whether its ports can be reached from here"
+        }
+        Status::IdMismatch | Status::Encryption => {
+            "give the sender the URL of this very receiver, which prints another one each time"
+        }
+        Status::FileWrite => "see what the receiver says of the file",
+        Status::SourceRead => "see what the sender says of the file",
+        Status::Timeout | Status::NoProgress => "start both ends again",
+        _ => "",
+    };
+    Trouble::new(failure.status, what)
+        .because(failure)
+        .hint(hint)
+}
+
+/// `regatta wdt`; gives the exit code.
+pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
+    let done = match &args.command {
+        WdtCommand::Receive(args) => receive::receive(args),
+        WdtCommand::Send(args) => send::send(args),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(trouble) => {
+            output::err(&trouble.render(colour.stderr));
+            trouble.status.code()
+        }
+    }
+}
+
+/// What the transfer asks of this program.
+struct Terminal {
+    local: Option<IpAddr>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Terminal {
+    /// With a signal that ends the transfer in good order: unfinished files are removed.
+    fn new(local: Option<IpAddr>) -> Result<Self, Trouble> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
+        Held::new()
+            .map_err(io::Error::from)
+            .and_then(|held| {
+                held.end_with("stopping: the transfer is given up", move || {
+                    stop.store(true, Ordering::Relaxed);
+                })
+            })
+            .map_err(Trouble::io(Status::Error, "cannot wait for signals"))?;
+        Ok(Self { local, stopped })
+    }
+}
+
+impl Host for Terminal {
+    fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}

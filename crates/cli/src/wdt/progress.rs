@@ -1,0 +1,63 @@
+//! How far a transfer is: a bar on a terminal, and one line in the end.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use regatta_model::{BitRate, Bytes};
+
+use crate::output;
+
+/// How often the bar is drawn.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Runs a transfer under a bar. `so_far` gives the bytes that were moved, and all of them once that
+/// is known.
+pub(super) fn shown<T>(
+    silent: bool,
+    so_far: impl Fn() -> (u64, Option<u64>) + Sync,
+    transfer: impl FnOnce() -> T,
+) -> T {
+    if silent || !io::stderr().is_terminal() {
+        return transfer();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template(
+        "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
+    );
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    thread::scope(|scope| {
+        let (over, until_over) = channel::<()>();
+        let (bar, so_far) = (&bar, &so_far);
+        scope.spawn(move || {
+            while until_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                let (bytes, all) = so_far();
+                if let Some(all) = all {
+                    bar.set_length(all);
+                }
+                bar.set_position(bytes);
+            }
+            bar.finish_and_clear();
+        });
+        let done = transfer();
+        drop(over);
+        done
+    })
+}
+
+/// Says what came of a transfer that succeeded.
+pub(super) fn summary(did: &str, files: u64, bytes: u64, since: Instant) {
+    let time = since.elapsed();
+    let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);
+    let noun = if files == 1 { "file" } else { "files" };
+    output::err(&format!(
+        "{did} {files} {noun}, {} in {:.1} s ({})",
+        Bytes(bytes),
+        time.as_secs_f64(),
+        BitRate(rate as u64)
+    ));
+}

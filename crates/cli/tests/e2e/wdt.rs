@@ -1,0 +1,330 @@
+//! `regatta wdt`: both ends as processes, over loopback.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+
+use crate::help::{Bench, signal};
+
+/// Longer than any end waits for the other one.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A receiver that has said where it listens.
+struct Receiver {
+    child: Child,
+    url: String,
+}
+
+fn start(bench: &Bench, args: &[&str]) -> Child {
+    let mut command = bench.regatta(&[&["wdt"], args].concat());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+impl Receiver {
+    fn start(bench: &Bench, args: &[&str]) -> Self {
+        let mut child = start(
+            bench,
+            &[&["receive", "target", "--listen", "127.0.0.1"], args].concat(),
+        );
+        let mut url = String::new();
+        let output = child.stdout.as_mut().expect("piped");
+        // One byte at a time, so that nothing after the line is lost.
+        let mut output = BufReader::with_capacity(1, output);
+        output.read_line(&mut url).expect("a line");
+        Self {
+            child,
+            url: url.trim_end().to_owned(),
+        }
+    }
+
+    /// The part of the URL that nothing else may show.
+    fn key(&self) -> Option<&str> {
+        let (_, rest) = self.url.split_once("Enc=")?;
+        rest.split('&').next()?.get(2..)
+    }
+
+    fn end(self) -> Output {
+        finish(self.child)
+    }
+}
+
+/// What a process said, once it has ended; it is killed if it does not.
+fn finish(mut child: Child) -> Output {
+    drop(child.stdin.take());
+    let begun = Instant::now();
+    while child.try_wait().expect("our child").is_none() {
+        if begun.elapsed() > LIMIT {
+            let _ = child.kill();
+            panic!("it does not end: {:?}", child.wait_with_output());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+fn says(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Every file below a directory, with what is in it.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let read = |name: PathBuf| {
+        let content = fs::read(directory.join(&name)).expect("readable");
+        (name, content)
+    };
+    names(directory).into_iter().map(read).collect()
+}
+
+/// Every file below a directory.
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(at) = directories.pop() {
+        let Ok(entries) = fs::read_dir(at) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                found.push(path.strip_prefix(directory).expect("below").to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// A few files of which one has several blocks.
+fn make_tree(bench: &Bench) {
+    let source = bench.path("source");
+    fs::create_dir_all(source.join("a/b")).expect("made");
+    let bytes: Vec<u8> = (0..3_500_000_u32)
+        .map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    fs::write(source.join("large"), &bytes).expect("written");
+    fs::write(source.join("a/empty"), "").expect("written");
+    fs::write(source.join("a/b/small"), "small").expect("written");
+    std::os::unix::fs::symlink("large", source.join("link")).expect("a link");
+}
+
+#[test]
+fn a_tree_arrives_in_every_mode_with_the_url_by_either_way() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    let sent = files(&bench.path("source"));
+    let sent: BTreeMap<_, _> = sent
+        .into_iter()
+        .filter(|(name, _)| name != Path::new("link"))
+        .collect();
+    for (number, encryption) in ["none", "aes128-ctr", "aes128-gcm"].into_iter().enumerate() {
+        let ports = ["1", "3", "8"][number];
+        let more: &[&str] = if encryption == "aes128-gcm" {
+            &["--tag-interval", "64KiB", "--iv-change", "200KiB"]
+        } else {
+            &[]
+        };
+        let receiver = Receiver::start(
+            &bench,
+            &[&["--encryption", encryption, "--ports", ports], more].concat(),
+        );
+        let key = receiver.key().map(str::to_owned);
+        assert_eq!(key.is_some(), encryption != "none", "{encryption}");
+        let mut send = vec!["send", "source"];
+        let by_input = number != 1;
+        send.push(if by_input { "-" } else { &receiver.url });
+        send.extend(["--block-size", "1MiB", "--tag-interval", "100kB"]);
+        if number != 0 {
+            send.push("--checksum");
+        }
+        let mut sender = start(&bench, &send);
+        if by_input {
+            let input = sender.stdin.as_mut().expect("piped");
+            writeln!(input, "{}", receiver.url).expect("it reads");
+        }
+        let (sender, receiver) = (finish(sender), receiver.end());
+        let (sender_says, receiver_says) = (says(&sender), says(&receiver));
+        let what = format!("{encryption}: {sender_says}{receiver_says}");
+        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
+        assert_eq!(files(&bench.path("target")), sent, "{encryption}");
+        assert!(sender_says.contains("sent 3 files"), "{what}");
+        assert!(sender_says.contains("link` is a symbolic link"), "{what}");
+        assert!(receiver_says.contains("received 3 files"), "{what}");
+        if let Some(key) = key {
+            assert!(!what.contains(&key) && sender.stdout.is_empty(), "{what}");
+        }
+        fs::remove_dir_all(bench.path("target")).expect("removed");
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn files_that_are_there_are_replaced_only_on_request() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    fs::create_dir_all(bench.path("target/a/b")).expect("made");
+    fs::write(bench.path("target/a/b/small"), "other").expect("written");
+    let before = files(&bench.path("target"));
+    for (overwrite, expected) in [(false, 8), (true, 0)] {
+        let args: &[&str] = if overwrite { &["--overwrite"] } else { &[] };
+        let receiver = Receiver::start(&bench, args);
+        let sender = finish(start(&bench, &["send", "source", &receiver.url]));
+        let receiver = receiver.end();
+        let what = format!("{}{}", says(&sender), says(&receiver));
+        assert_eq!(
+            (code(&sender), code(&receiver)),
+            (expected, expected),
+            "{what}"
+        );
+        if overwrite {
+            assert_eq!(files(&bench.path("target")).len(), 3);
+            assert_eq!(
+                fs::read(bench.path("target/a/b/small")).expect("there"),
+                b"small"
+            );
+        } else {
+            assert!(says(&receiver).contains("--overwrite"), "{what}");
+            assert_eq!(files(&bench.path("target")), before);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    let done = bench.run(&["wdt", "receive", "/proc/regatta"]);
+    done.assert_code(8);
+    done.assert_says("cannot write into `/proc/regatta`");
+    let done = bench.run(&["wdt", "send", "missing", "wdt://127.0.0.1:1?id=1"]);
+    done.assert_code(7);
+    done.assert_says("cannot read `missing`");
+    let secret = "4d68b299c6dda26733981701be805ec4";
+    for (url, says) in [
+        ("http://127.0.0.1:1".to_owned(), "begins with `wdt://`"),
+        (format!("wdt://127.0.0.1:0?Enc=2:{secret}"), "the port"),
+        (format!("wdt://h:1?Enc=7:{secret}"), "`Enc`"),
+        (format!("wdt://h:1?dr=1&Enc=2:{secret}"), "resum"),
+    ] {
+        let done = bench.run(&["wdt", "send", "source", &url]);
+        done.assert_code(2);
+        done.assert_says(says);
+        let shown = finish(start(&bench, &["send", "source", &url]));
+        assert!(!self::says(&shown).contains(secret), "{shown:?}");
+    }
+    let done = bench.run(&["wdt", "receive", "x", "--start-port", "65535"]);
+    done.assert_code(2);
+    done.assert_says("--start-port");
+    assert!(!bench.path("x/large").exists());
+}
+
+#[test]
+fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    let receiver = Receiver::start(&bench, &["--ports", "1", "--encryption", "none"]);
+    let wrong = receiver.url.replacen("id=", "id=9", 1);
+    let sender = finish(start(&bench, &["send", "source", &wrong]));
+    let receiver = receiver.end();
+    let what = format!("{}{}", says(&sender), says(&receiver));
+    assert_eq!((code(&sender), code(&receiver)), (12, 12), "{what}");
+    assert_eq!(files(&bench.path("target")).len(), 0);
+
+    let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "5s"]);
+    let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
+    let plain = receiver.url.replacen(&key, "", 1);
+    assert_ne!(plain, receiver.url);
+    let sender = finish(start(&bench, &["send", "source", &plain]));
+    let receiver = receiver.end();
+    let what = format!("{}{}", says(&sender), says(&receiver));
+    assert!(code(&sender) != 0 && code(&receiver) != 0, "{what}");
+    assert_eq!(files(&bench.path("target")).len(), 0, "{what}");
+}
+
+/// A transfer that is under way, of one file that takes a while.
+fn under_way(bench: &Bench) -> (Child, Receiver) {
+    fs::create_dir_all(bench.path("source")).expect("made");
+    let file = fs::File::create(bench.path("source/huge")).expect("made");
+    // Its bytes need no room: nothing was ever written into it.
+    file.set_len(2 << 30).expect("a size");
+    let receiver = Receiver::start(bench, &["--no-sync"]);
+    let sender = start(bench, &["send", "source", &receiver.url]);
+    let begun = Instant::now();
+    let target = bench.path("target");
+    while names(&target).is_empty() {
+        assert!(begun.elapsed() < LIMIT, "nothing begins");
+        thread::sleep(Duration::from_millis(1));
+    }
+    (sender, receiver)
+}
+
+#[test]
+fn the_end_of_one_side_is_the_others_failure_and_nothing_half_passes_for_whole() {
+    let bench = Bench::new();
+    for killed_receives in [true, false] {
+        for how in [Signal::SIGKILL, Signal::SIGINT] {
+            let (sender, receiver) = under_way(&bench);
+            let killed = if killed_receives {
+                receiver.child.id()
+            } else {
+                sender.id()
+            };
+            signal(killed as i32, how);
+            let (sender, receiver) = (finish(sender), receiver.end());
+            let what = format!("{how}: {}{}", says(&sender), says(&receiver));
+            let (survivor, killed) = if killed_receives {
+                (&sender, &receiver)
+            } else {
+                (&receiver, &sender)
+            };
+            assert!((1..=28).contains(&code(survivor)), "{what}");
+            assert!(says(survivor).contains("error: "), "{what}");
+            if how == Signal::SIGINT {
+                assert_eq!(code(killed), 2, "{what}");
+            }
+            let there = names(&bench.path("target"));
+            assert!(!there.contains(&PathBuf::from("huge")), "{what}");
+            // Only who was killed outright could not remove it.
+            let left = killed_receives && how == Signal::SIGKILL;
+            assert_eq!(there.is_empty(), !left, "{what}");
+            fs::remove_dir_all(bench.path("target")).expect("removed");
+        }
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_sender_that_never_comes_is_waited_for_as_long_as_was_asked() {
+    let bench = Bench::new();
+    let begun = Instant::now();
+    let mut receiver = Receiver::start(&bench, &["--wait", "1s"]);
+    let mut rest = String::new();
+    receiver
+        .child
+        .stdout
+        .as_mut()
+        .expect("piped")
+        .read_to_string(&mut rest)
+        .expect("text");
+    let output = receiver.end();
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_ne!(code(&output), 0);
+    assert_eq!(rest, "", "one line is all that a receiver prints");
+    assert_eq!(files(&bench.path("target")).len(), 0);
+}
