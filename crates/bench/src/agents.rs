@@ -43,6 +43,8 @@ pub struct Race {
     pub bytes: u64,
     /// Size of a message.
     pub message: u64,
+    /// Connections at once that share the bytes.
+    pub flows: u32,
     /// What the driver is told of the path.
     pub path: PathHints,
 }
@@ -206,7 +208,10 @@ pub fn run(
                         size: Bytes(race.bytes),
                         message: Bytes(race.message),
                         pattern: Pattern::Data,
-                        options: regatta_model::BulkOptions::default(),
+                        options: regatta_model::BulkOptions {
+                            flows: race.flows,
+                            ..regatta_model::BulkOptions::default()
+                        },
                     },
                     probe: Probe {
                         idle_messages: 0,

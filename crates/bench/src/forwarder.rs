@@ -47,6 +47,7 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
         )]),
         bytes,
         message: crate::MESSAGE_BYTES,
+        flows: 1,
         path: PathHints {
             round_trip_delay: condition.round_trip_delay(),
             longest_one_way: condition.longest_one_way(&condition.forward),

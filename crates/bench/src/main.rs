@@ -15,6 +15,7 @@ mod reference;
 mod report;
 mod rounds;
 mod usrsctp;
+mod wdt;
 
 use std::{
     collections::BTreeMap,
@@ -84,6 +85,8 @@ enum Part {
     Small,
     /// `sctp-userspace` against usrsctp.
     Sctp,
+    /// `wdt` against `tcp` with as many flows.
+    Wdt,
     /// The emulator.
     Emulator,
 }
@@ -144,6 +147,7 @@ struct Amounts {
     quic_bytes: u64,
     udp_bytes: u64,
     sctp_bytes: u64,
+    wdt_bytes: u64,
     udp_seconds: u32,
     packets: u64,
     path_bytes: u64,
@@ -159,6 +163,7 @@ impl Amounts {
                 quic_bytes: 512 << 20,
                 udp_bytes: 1 << 30,
                 sctp_bytes: 128 << 20,
+                wdt_bytes: 256 << 20,
                 udp_seconds: 1,
                 packets: 1_000_000,
                 path_bytes: 100_000_000,
@@ -171,6 +176,7 @@ impl Amounts {
                 quic_bytes: 2 << 30,
                 udp_bytes: 6 << 30,
                 sctp_bytes: 512 << 20,
+                wdt_bytes: 1 << 30,
                 udp_seconds: 3,
                 packets: 5_000_000,
                 path_bytes: 400_000_000,
@@ -256,6 +262,9 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     if asked(Part::Sctp) {
         sctp(&executable, amounts, &mut report)?;
     }
+    if asked(Part::Wdt) {
+        wdt::compare(&executable, amounts, &mut report)?;
+    }
     if asked(Part::Emulator) {
         let mut figures = emulator::measure(amounts.rounds, amounts.packets)?;
         figures.extend(forwarder::measure(
@@ -329,6 +338,7 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         options: cubic(),
         bytes: amounts.tcp_bytes,
         message: MESSAGE_BYTES,
+        flows: 1,
         path: agents::loopback(LOOPBACK_MTU_BYTES),
     };
     let pairs = alternate(
@@ -388,6 +398,7 @@ fn quic(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), 
             options: cubic(),
             bytes: amounts.quic_bytes,
             message: MESSAGE_BYTES,
+            flows: 1,
             path: agents::loopback(ETHERNET_MTU_BYTES),
         };
         let name = format!("{} / least {}", race.driver, library.name());
@@ -421,6 +432,7 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         options: BTreeMap::new(),
         bytes: amounts.udp_bytes,
         message: DATAGRAM_BYTES,
+        flows: 1,
         path: agents::loopback(LOOPBACK_MTU_BYTES),
     };
     let pairs = alternate(
@@ -459,6 +471,7 @@ fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(),
             options: if tcp { cubic() } else { BTreeMap::new() },
             bytes,
             message: small.message,
+            flows: 1,
             path: agents::loopback(LOOPBACK_MTU_BYTES),
         };
         let name = format!("{} / iperf3, {} B", small.driver, small.message);
@@ -492,6 +505,7 @@ fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), 
         options: BTreeMap::new(),
         bytes: amounts.sctp_bytes,
         message: SCTP_MESSAGE_BYTES,
+        flows: 1,
         path: agents::loopback(ETHERNET_MTU_BYTES),
     };
     let pairs = alternate(
