@@ -132,6 +132,10 @@ impl Case {
             received.is_err() || self.arrived(),
             "{what}: silently short"
         );
+        assert!(
+            sent.is_err() || received.is_ok(),
+            "{what}: the sender was told of success, the receiver failed: {received:?}"
+        );
         if let Err(failure) = sent {
             assert_ne!(failure.status, Status::Ok, "{what}");
         }
@@ -183,7 +187,7 @@ fn without_faults_everything_arrives_in_every_mode() {
 
 #[test]
 fn a_connection_may_be_cut_at_any_byte() {
-    for seed in 0..240 {
+    for seed in seeds(240) {
         let mut random = Random::new(seed);
         let mode = MODES[seed as usize % MODES.len()];
         let ports = random.below(4) as usize + 1;
@@ -215,10 +219,17 @@ fn a_connection_may_be_cut_at_any_byte() {
     }
 }
 
+/// How many seeds a test has; more by `REGATTA_FUZZ_SEEDS`.
+fn seeds(few: u64) -> std::ops::Range<u64> {
+    let count = std::env::var("REGATTA_FUZZ_SEEDS").map(|text| text.parse().expect("a number"));
+    0..count.unwrap_or(few)
+}
+
 #[test]
 fn many_cuts_end_whole_or_with_a_code() {
     let mut succeeded = 0;
-    for seed in 0..120 {
+    let seeds = seeds(120);
+    for seed in seeds.clone() {
         let mut random = Random::new(1000 + seed);
         let mode = MODES[seed as usize % MODES.len()];
         let ports = random.below(3) as usize + 1;

@@ -20,6 +20,11 @@ impl History {
         self.acknowledged as u64
     }
 
+    /// Whether the receiver has everything that went over this port.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.acknowledged == self.blocks.len()
+    }
+
     /// The receiver has everything that went over this port.
     pub(super) fn acknowledge_all(&mut self) {
         self.acknowledged = self.blocks.len();

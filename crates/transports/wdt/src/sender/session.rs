@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::history::History;
 use crate::codec::{Checkpoint, Done, Settings};
-use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
 use crate::queue::{Block, Queue};
 use crate::source::Source;
@@ -161,7 +161,17 @@ impl<S: Source> Session<S> {
         if let Some(failure) = state.source_failure.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
-        if state.confirmed.is_none() {
+        // With tags, what went over a port is the receiver's only once that port's last tag was right.
+        let tags = self
+            .secret
+            .as_ref()
+            .is_some_and(|secret| secret.cipher == Cipher::Aes128Gcm);
+        let unproven = tags
+            && !state
+                .ports
+                .iter()
+                .all(|port| port.history.is_acknowledged());
+        if state.confirmed.is_none() || unproven {
             let failure = state.ports.iter().find_map(|port| port.failure.clone());
             return Err(failure.unwrap_or_else(|| {
                 Failure::new(
