@@ -7,8 +7,9 @@ use std::fmt;
 use crate::codec::MAX_TRANSFER_ID_BYTES;
 use crate::crypto::{Cipher, KEY_BYTES, Key, Secret};
 
-/// The most ports of one transfer that are taken from a URL.
-pub const MAX_PORTS: usize = 1024;
+/// The most ports of one transfer that are taken from a URL: the longest list of checkpoints of so many
+/// is one that its length of 15 bits can count.
+pub const MAX_PORTS: usize = 512;
 /// The longest URL that is read, in bytes.
 pub const MAX_URL_BYTES: usize = 64 << 10;
 

@@ -6,6 +6,7 @@
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod fuzzed;
+mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod recorded;
 
@@ -13,7 +14,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuzzed::{Random, damaged, for_many_seeds, peak_bytes};
+use fuzzed::{damaged, for_many_seeds, peak_bytes};
+use random::Random;
 use recorded::{Direction, NAMES, Recorded};
 use regatta_transport_wdt::codec::{Command, Decoded, Malformed, Reply};
 use regatta_transport_wdt::crypto::{Cipher, Key, Open, Seal, Secret};

@@ -1,12 +1,14 @@
 //! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
 //! short. In simulated time, so that every fault comes at the byte that its seed says.
 
+mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod simulated;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::sink::MemorySink;
@@ -14,7 +16,7 @@ use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Random, Refusal, World};
+use simulated::{Cut, Outcome, Refusal, World};
 
 const DELAY: Duration = Duration::from_millis(40);
 

@@ -83,7 +83,7 @@ impl Reply {
                 let length_at = out.len();
                 out.extend_from_slice(&[0; 2]);
                 put_checkpoints(out, checkpoints);
-                // 64 ports of at most 39 bytes each are far below what 15 bits count.
+                // The ports of a transfer are so few that 15 bits count the bytes of all of them.
                 let length = (out.len() - length_at - 2) as i16;
                 out[length_at..length_at + 2].copy_from_slice(&length.to_le_bytes());
             }

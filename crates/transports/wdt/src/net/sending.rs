@@ -52,6 +52,7 @@ pub fn send<S: Source>(
                 host,
                 clock,
                 heard: Duration::ZERO,
+                held_back: false,
             };
             let spawned = std::thread::Builder::new()
                 .name(format!("wdt-send-{index}"))
@@ -79,6 +80,8 @@ struct Thread<'a, S> {
     clock: Clock,
     /// When it was last looked whether the receiver has said something.
     heard: Duration,
+    /// The kernel may hold back the end of what was written.
+    held_back: bool,
 }
 
 impl<'a, S: Source> Thread<'a, S> {
@@ -104,6 +107,10 @@ impl<'a, S: Source> Thread<'a, S> {
                 },
                 (Step::Sleep(until), _) => self.clock.sleep_until(until),
                 (Step::Write, Some(socket)) => self.write(&mut connection, socket, &mut replies),
+                (Step::Read(_), Some(socket)) if self.held_back => {
+                    self.held_back = false;
+                    socket.push();
+                }
                 (Step::Read(until), Some(socket)) => match socket.read(&mut replies) {
                     Ok(Some(count)) => {
                         connection.received(&mut replies[..count], self.clock.now());
@@ -166,7 +173,10 @@ impl<'a, S: Source> Thread<'a, S> {
             }
         }
         match self.write_output(connection, socket) {
-            Ok(true) => connection.written(),
+            Ok(true) => {
+                self.held_back = true;
+                connection.written();
+            }
             Ok(false) => self.listen(connection, socket, replies),
             Err(Unwritten::Source(error)) => connection.source_failed(&error),
             Err(Unwritten::Socket(error)) => {

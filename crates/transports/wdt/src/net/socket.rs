@@ -55,6 +55,16 @@ impl<'a> Connected<'a> {
         }
     }
 
+    /// Sends at once what the kernel holds back for a fuller segment (Nagle's algorithm), which would
+    /// wait for a round trip.
+    pub(super) fn push(&self) {
+        // A socket that has failed says so to the read that follows.
+        let _ = self
+            .socket
+            .set_nodelay(true)
+            .and_then(|()| self.socket.set_nodelay(false));
+    }
+
     pub(super) fn shutdown(&self) {
         // On a socket that has no peer any more there is nothing to end.
         let _ = self.socket.shutdown(Shutdown::Write);

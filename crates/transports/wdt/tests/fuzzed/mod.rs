@@ -4,20 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Numbers that a seed decides.
-pub struct Random(u64);
-
-impl Random {
-    /// One of `0..below`.
-    pub fn below(&mut self, below: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below.max(1)
-    }
-}
+use crate::random::Random;
 
 /// Says which seed it was when its test fails.
 struct Named(&'static str, u64);
@@ -44,7 +31,7 @@ pub fn for_many_seeds(name: &'static str, mut target: impl FnMut(&mut Random)) {
     let mut seed = first;
     while seed == first || Instant::now() < end {
         let _named = Named(name, seed);
-        target(&mut Random(seed));
+        target(&mut Random::new(seed));
         seed += 1;
     }
     eprintln!("{name}: seeds {first} to {seed}");

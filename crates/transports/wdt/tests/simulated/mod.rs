@@ -13,27 +13,10 @@ use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
 
+use crate::random::Random;
+
 /// Longer than any transfer here may take, whatever breaks.
 const NEVER: Duration = Duration::from_secs(600);
-
-/// Numbers that a seed decides.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// One of `0..below`.
-    pub fn below(&mut self, below: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below.max(1)
-    }
-}
 
 /// What is wrong with a connection.
 #[derive(Clone, Copy, Debug)]
