@@ -13,6 +13,7 @@ use nix::sched::CloneFlags;
 use regatta_model::{BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
 
 use crate::{
+    capture::{CaptureOrder, CaptureSummary},
     error::{BedError, Reported},
     keeper::{self, ADDRESSES},
     messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
@@ -34,6 +35,9 @@ pub(crate) const AGENT: &str = "agent";
 
 /// Longest that the keeper may take for anything but a path check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest that writing the rest of a capture may take, on a disk that is slow.
+const WRITING_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longest that a path check may take; it bounds itself well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
@@ -226,6 +230,36 @@ impl Bed {
             .ask(&ToKeeper::Begin, "begin the schedule", ANSWER_WITHIN)?
         {
             FromKeeper::Begun => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Captures every packet of the path from now on, in a file.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] where the file cannot be made, or netem makes the path, which does not
+    /// tell what it does to each packet.
+    pub fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+        let request = ToKeeper::StartCapture { order };
+        match self
+            .keeper
+            .ask(&request, "capture its packets", ANSWER_WITHIN)?
+        {
+            FromKeeper::Capturing => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends the capture and tells what it holds; nothing if there is none.
+    ///
+    /// # Errors
+    /// [`BedError`] when the keeper does not answer.
+    pub fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        match self
+            .keeper
+            .ask(&ToKeeper::EndCapture, "end the capture", WRITING_WITHIN)?
+        {
+            FromKeeper::Captured { summary } => Ok(summary),
             other => Err(unexpected(&other)),
         }
     }

@@ -7,6 +7,7 @@
 //! process in them the namespaces go.
 
 mod bed;
+pub mod capture;
 mod error;
 mod far;
 pub mod guest;

@@ -4,6 +4,8 @@
 use regatta_model::{Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
 
+use crate::capture::{CaptureOrder, CaptureSummary};
+
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another.
 pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 3;
@@ -27,6 +29,10 @@ pub(crate) enum ToKeeper {
     Begin,
     /// Tell the counters since the condition was set.
     Counters,
+    /// Capture every packet from now on; what was captured before is closed.
+    StartCapture { order: CaptureOrder },
+    /// End the capture and say what it holds.
+    EndCapture,
     /// Measure the path under this condition.
     Check { condition: Condition },
     /// Do a part of a check that two keepers make together, each at its own end.
@@ -85,6 +91,10 @@ pub(crate) enum FromKeeper {
     Begun,
     /// The counters.
     Counters { counters: Box<PathCounters> },
+    /// Packets are captured.
+    Capturing,
+    /// What was captured; nothing if there was no capture.
+    Captured { summary: Option<CaptureSummary> },
     /// What was measured.
     Checked { check: PathCheck },
     /// A socket for a check is open.

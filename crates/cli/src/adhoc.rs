@@ -84,6 +84,9 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         root.insert("seed".into(), Value::Integer(seed as i64));
     }
     path_options::emulation(&args.path, &mut root);
+    if let Some(capture) = args.capture {
+        root.insert("capture".into(), text(&path_options::snap(capture)));
+    }
     if args.bed == Some(BedKind::Uml) {
         root.insert("bed".into(), text("uml"));
     }

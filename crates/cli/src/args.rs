@@ -10,7 +10,7 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, Bytes, Clock, units::parse_duration};
+use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, units::parse_duration};
 
 pub use self::{
     behind::BehindArgs,
@@ -94,6 +94,10 @@ fn span(text: &str) -> Result<Duration, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| with_hint(&error))
+}
+
+fn snap(text: &str) -> Result<CaptureSetup, String> {
+    quantity(text)
 }
 
 fn with_hint(error: &regatta_model::UnitError) -> String {
@@ -182,6 +186,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH", help_heading = "Work")]
     pub kernel: Option<PathBuf>,
 
+    /// Capture the packets of every trial, as pcapng in the results' `files/`, each with what
+    /// became of it: their first 128 bytes (`headers`), `full`, or a size
+    #[arg(long, value_name = "SIZE", value_parser = snap, num_args = 0..=1, require_equals = true, default_missing_value = "headers", help_heading = "Output")]
+    pub capture: Option<CaptureSetup>,
     /// Directory for the results; it must not hold a run already
     /// [default: regatta-results/STUDY-TIME]
     #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true, help_heading = "Output")]

@@ -3,7 +3,8 @@
 use std::{fs::File, io::Read, path::Path, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, Condition, Emulator, LossBy, PathSetup, Placement, Ratio, UnitError,
+    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, PathSetup, Placement, Ratio,
+    UnitError,
     study::change_condition,
     units::{QueueSize, format_duration, parse_duration},
 };
@@ -24,6 +25,14 @@ pub fn time(value: Duration) -> String {
         short
     } else {
         format!("{} ns", value.as_nanos())
+    }
+}
+
+/// How much a capture keeps, as a study says it.
+pub fn snap(value: CaptureSetup) -> String {
+    match value.snap_bytes {
+        None => "full".to_owned(),
+        Some(snap) => bytes(Bytes(snap.into())),
     }
 }
 
@@ -343,11 +352,15 @@ pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String
     Ok(changes)
 }
 
-/// Changes who emulates the path as the options say.
+/// Changes who emulates the path as the options say, and so that it can be captured.
 ///
 /// # Errors
 /// If the choices contradict one another.
-pub fn choose_emulation(args: &PathArgs, path: &mut PathSetup) -> Result<(), Failure> {
+pub fn choose_emulation(
+    args: &PathArgs,
+    captured: bool,
+    path: &mut PathSetup,
+) -> Result<(), Failure> {
     if let Some(emulator) = args.emulator {
         path.emulator = emulator;
     }
@@ -362,6 +375,14 @@ pub fn choose_emulation(args: &PathArgs, path: &mut PathSetup) -> Result<(), Fai
             message,
             "leave one of them out, or ask for `--emulator netem`",
         ));
+    }
+    if captured {
+        *path = CaptureSetup::path(*path).map_err(|why| {
+            Failure::input(
+                format!("there is nothing to be captured: {why}"),
+                "leave that out, or `--capture`",
+            )
+        })?;
     }
     Ok(())
 }

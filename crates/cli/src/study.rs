@@ -212,7 +212,10 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         }
         changes.push(format!("--guests {guests}"));
     }
-    path_options::choose_emulation(&args.path, &mut study.path)?;
+    if let Some(capture) = args.capture {
+        study.capture = Some(capture);
+    }
+    path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
     if let Some(clock) = args.clock {
         study.guest.clock = clock;
     }

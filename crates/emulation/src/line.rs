@@ -24,6 +24,9 @@ pub trait Packet: Sized {
 
     /// Flips one bit of the IP packet. `draw` stands for which: any number, all equally likely.
     fn flip_bit(&mut self, draw: u64);
+
+    /// Takes note that the packet skips the propagation delay, and so goes ahead of others.
+    fn goes_ahead(&mut self) {}
 }
 
 impl Packet for Vec<u8> {
@@ -446,8 +449,11 @@ impl<P: Packet> Line<P> {
 
     /// Sends a packet through the bottleneck from `start` on, and on its way.
     #[inline]
-    fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, packet: P) {
+    fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, mut packet: P) {
         let sent = self.bottleneck.take(start, size);
+        if fate.skips() {
+            packet.goes_ahead();
+        }
         let at = self.due(sent, fate);
         if fate.twice() {
             self.counters.duplicated += 1;

@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::{AgentOfTwo, FarProcess, TwoGuests};
+use regatta_bed::{
+    AgentOfTwo, FarProcess, TwoGuests,
+    capture::{CaptureOrder, CaptureSummary},
+};
 pub use regatta_bed::{Bed, BedError, Host, PathCounters};
 use regatta_model::{Condition, PathCheck};
 
@@ -39,6 +42,16 @@ pub trait TestBed {
     /// # Errors
     /// If the path's keeper does not answer.
     fn counters(&mut self) -> Result<PathCounters, BedError>;
+    /// Captures every packet from now on.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] where there can be no capture.
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError>;
+    /// Ends the capture and tells what it holds, if there is one.
+    ///
+    /// # Errors
+    /// If the path's keeper does not answer.
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
     /// Measures the path under a condition.
     ///
     /// # Errors
@@ -141,6 +154,14 @@ impl TestBed for Bed {
         Bed::counters(self)
     }
 
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+        Bed::start_capture(self, order)
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        Bed::end_capture(self)
+    }
+
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         Bed::check_path(self, condition)
     }
@@ -182,6 +203,20 @@ impl TestBed for TwoGuests {
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {
         TwoGuests::counters(self)
+    }
+
+    fn start_capture(&mut self, _: CaptureOrder) -> Result<(), BedError> {
+        Err(BedError::Refused {
+            what: "capture its packets",
+            source:
+                "between two guests stands netem, which does not tell what it does to each packet"
+                    .into(),
+            hint: "leave `--guests 2` out".to_owned(),
+        })
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        Ok(None)
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {

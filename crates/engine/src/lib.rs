@@ -7,6 +7,7 @@
 mod agent;
 pub mod bed;
 mod broken;
+mod capture;
 mod certificate;
 mod error;
 mod event;

@@ -17,6 +17,7 @@ use regatta_model::{HostFacts, Outcome, RunHeader, TrialRecord, Warning};
 use crate::{
     agent::{Agent, Signal},
     bed::{Host, TestBed},
+    capture::Capturing,
     certificate,
     error::EngineError,
     event::{Ending, Event, Listener},
@@ -39,8 +40,9 @@ pub struct RunOptions {
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
     pub done: BTreeSet<u32>,
-    /// Directory for what transports leave when their options ask for it, such as key logs: each
-    /// trial has one of its own in it. It need not exist.
+    /// Directory for what trials leave besides their records, such as key logs that transports'
+    /// options ask for, and captures: each trial has one of its own in it. It need not exist. In
+    /// the directory of the run it is `files`.
     pub files: Option<PathBuf>,
 }
 
@@ -109,6 +111,7 @@ impl Run {
             signals: &self.signals,
             agents: BTreeMap::new(),
             generation: 0,
+            capturing: None,
         };
         let ending = crew.run(listener);
         crew.dismiss();
@@ -128,6 +131,7 @@ pub(crate) struct Crew<'a> {
     /// By host: 0 is A, 1 is B.
     pub agents: BTreeMap<usize, Agent>,
     pub generation: u32,
+    pub capturing: Option<Capturing>,
 }
 
 /// Index of a host in tables.

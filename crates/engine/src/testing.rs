@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use regatta_bed::{BedError, Host, LinkCounters, PathCounters};
+use regatta_bed::{
+    BedError, Host, LinkCounters, PathCounters,
+    capture::{CaptureOrder, CaptureSummary},
+};
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::{
     BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathSetup, Pattern, Probe,
@@ -33,6 +36,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         seed: 1,
         bed: BedKind::Netns,
         guest: regatta_model::GuestSetup::default(),
+        capture: None,
         path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(5),
         sample_interval: Duration::from_millis(100),
@@ -296,6 +300,14 @@ impl TestBed for FakeBed {
             return Err(BedError::TimedOut(Duration::from_secs(10)));
         }
         Ok(self.counters)
+    }
+
+    fn start_capture(&mut self, _: CaptureOrder) -> Result<(), BedError> {
+        Ok(())
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        Ok(None)
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {

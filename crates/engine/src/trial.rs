@@ -43,8 +43,16 @@ enum Heard {
 }
 
 impl Crew<'_> {
-    /// Runs one trial, whatever comes of it.
+    /// Runs one trial, whatever comes of it, with its capture.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
+        let mut verdict = self.attempt(trial)?;
+        if let Verdict::Ended(record) = &mut verdict {
+            self.end_capture(trial, record)?;
+        }
+        Ok(verdict)
+    }
+
+    fn attempt(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
         let started_unix_ns = unix_ns();
         let mut attempts = READY_ATTEMPTS;
         let (broken, deaths) = loop {
@@ -164,6 +172,7 @@ impl Crew<'_> {
         }
         self.bed
             .set_condition(self.plan.condition(trial.cell), trial.seed)?;
+        self.start_capture(trial)?;
         let path_begun = Instant::now();
         Ok(self
             .make_ends_ready(trial)

@@ -17,10 +17,10 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
     if frame.len() <= HEADER_BYTES {
         return;
     }
+    let checksum = checksum_left_to_do(frame);
     let (header, packet) = frame.split_at_mut(HEADER_BYTES);
-    if header[0] & NEEDS_CHECKSUM != 0 {
-        let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-        complete_checksum(packet, field(6), field(8));
+    if let Some((at, checksum)) = checksum {
+        packet[at..at + 2].copy_from_slice(&checksum);
     }
     // Neither left to do nor known to be right.
     header[0] = 0;
@@ -29,14 +29,21 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
     packet[(bit / 8) as usize] ^= 0x80 >> (bit % 8);
 }
 
-/// Computes the Internet checksum from `start` to the end and writes it `offset` bytes behind
-/// `start`, where the sum of the pseudo-header is.
+/// The Internet checksum that a packet as the device gives it is to get, and where in the IP
+/// packet, if the sending kernel has left it to the device: over everything from the place that
+/// the header names on, with the sum of the pseudo-header standing where it goes.
 ///
 /// Source: RFC 1071; Virtual I/O Device 1.2, 5.1.6.2.
-fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) {
+pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
+    let (header, packet) = frame.split_at_checked(HEADER_BYTES)?;
+    if header[0] & NEEDS_CHECKSUM == 0 {
+        return None;
+    }
+    let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+    let (start, offset) = (field(6), field(8));
     let at = start + offset;
     if at + 2 > packet.len() {
-        return;
+        return None;
     }
     let mut sum: u32 = packet[start..]
         .chunks(2)
@@ -55,7 +62,7 @@ fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) {
         0 => 0xffff,
         checksum => checksum,
     };
-    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    Some((at, checksum.to_be_bytes()))
 }
 
 #[cfg(test)]

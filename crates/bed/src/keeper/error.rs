@@ -86,6 +86,14 @@ pub(crate) enum KeeperError {
         "the controller speaks version {theirs} of the keeper's messages, this is version {ours}"
     )]
     Version { theirs: u32, ours: u32 },
+    #[error("cannot write the capture `{}`", path.display())]
+    Capture {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("netem does not tell what it does to each packet, so its path cannot be captured")]
+    NotCaptured,
     #[error("the request `{line}` comes at the wrong time")]
     Order { line: String },
     #[error("cannot understand the request `{line}`")]
@@ -145,6 +153,8 @@ impl KeeperError {
             Self::Refused { .. } => {
                 "leave it to Regatta's own emulator with `emulator = \"userspace\"`".into()
             }
+            Self::Capture { .. } => "choose a place that can be written and has room".into(),
+            Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
             Self::Iptables { .. } => {
                 "load the match with `sudo modprobe xt_statistic`, or leave `loss_by` out".into()

@@ -13,10 +13,11 @@ use std::{
 };
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Counters, Direction, Discarded, Line, Offer, Packet};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, Line, Offer, Packet};
 use regatta_model::Condition;
 
 use super::{
+    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
     clock::{self, monotonic_ns, timespec},
     corruption,
     error::KeeperError,
@@ -38,23 +39,47 @@ const LATE_NS: u64 = 2_000_000;
 #[derive(Debug)]
 struct Frame {
     buffer: Box<[u8]>,
-    length: usize,
+    /// With the header; both fit, whatever the largest packet.
+    length: u16,
+    /// What the path did to it, for a capture.
+    marks: u16,
+    /// In the capture, if the marks say that it is captured.
+    number: u32,
+}
+
+impl Frame {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..usize::from(self.length)]
+    }
+
+    /// Tells what became of it.
+    fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
+        if self.marks & CAPTURED != 0 {
+            tap.ended(self.number, at, verdict, self.marks);
+        }
+    }
 }
 
 impl Packet for Frame {
     fn size(&self) -> usize {
-        self.length - HEADER_BYTES
+        usize::from(self.length) - HEADER_BYTES
     }
 
     fn duplicate(&self) -> Self {
         Self {
             buffer: self.buffer.clone(),
-            length: self.length,
+            marks: self.marks | COPY,
+            ..*self
         }
     }
 
     fn flip_bit(&mut self, draw: u64) {
-        corruption::flip_bit(&mut self.buffer[..self.length], draw);
+        self.marks |= CORRUPTED;
+        corruption::flip_bit(&mut self.buffer[..usize::from(self.length)], draw);
+    }
+
+    fn goes_ahead(&mut self) {
+        self.marks |= AHEAD;
     }
 }
 
@@ -135,6 +160,11 @@ enum Request {
     Counters {
         reply: Sender<[LinkCounters; 2]>,
     },
+    /// The one that was there before has finished.
+    Tap {
+        tap: Option<Tap>,
+        reply: Sender<()>,
+    },
 }
 
 /// The thread's handle. The thread ends with the process.
@@ -168,6 +198,7 @@ impl Forwarder {
             wake: Arc::clone(&wake),
             buffer_bytes: buffer_bytes(&condition),
             pool: Vec::new(),
+            tap: None,
         };
         thread::Builder::new()
             .name("forwarder".into())
@@ -198,6 +229,14 @@ impl Forwarder {
     pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Counters { reply })?;
+        answer.recv().map_err(|_| KeeperError::ForwarderGone)
+    }
+
+    /// Tells a capture of every packet from now on, or none any more. The one that was told before
+    /// has had all when this returns.
+    pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), KeeperError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Tap { tap, reply })?;
         answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
@@ -257,6 +296,8 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
+    /// Where a capture is told of the packets.
+    tap: Option<Tap>,
 }
 
 impl Running {
@@ -270,6 +311,9 @@ impl Running {
                 }
             }
             self.deliver();
+            if let Some(tap) = &mut self.tap {
+                tap.hand_over();
+            }
             if readable[0] || readable[1] {
                 continue;
             }
@@ -287,8 +331,8 @@ impl Running {
 
     /// Reads a batch of packets of one direction and offers them to its line; says whether there
     /// may be more.
-    fn take_in(&mut self, lane: usize) -> bool {
-        let lane = &mut self.lanes[lane];
+    fn take_in(&mut self, which: usize) -> bool {
+        let lane = &mut self.lanes[which];
         for _ in 0..BATCH {
             let mut buffer = self
                 .pool
@@ -296,8 +340,24 @@ impl Running {
                 .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
             match lane.from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
-                    let frame = Frame { buffer, length };
-                    if let Offer::Dropped { packet, .. } = lane.line.offer(monotonic_ns(), frame) {
+                    let now = monotonic_ns();
+                    let mut frame = Frame {
+                        buffer,
+                        // The buffer is no longer.
+                        length: length as u16,
+                        marks: 0,
+                        number: 0,
+                    };
+                    if let Some(tap) = &mut self.tap
+                        && let Some(number) = tap.entered(which as u8, now, frame.bytes())
+                    {
+                        frame.marks = CAPTURED;
+                        frame.number = number;
+                    }
+                    if let Offer::Dropped { packet, cause } = lane.line.offer(now, frame) {
+                        if let Some(tap) = &mut self.tap {
+                            packet.ended(tap, now, Verdict::Dropped(cause));
+                        }
                         self.pool.push(packet.buffer);
                     }
                 }
@@ -315,7 +375,7 @@ impl Running {
 
     /// Writes what is due, in both directions.
     fn deliver(&mut self) {
-        for lane in &mut self.lanes {
+        for (which, lane) in self.lanes.iter_mut().enumerate() {
             let mut now = monotonic_ns();
             let pool = &mut self.pool;
             let mut free = |buffer| {
@@ -328,14 +388,28 @@ impl Running {
                 lane.lateness.sum_ns += late;
                 lane.lateness.max_ns = lane.lateness.max_ns.max(late);
                 lane.lateness.late += u64::from(late > LATE_NS);
-                let Frame { buffer, length } = due.packet;
-                if lane.to.write(&buffer[..length]).is_err() {
-                    lane.lateness.refused += 1;
+                let packet = due.packet;
+                let refused = lane.to.write(packet.bytes()).is_err();
+                lane.lateness.refused += u64::from(refused);
+                if let Some(tap) = &mut self.tap {
+                    let verdict = if refused {
+                        Verdict::Refused
+                    } else {
+                        Verdict::Left
+                    };
+                    if packet.marks & COPY == 0 {
+                        packet.ended(tap, now, verdict);
+                    } else if !refused {
+                        tap.copied(which as u8, now, packet.bytes());
+                    }
                 }
-                free(buffer);
+                free(packet.buffer);
                 now = monotonic_ns();
             }
-            while let Some(Discarded { packet, .. }) = lane.line.discarded() {
+            while let Some(Discarded { at, packet }) = lane.line.discarded() {
+                if let Some(tap) = &mut self.tap {
+                    packet.ended(tap, at, Verdict::Dropped(Cause::Discipline));
+                }
                 free(packet.buffer);
             }
         }
@@ -398,6 +472,12 @@ impl Running {
                 Request::Counters { reply } => {
                     let [forward, reverse] = &self.lanes;
                     let _ = reply.send([forward.counters(), reverse.counters()]);
+                }
+                Request::Tap { tap, reply } => {
+                    if let Some(before) = std::mem::replace(&mut self.tap, tap) {
+                        before.finish();
+                    }
+                    let _ = reply.send(());
                 }
                 Request::Set {
                     condition,

@@ -3,6 +3,7 @@
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
+mod capture;
 pub(crate) mod check;
 mod clock;
 mod corruption;
@@ -29,8 +30,11 @@ pub(crate) use netem::{refusal, wire_up};
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
 use userspace::UserspacePath;
 
-use crate::messages::{
-    End, FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
+use crate::{
+    capture::{CaptureOrder, CaptureSummary},
+    messages::{
+        End, FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
+    },
 };
 
 /// Addresses of the two hosts on the path, a and b, on one /30.
@@ -60,6 +64,10 @@ pub fn main() -> ExitCode {
         if say(&answer).is_err() {
             break;
         }
+    }
+    // A capture that goes on gets its end; there is nobody to be told of a failure.
+    if let Some(keeper) = &mut keeper {
+        let _ = keeper.path.end_capture();
     }
     // Not by returning: the forwarding thread needs no farewell, and the devices and namespaces
     // end with the process.
@@ -123,6 +131,13 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
         }
         (ToKeeper::Counters, Some(keeper)) => Ok(FromKeeper::Counters {
             counters: Box::new(keeper.counters()?),
+        }),
+        (ToKeeper::StartCapture { order }, Some(keeper)) => {
+            keeper.path.start_capture(order)?;
+            Ok(FromKeeper::Capturing)
+        }
+        (ToKeeper::EndCapture, Some(keeper)) => Ok(FromKeeper::Captured {
+            summary: keeper.path.end_capture()?,
         }),
         (ToKeeper::Check { condition }, Some(keeper)) => Ok(FromKeeper::Checked {
             check: keeper.check(&condition)?,
@@ -191,6 +206,20 @@ impl Path {
         match self {
             Self::Userspace(path) => path.begin(),
             Self::Netem(path) => path.begin(),
+        }
+    }
+
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), KeeperError> {
+        match self {
+            Self::Userspace(path) => path.start_capture(order),
+            Self::Netem(_) => Err(KeeperError::NotCaptured),
+        }
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, KeeperError> {
+        match self {
+            Self::Userspace(path) => path.end_capture(),
+            Self::Netem(_) => Ok(None),
         }
     }
 

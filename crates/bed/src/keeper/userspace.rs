@@ -5,8 +5,17 @@ use std::fs::File;
 
 use regatta_model::{Condition, Emulator, PathSetup};
 
-use super::{ADDRESSES, error::KeeperError, forwarder::Forwarder, namespaces::Namespace, tun::Tun};
-use crate::messages::{LinkCounters, PathForm};
+use super::{
+    ADDRESSES, capture::Recorder, error::KeeperError, forwarder::Forwarder, namespaces::Namespace,
+    tun::Tun,
+};
+use crate::{
+    capture::{CaptureOrder, CaptureSummary},
+    messages::{LinkCounters, PathForm},
+};
+
+/// Between the first numbers of two captures: less than half of all, and no part of them.
+const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
 
 /// One of the two hosts.
 struct HostSide {
@@ -36,6 +45,11 @@ impl HostSide {
 pub(super) struct UserspacePath {
     hosts: [HostSide; 2],
     forwarder: Forwarder,
+    /// The capture that goes on.
+    recorder: Option<Recorder>,
+    /// Number of the first packet of the next capture: one that is still under way by then must not
+    /// be taken for one of its own.
+    captures: u32,
 }
 
 impl UserspacePath {
@@ -45,7 +59,12 @@ impl UserspacePath {
             HostSide::create(ADDRESSES[1])?,
         ];
         let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
-        Ok(Self { hosts, forwarder })
+        Ok(Self {
+            hosts,
+            forwarder,
+            recorder: None,
+            captures: 0,
+        })
     }
 
     pub(super) fn form() -> PathForm {
@@ -78,6 +97,26 @@ impl UserspacePath {
 
     pub(super) fn begin(&self) -> Result<(), KeeperError> {
         self.forwarder.begin()
+    }
+
+    /// Captures every packet from now on.
+    pub(super) fn start_capture(&mut self, order: CaptureOrder) -> Result<(), KeeperError> {
+        self.end_capture()?;
+        // Far from those of the captures before.
+        self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
+        let (recorder, tap) = Recorder::start(order, self.captures)?;
+        self.forwarder.tell(Some(tap))?;
+        self.recorder = Some(recorder);
+        Ok(())
+    }
+
+    /// Ends the capture and says what it holds; nothing if there is none.
+    pub(super) fn end_capture(&mut self) -> Result<Option<CaptureSummary>, KeeperError> {
+        let Some(recorder) = self.recorder.take() else {
+            return Ok(None);
+        };
+        self.forwarder.tell(None)?;
+        Ok(Some(recorder.finish()))
     }
 
     pub(super) fn counters(&mut self) -> Result<[LinkCounters; 2], KeeperError> {

@@ -1,10 +1,11 @@
 //! `regatta path`.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
+use regatta_model::CaptureSetup;
 
-use super::{PathArgs, duration};
+use super::{PathArgs, duration, snap};
 
 const AFTER_HELP: &str = "\
 Both hosts find their addresses in the environment: REGATTA_CLIENT is where COMMAND runs, \
@@ -41,6 +42,13 @@ pub struct BehindArgs {
     /// Wait until the server listens on this port, of TCP or UDP [default: on any]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "server", help_heading = "Server")]
     pub wait_port: Option<u16>,
+
+    /// Capture the path's packets in this file, as pcapng: both ways, each with what became of it
+    #[arg(long, value_name = "FILE", help_heading = "Capture")]
+    pub capture: Option<PathBuf>,
+    /// What is kept of each packet: `headers` (128 bytes), `full`, or a size
+    #[arg(long, value_name = "SIZE", value_parser = snap, default_value = "headers", requires = "capture", help_heading = "Capture")]
+    pub snap: CaptureSetup,
 
     /// Say nothing but errors and what the server says
     #[arg(long, short)]

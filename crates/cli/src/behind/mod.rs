@@ -21,6 +21,7 @@ use nix::{
 };
 use regatta_bed::{
     Bed, Host,
+    capture::CaptureOrder,
     program::{Program, ProgramOrder},
 };
 use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
@@ -60,6 +61,18 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
     let seed = args.seed.unwrap_or_else(rand::random);
     bed.set_condition(&condition, seed)
         .map_err(|error| Failure::failed(error).context("cannot make the path"))?;
+    if let Some(file) = &args.capture {
+        let cannot = |error| Failure::bad(error).context("cannot capture the path");
+        let file = std::path::absolute(file).map_err(|error| {
+            Failure::bad(error).context(format!("`{}` names no file", file.display()))
+        })?;
+        let order = CaptureOrder {
+            file,
+            snap_bytes: args.snap.snap_bytes,
+            title: format!("regatta path: {}, seed {seed}", condition.name),
+        };
+        bed.start_capture(order).map_err(cannot)?;
+    }
     let say = |text: &str| {
         if !args.quiet {
             output::err(text);
@@ -117,11 +130,24 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
         ended.map_err(|error| Failure::failed(error).context("cannot wait for the command"))?;
     let counters = bed.counters();
     drop(server);
+    let captured = bed.end_capture();
     match counters {
         Ok(counters) => say(&words::ending(&counters)),
         Err(error) => {
             // The command may have had its answer all the same, but over no path any more.
             return Err(Failure::failed(error).context("the path broke while the command ran"));
+        }
+    }
+    if let Some(file) = &args.capture {
+        let shown = file.display().to_string();
+        let summary = captured
+            .map_err(|error| Failure::failed(error).context("the capture has no end"))?
+            .unwrap_or_default();
+        let (told, whole) = words::capture(&shown, &summary);
+        if whole {
+            say(&told);
+        } else {
+            output::err(&told);
         }
     }
     Ok(code(status))
@@ -150,8 +176,8 @@ fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
     let mut setup = file.study.path;
     if args.study.is_some() {
         path_options::apply(&args.path, &mut conditions)?;
-        path_options::choose_emulation(&args.path, &mut setup)?;
     }
+    path_options::choose_emulation(&args.path, args.capture.is_some(), &mut setup)?;
     let condition = conditions
         .pop()
         .ok_or_else(|| Failure::input("the study has no condition", "name another one"))?;

@@ -1,6 +1,6 @@
 //! What is said of a path before and after a command.
 
-use regatta_bed::{Bed, Host, LinkCounters, PathCounters};
+use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
 use regatta_model::{Condition, units::format_duration};
 
 /// What the path is.
@@ -22,6 +22,23 @@ pub fn ending(counters: &PathCounters) -> String {
         link(&counters.forward),
         link(&counters.reverse)
     )
+}
+
+/// What was captured, and whether that is all.
+pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
+    let packets = summary.packets;
+    if summary.missed == 0 && summary.failure.is_none() {
+        return (format!("capture: {packets} packets in `{file}`"), true);
+    }
+    let because = match &summary.failure {
+        Some(failure) => format!("writing failed: {failure}"),
+        None => "writing did not keep up".to_owned(),
+    };
+    let missed = summary.missed;
+    let text = format!(
+        "warning: {missed} packets are not in the capture `{file}`, which has {packets}: {because}"
+    );
+    (text, false)
 }
 
 fn link(counters: &LinkCounters) -> String {

@@ -3,6 +3,7 @@
 //! One at a time: the tests share the machine that they measure.
 
 mod behind;
+mod capture;
 mod faults;
 mod guest;
 mod handshakes;

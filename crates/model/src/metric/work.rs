@@ -39,6 +39,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         definition: "From the first connect call to the arrival of the receiver's acknowledgement, or to the deadline.",
     },
     MetricDefinition {
+        name: "captured_transfer_time_ns",
+        unit: Unit::Nanoseconds,
+        title: "transfer time by the capture",
+        better: Better::Lower,
+        definition: "From the moment at which the path took in the first CONN of the transfer from the connecting host to the moment at which it gave that host the receiver's RCVD, as both stand in the trial's capture: what Wireshark shows for a capture at the connecting host. Of captured bulk transfers of `udp` with `frame = \"conn\"` and of `udp-reliable`.",
+    },
+    MetricDefinition {
         name: "warm_up_ns",
         unit: Unit::Nanoseconds,
         title: "warm-up",

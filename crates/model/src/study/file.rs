@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use toml::de::DeTable;
 
 use super::{
-    BedKind, Emulator, GuestSetup, Guests, LossBy, PathSetup, Placement, Study, Transport,
+    BedKind, CaptureSetup, Emulator, GuestSetup, Guests, LossBy, PathSetup, Placement, Study,
+    Transport,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -88,7 +89,17 @@ impl StudyFile {
             .choice("bed", &[("netns", BedKind::Netns), ("uml", BedKind::Uml)])?
             .unwrap_or(BedKind::Netns);
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
-        let path = read_path(&source, &mut root, guest.guests)?;
+        let mut path = read_path(&source, &mut root, guest.guests)?;
+        let capture = match root.quantity("capture", "\"headers\"", str::parse)? {
+            None => None,
+            Some((capture, span)) => {
+                path = CaptureSetup::path(path).map_err(|why| {
+                    let hint = "leave that out, or `capture`";
+                    source.error(span, format!("there is no capture here: {why}"), hint)
+                })?;
+                Some(capture)
+            }
+        };
         let deadline = time(
             &source,
             root.duration("deadline", "30s")?,
@@ -192,6 +203,7 @@ impl StudyFile {
             bed,
             guest,
             path,
+            capture,
             deadline,
             sample_interval,
             transports,

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 mod builtin;
+mod capture;
 mod emulator;
 mod error;
 mod file;
@@ -16,6 +17,7 @@ mod steps;
 mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
+pub use capture::CaptureSetup;
 pub use emulator::{Emulator, LossBy, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
@@ -120,6 +122,9 @@ pub struct Study {
     pub guest: GuestSetup,
     /// How the path between the hosts is made.
     pub path: PathSetup,
+    /// Whether the packets of every trial are captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureSetup>,
     /// Longest that a transfer may take; one that reaches it is measured on what was delivered.
     #[serde(rename = "deadline_ns", with = "nanos")]
     pub deadline: Duration,

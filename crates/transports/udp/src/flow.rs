@@ -184,6 +184,8 @@ impl MessageFlow for Flow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.tuning.facts.clone()
+        let mut facts = self.tuning.facts.clone();
+        facts.extend(self.framing.iter().flat_map(Framing::marks));
+        facts
     }
 }

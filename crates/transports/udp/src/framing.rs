@@ -80,6 +80,17 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Facts of both drivers.
+pub(crate) const CONN_FACT: &str = "frame_conn";
+pub(crate) const RCVD_FACT: &str = "frame_rcvd";
+
+/// The first bytes of a frame, its type and its session, as Wireshark writes bytes.
+pub(crate) fn mark(kind: u8, session: &[u8]) -> String {
+    session.iter().fold(format!("{kind:02x}"), |text, byte| {
+        format!("{text}:{byte:02x}")
+    })
+}
+
 const TRANSFER: u64 = 1;
 const PROBE: u64 = 0;
 
@@ -129,6 +140,15 @@ impl Framing {
             next: 0,
             framed: Vec::new(),
         }
+    }
+
+    /// The first bytes of the frames that begin and end this transfer, as facts: a capture's
+    /// times are found by them, and so is a packet in Wireshark, with `udp.payload[0:9] == FACT`.
+    pub(crate) fn marks(&self) -> [(String, String); 2] {
+        [(CONN_FACT, Kind::Conn), (RCVD_FACT, Kind::Rcvd)].map(|(fact, kind)| {
+            let mark = mark(kind.code(), &self.session.to_le_bytes());
+            (fact.to_owned(), mark)
+        })
     }
 
     /// Frames the messages of a batch, one after another.

@@ -24,7 +24,7 @@ use super::{
     caretaker::Caretaker,
     connection::{Connection, Link},
     core::Core,
-    frame::{DATA_HEADER_BYTES, Frame},
+    frame::{DATA_HEADER_BYTES, Frame, marks},
     sender::LONGEST_PART,
     stream::Stream,
 };
@@ -94,6 +94,7 @@ impl Endpoint {
             segment_limit,
             mut facts,
         } = self.sockets.connect(from, peer)?;
+        facts.extend(marks(core.session()));
         let link = Link::new(socket, self.settings.rules, core, segment_limit, first);
         stop.on_stop(&link);
         facts.insert(

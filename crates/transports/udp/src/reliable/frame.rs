@@ -4,6 +4,8 @@
 //! end). Numbers are little-endian. A DATA frame has 21 bytes before its payload, as many as the
 //! published protocol has.
 
+use crate::framing::{CONN_FACT, RCVD_FACT, mark};
+
 /// Bytes before the payload of a DATA frame: type, session, number, transmission.
 pub(crate) const DATA_HEADER_BYTES: usize = 1 + 4 + 8 + 8;
 
@@ -132,6 +134,13 @@ impl<'a> Frame<'a> {
             }
         }
     }
+}
+
+/// The first bytes of the CONN of a session and of its DATA, which from the receiver's end is its
+/// word about the transfer, as facts.
+pub(crate) fn marks(session: u32) -> [(String, String); 2] {
+    [(CONN_FACT, CONN), (RCVD_FACT, DATA)]
+        .map(|(fact, kind)| (fact.to_owned(), mark(kind, &session.to_le_bytes())))
 }
 
 /// Writes the transmission into a DATA or FIN frame that is sent once more.

@@ -1,0 +1,144 @@
+//! Captures of the path, as the controller asks for them and reads them.
+
+use std::{
+    fs::File,
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use pcap_parser::{
+    Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader,
+    traits::{PcapNGPacketBlock, PcapReaderIterator},
+};
+use serde::{Deserialize, Serialize};
+
+/// Begins the comment of every packet that left the path at its far end.
+pub(crate) const PASSED: &str = "passed";
+
+/// What is read of a file at a time: more than the largest packet.
+const READ_AHEAD: usize = 1 << 20;
+
+/// What is to be captured, and where to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureOrder {
+    /// The file; what is there under this name is replaced.
+    pub file: PathBuf,
+    /// How much of each packet is kept; all of it if absent.
+    pub snap_bytes: Option<u32>,
+    /// What the capture is of, as its comment.
+    pub title: String,
+}
+
+/// What was captured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureSummary {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Packets that are not in it, because writing did not keep up or failed.
+    pub missed: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Why writing failed, if it did; the file holds what was written before.
+    pub failure: Option<String>,
+}
+
+/// A packet of a capture.
+#[derive(Debug, Clone, Copy)]
+pub struct Captured<'a> {
+    /// Whether it is one of the connecting host's.
+    pub forward: bool,
+    /// When it entered the path if it is forward, and when it left it if it is not, in nanoseconds
+    /// since the Unix epoch.
+    pub unix_ns: u64,
+    /// Bytes that it had.
+    pub size: u32,
+    /// The first of them, from the IP header on.
+    pub bytes: &'a [u8],
+    /// What became of it.
+    pub comment: &'a str,
+}
+
+impl Captured<'_> {
+    /// Whether it left the path at its far end.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.comment.starts_with(PASSED)
+    }
+}
+
+/// A capture that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file cannot be opened.
+    #[error("cannot open the capture `{}`", path.display())]
+    Open {
+        /// Its name.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no capture, or damaged.
+    #[error("the capture `{}` cannot be read: {reason}", path.display())]
+    Damaged {
+        /// Its name.
+        path: PathBuf,
+        /// What the parser says.
+        reason: String,
+    },
+}
+
+/// Reads a capture that [`crate::Bed::start_capture`] made, packet by packet, until `take` has
+/// enough. One that was cut short ends with its last whole packet.
+///
+/// # Errors
+/// [`CaptureError`].
+pub fn read(
+    path: &Path,
+    mut take: impl FnMut(Captured<'_>) -> ControlFlow<()>,
+) -> Result<(), CaptureError> {
+    let file = File::open(path).map_err(|source| CaptureError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let damaged = |reason: String| CaptureError::Damaged {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut reader =
+        PcapNGReader::new(READ_AHEAD, file).map_err(|error| damaged(error.to_string()))?;
+    loop {
+        let read = match reader.next() {
+            Ok((read, block)) => {
+                if let PcapBlockOwned::NG(Block::EnhancedPacket(packet)) = block {
+                    let comment = packet
+                        .options
+                        .iter()
+                        .find(|option| option.code == OptionCode::Comment)
+                        .and_then(|option| option.as_str().ok());
+                    let captured = Captured {
+                        forward: packet.if_id == 0,
+                        unix_ns: u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
+                        size: packet.origlen,
+                        bytes: packet.packet_data(),
+                        comment: comment.unwrap_or_default(),
+                    };
+                    if take(captured).is_break() {
+                        return Ok(());
+                    }
+                }
+                read
+            }
+            Err(PcapError::Eof | PcapError::UnexpectedEof) => return Ok(()),
+            Err(PcapError::Incomplete(_)) => {
+                reader
+                    .refill()
+                    .map_err(|error| damaged(error.to_string()))?;
+                continue;
+            }
+            Err(error) => return Err(damaged(error.to_string())),
+        };
+        reader.consume(read);
+    }
+}

@@ -1,0 +1,267 @@
+//! Captures of trials and of commands behind a path.
+
+use std::{
+    io::{BufRead, BufReader},
+    ops::ControlFlow,
+    path::Path,
+    process::Stdio,
+};
+
+use nix::sys::signal::Signal;
+use regatta_bed::capture::read;
+
+use crate::help::{Bench, SLOW, Watched, assert_ran, is, signal, trials};
+
+/// Each packet's direction and comment.
+fn packets(file: &Path) -> Vec<(bool, String)> {
+    let mut all = Vec::new();
+    read(file, |packet| {
+        all.push((packet.forward, packet.comment.to_owned()));
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    all
+}
+
+/// The two protocols of the publication S4, slow enough that nothing waits at the hosts.
+const UDPR: &str = r#"
+name = "udpr"
+rounds = 2
+deadline = "20s"
+capture = "headers"
+
+[[transport]]
+driver = "udp"
+frame = "conn"
+rate = "10Mbit/s"
+
+[[transport]]
+driver = "udp-reliable"
+
+[[condition]]
+name = "a path, lossy"
+rtt = "4ms"
+rate = "50Mbit/s"
+loss = "1%"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "100kB"
+message = "1000B"
+"#;
+
+#[test]
+fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
+    let bench = Bench::new();
+    let study = bench.write("udpr.toml", UDPR);
+    let study = study.to_str().expect("UTF-8");
+    bench.run(&["run", study, "--out", "out"]);
+    let out = bench.path("out");
+    let trials = trials(&out);
+    assert_eq!(trials.len(), 4);
+    for trial in &trials {
+        assert_ran(trial);
+        let fact = &trial.facts["capture_file"];
+        let expected = format!(
+            "files/trial-{:04}/{}.a-path-lossy.round-{}.pcapng",
+            trial.index + 1,
+            trial.transport,
+            trial.round + 1
+        );
+        assert_eq!(*fact, expected);
+        let packets = packets(&out.join(fact));
+        let forward = packets.iter().filter(|(forward, _)| *forward).count();
+        assert_eq!(forward as f64, trial.metrics["path_packets"], "{fact}");
+        let lost = (packets.iter())
+            .filter(|(forward, comment)| *forward && comment == "lost at random")
+            .count();
+        assert_eq!(lost as f64, trial.metrics["path_loss_drops"], "{fact}");
+        assert!(
+            trial
+                .warnings
+                .iter()
+                .all(|warning| warning.code != "capture_incomplete")
+        );
+    }
+    // The clock of the connecting host's process starts before CONN reaches the path and stops
+    // after RCVD has left it: a little later each time, never earlier. One that had to wait for a
+    // busy machine's processor is no fault of the capture, so the closest of each counts.
+    for transport in ["udp", "udp-reliable"] {
+        let closest = (trials.iter())
+            .filter(|trial| trial.transport == transport)
+            .map(|trial| {
+                let own = trial.metrics["transfer_time_ns"];
+                own - trial.metrics["captured_transfer_time_ns"]
+            })
+            .inspect(|difference| assert!(*difference > 0.0, "{transport}: {difference}"))
+            .fold(f64::INFINITY, f64::min);
+        assert!(closest < 1e6, "{transport}: {closest} ns");
+    }
+}
+
+#[test]
+fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
+    let bench = Bench::new();
+    let small = [
+        "run",
+        "--transport",
+        "tcp",
+        "--rtt",
+        "4ms",
+        "--size",
+        "100kB",
+        "--rounds",
+        "1",
+    ];
+    let with = |more: &[&str]| bench.run(&[&small[..], more].concat());
+    with(&["--capture=full", "--out", "full"]).assert_code(0);
+    let out = bench.path("full");
+    let trial = &trials(&out)[0];
+    let whole = std::fs::metadata(out.join(&trial.facts["capture_file"])).expect("a file");
+    assert!(whole.len() > 100_000, "{whole:?}");
+    assert!(!trial.metrics.contains_key("captured_transfer_time_ns"));
+
+    let refused = with(&["--capture", "--emulator", "netem"]);
+    refused.assert_code(2);
+    refused.assert_says("netem, which does not tell what it does to each packet");
+    let refused = with(&["--capture=0B"]);
+    refused.assert_code(2);
+    refused.assert_says("a size from 20 to 65535 bytes");
+    // Without the option nothing is captured.
+    with(&["--out", "none"]).assert_code(0);
+    assert!(!bench.path("none/files").exists());
+}
+
+/// A directory that takes no files, and files that may not grow: measured all the same, and told.
+#[test]
+fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("out")).expect("a directory");
+    bench.write("out/files", "in the way");
+    let args = [
+        "run",
+        "--transport",
+        "tcp",
+        "--rtt",
+        "4ms",
+        "--size",
+        "4MB",
+        "--rounds",
+        "1",
+        "--capture",
+        "--out",
+    ];
+    bench.run(&[&args[..], &["out"]].concat());
+    let incomplete = |out: &str| {
+        let trials = trials(&bench.path(out));
+        assert_ran(&trials[0]);
+        let warning = (trials[0].warnings.iter())
+            .find(|warning| warning.code == "capture_incomplete")
+            .expect("a warning");
+        (trials[0].clone(), warning.message.clone())
+    };
+    let (_, message) = incomplete("out");
+    assert!(
+        message.starts_with("there is no capture: cannot write the capture"),
+        "{message}"
+    );
+
+    // 400 blocks of 512 bytes are room for the results and not for 128 bytes of each packet.
+    let command = format!(
+        "ulimit -f 400; exec '{}' {} small",
+        env!("CARGO_BIN_EXE_regatta"),
+        args.join(" ")
+    );
+    let mut shell = bench.command("sh");
+    shell.args(["-c", &command]);
+    shell.output().expect("a shell");
+    let (trial, message) = incomplete("small");
+    assert!(message.contains("the capture ends early") && message.contains("File too large"));
+    // What was written before is whole.
+    let file = bench.path("small").join(&trial.facts["capture_file"]);
+    assert!(packets(&file).len() > 100);
+}
+
+#[test]
+fn a_capture_can_be_read_after_ctrl_c_and_after_a_kill() {
+    let bench = Bench::new();
+    for (out, end) in [("stopped", Signal::SIGINT), ("killed", Signal::SIGKILL)] {
+        let study = bench.write("slow.toml", SLOW);
+        let study = study.to_str().expect("UTF-8");
+        let args = ["run", study, "--json", "--capture", "--out", out];
+        let mut run = Watched::start(bench.regatta(&args));
+        run.until(|event| is(event, "trial_started"));
+        bench.until_transferring();
+        // What is written every 50 ms is there by then.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        signal(run.pid(), end);
+        run.finish();
+        bench.assert_nothing_left();
+        let directory = bench.path(out).join("files/trial-0001");
+        let mut files = std::fs::read_dir(directory).expect("a directory");
+        let file = files.next().expect("a capture").expect("a capture").path();
+        assert!(packets(&file).len() > 10, "{out}");
+    }
+}
+
+#[test]
+fn a_command_behind_a_path_is_captured() {
+    let bench = Bench::new();
+    let send = r#"
+import socket, os, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(5):
+    to.sendto(b"x", (os.environ["REGATTA_SERVER"], 9))
+time.sleep(0.3)
+print("sent", flush=True)
+time.sleep(float(os.environ.get("STAY", "0")))
+"#;
+    let args = [
+        "path",
+        "--rtt",
+        "20ms",
+        "--capture",
+        "deep/one.pcapng",
+        "--",
+        "python3",
+        "-c",
+        send,
+    ];
+    let done = bench.run(&args);
+    done.assert_code(0);
+    done.assert_says("packets in `deep/one.pcapng`");
+    let all = packets(&bench.path("deep/one.pcapng"));
+    let passed = |all: &[(bool, String)]| {
+        all.iter()
+            .filter(|(forward, comment)| *forward && comment.starts_with("passed in 10."))
+            .count()
+    };
+    assert_eq!(passed(&all), 5, "{all:?}");
+
+    let mut child = bench
+        .regatta(&args)
+        .env("STAY", "600")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    signal(child.id().cast_signed(), Signal::SIGKILL);
+    child.wait().expect("it ends");
+    bench.assert_nothing_left();
+    assert_eq!(passed(&packets(&bench.path("deep/one.pcapng"))), 5);
+
+    let refused = bench.run(&[
+        "path",
+        "--capture",
+        "/proc/one.pcapng",
+        "--",
+        "touch",
+        "started",
+    ]);
+    refused.assert_code(2);
+    refused.assert_says("cannot write the capture `/proc/one.pcapng`");
+    assert!(!bench.path("started").exists());
+}

@@ -1,0 +1,246 @@
+//! Captures of trials: one file each, a fact that names it, and the transfer's time as it stands in
+//! it.
+
+use std::{ops::ControlFlow, path::PathBuf};
+
+use regatta_bed::{
+    BedError,
+    capture::{CaptureError, CaptureOrder, CaptureSummary, Captured, read},
+};
+use regatta_model::{TrialRecord, Warning, WorkloadKind};
+
+use crate::{error::EngineError, plan::PlannedTrial, run::Crew};
+
+/// Name of the directory for files in that of the run, as a reader of the results knows it.
+const FILES: &str = "files";
+
+/// The fact that names the file of a trial's capture, from the run's directory on.
+const FILE_FACT: &str = "capture_file";
+
+/// The metric.
+const TIME: &str = "captured_transfer_time_ns";
+
+/// Facts of a driver whose datagrams tell where a transfer begins and ends: the first bytes of the
+/// one that begins it, and of the one that brings the receiver's word, as `d1:0a:…`.
+const BEGIN_FACT: &str = "frame_conn";
+const END_FACT: &str = "frame_rcvd";
+
+/// Longest part of a file's name that comes from a label or a name.
+const LONGEST_PART: usize = 60;
+
+/// A capture that goes on, or the reason why there is none.
+pub(crate) struct Capturing {
+    file: PathBuf,
+    /// From the run's directory on.
+    shown: String,
+    refused: Option<BedError>,
+}
+
+impl Crew<'_> {
+    /// Has the path captured from now on, if the study asks for it.
+    pub(crate) fn start_capture(&mut self, trial: &PlannedTrial) -> Result<(), EngineError> {
+        let (Some(setup), Some(files)) = (self.plan.study().capture, &self.options.files) else {
+            return Ok(());
+        };
+        let transport = &self.plan.transport(trial.cell).label;
+        let condition = &self.plan.condition(trial.cell).name;
+        let workload = &self.plan.workload(trial.cell).name;
+        let round = trial.round + 1;
+        let name = format!(
+            "{}.{}.round-{round}.pcapng",
+            plain(transport),
+            plain(condition)
+        );
+        let directory = format!("trial-{:04}", trial.index + 1);
+        let file = files.join(&directory).join(&name);
+        let order = CaptureOrder {
+            file: file.clone(),
+            snap_bytes: setup.snap_bytes,
+            title: format!("{transport} · {condition} · {workload}, round {round}"),
+        };
+        let refused = match self.bed.start_capture(order) {
+            Ok(()) => None,
+            // The trial can be measured without.
+            Err(error @ BedError::Refused { .. }) => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+        self.capturing = Some(Capturing {
+            file,
+            shown: format!("{FILES}/{directory}/{name}"),
+            refused,
+        });
+        Ok(())
+    }
+
+    /// Ends the capture, and adds to the trial's record what is to be said of it.
+    pub(crate) fn end_capture(
+        &mut self,
+        trial: &PlannedTrial,
+        record: &mut TrialRecord,
+    ) -> Result<(), EngineError> {
+        let Some(capturing) = self.capturing.take() else {
+            return Ok(());
+        };
+        let Capturing {
+            file,
+            shown,
+            refused,
+        } = capturing;
+        if let Some(error) = refused {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+            record.warnings.push(incomplete(
+                format!("there is no capture: {cause}"),
+                error.hint().to_owned(),
+            ));
+            return Ok(());
+        }
+        let summary = self.bed.end_capture()?.unwrap_or_default();
+        record.warnings.extend(missing(&summary));
+        record.facts.insert(FILE_FACT.to_owned(), shown);
+        let kind = &self.plan.workload(trial.cell).kind;
+        if !matches!(kind, WorkloadKind::Bulk { .. }) {
+            return Ok(());
+        }
+        let (Some(begin), Some(end)) = (
+            record.facts.get(BEGIN_FACT).and_then(|fact| bytes(fact)),
+            record.facts.get(END_FACT).and_then(|fact| bytes(fact)),
+        ) else {
+            return Ok(());
+        };
+        match transfer_time(&file, &begin, &end) {
+            Ok(Some(time_ns)) => {
+                record.metrics.insert(TIME.to_owned(), time_ns as f64);
+            }
+            // The receiver's word never came, or the capture does not hold it.
+            Ok(None) => {}
+            Err(error) => record.warnings.push(incomplete(
+                error.to_string(),
+                "open it with Wireshark to see how far it goes".to_owned(),
+            )),
+        }
+        Ok(())
+    }
+}
+
+fn incomplete(message: String, hint: String) -> Warning {
+    Warning {
+        code: "capture_incomplete".to_owned(),
+        message,
+        hint,
+    }
+}
+
+fn missing(summary: &CaptureSummary) -> Option<Warning> {
+    let CaptureSummary {
+        missed, failure, ..
+    } = summary;
+    match failure {
+        Some(failure) => Some(incomplete(
+            format!("the capture ends early, without {missed} packets: {failure}"),
+            "make room, or capture less of each packet with `--capture=64B`".to_owned(),
+        )),
+        None if *missed > 0 => Some(incomplete(
+            format!("{missed} packets are not in the capture: writing did not keep up"),
+            "capture less of each packet with `--capture=64B`, or to a faster disk".to_owned(),
+        )),
+        None => None,
+    }
+}
+
+/// A label or a name as a part of a file's name.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for character in text.chars() {
+        let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '=' | '%');
+        if fits {
+            plain.push(character);
+        } else if !plain.is_empty() && !plain.ends_with('-') {
+            plain.push('-');
+        }
+        if plain.len() >= LONGEST_PART {
+            break;
+        }
+    }
+    plain.trim_end_matches('-').to_owned()
+}
+
+/// `d1:0a` as bytes.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    text.split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).ok())
+        .collect()
+}
+
+/// Time from the first datagram of the connecting host that begins with `begin` to the first one
+/// for it that begins with `end` and was not lost, in nanoseconds.
+fn transfer_time(
+    file: &std::path::Path,
+    begin: &[u8],
+    end: &[u8],
+) -> Result<Option<u64>, CaptureError> {
+    let mut begun = None;
+    let mut time_ns = None;
+    read(file, |packet: Captured<'_>| {
+        let Some(payload) = udp_payload(packet.bytes) else {
+            return ControlFlow::Continue(());
+        };
+        match begun {
+            None if packet.forward && payload.starts_with(begin) => begun = Some(packet.unix_ns),
+            Some(begun) if !packet.forward && packet.passed() && payload.starts_with(end) => {
+                time_ns = Some(packet.unix_ns.saturating_sub(begun));
+                return ControlFlow::Break(());
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(time_ns)
+}
+
+/// What an IPv4 packet with the beginning of a UDP datagram carries of it.
+fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
+    const UDP: u8 = 17;
+    const UDP_HEADER_BYTES: usize = 8;
+    let first = *packet.first()?;
+    let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1fff;
+    if first >> 4 != 4 || fragment != 0 || *packet.get(9)? != UDP {
+        return None;
+    }
+    packet.get(usize::from(first & 15) * 4 + UDP_HEADER_BYTES..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_plain() {
+        assert_eq!(plain("tcp:cc=bbr"), "tcp-cc=bbr");
+        assert_eq!(
+            plain("30 ms, 100 Mbit/s, 5 % loss"),
+            "30-ms-100-Mbit-s-5-%-loss"
+        );
+        assert_eq!(plain("../../etc"), "etc");
+        assert!(plain(&"ä b".repeat(100)).len() <= LONGEST_PART);
+    }
+
+    #[test]
+    fn the_payload_of_the_first_fragment_is_found_and_nothing_else() {
+        let mut packet = vec![0x45, 0, 0, 30, 0, 0, 0x20, 0, 64, 17];
+        packet.extend([0; 10]);
+        packet.extend([0; 8]);
+        packet.extend([0xd1, 7]);
+        assert_eq!(udp_payload(&packet), Some([0xd1, 7].as_slice()));
+        for (at, byte) in [(0, 0x65), (7, 1), (9, 6)] {
+            let mut other = packet.clone();
+            other[at] = byte;
+            assert_eq!(udp_payload(&other), None, "{at}");
+        }
+        for length in 0..28 {
+            assert_eq!(udp_payload(&packet[..length]), None, "{length}");
+        }
+        assert_eq!(bytes("d1:0a"), Some(vec![0xd1, 10]));
+        assert_eq!(bytes("d1:zz"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether the packets of the path are captured.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Emulator, PathSetup};
+use crate::units::{Bytes, UnitError};
+
+/// How much of each packet a capture keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureSetup {
+    /// Its first bytes, from the IP header on; all of it if absent.
+    pub snap_bytes: Option<u32>,
+}
+
+impl CaptureSetup {
+    /// The headers of every transport here, and the beginning of what they carry.
+    pub const HEADERS: Self = Self {
+        snap_bytes: Some(128),
+    };
+
+    /// Whole packets.
+    pub const FULL: Self = Self { snap_bytes: None };
+
+    /// A path that can be captured: netem does not tell what it does to each packet, so it is not
+    /// chosen where the choice is free.
+    ///
+    /// # Errors
+    /// The setting that asks for netem.
+    pub fn path(path: PathSetup) -> Result<PathSetup, String> {
+        match path.needs_netem() {
+            Some(needs) => Err(format!(
+                "`{needs}` asks for netem, which does not tell what it does to each packet"
+            )),
+            None => Ok(PathSetup {
+                emulator: Emulator::Userspace,
+                ..path
+            }),
+        }
+    }
+}
+
+impl FromStr for CaptureSetup {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text {
+            "headers" => return Ok(Self::HEADERS),
+            "full" => return Ok(Self::FULL),
+            _ => {}
+        }
+        let wrong = || UnitError {
+            message: format!("`{text}` is not how much of each packet a capture keeps"),
+            hint: "write `headers` (128 bytes), `full`, or a size from 20 to 65535 bytes"
+                .to_owned(),
+        };
+        let size: Bytes = text.parse().map_err(|_| wrong())?;
+        let snap_bytes = u32::try_from(size.0)
+            .ok()
+            .filter(|bytes| (20..=65_535).contains(bytes))
+            .ok_or_else(wrong)?;
+        Ok(Self {
+            snap_bytes: Some(snap_bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::Placement;
+
+    #[test]
+    fn a_capture_is_said_in_words_or_as_a_size() {
+        assert_eq!("headers".parse(), Ok(CaptureSetup::HEADERS));
+        assert_eq!("full".parse(), Ok(CaptureSetup::FULL));
+        let size = CaptureSetup {
+            snap_bytes: Some(96),
+        };
+        assert_eq!("96B".parse(), Ok(size));
+        for wrong in ["", "all", "0B", "19B", "1MB", "-1B"] {
+            assert!(wrong.parse::<CaptureSetup>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn netem_is_not_chosen_and_not_overruled() {
+        let free = PathSetup::default();
+        let path = CaptureSetup::path(free).expect("a free choice");
+        assert_eq!(path.emulator, Emulator::Userspace);
+        let ends = PathSetup {
+            placement: Placement::Ends,
+            ..free
+        };
+        assert!(CaptureSetup::path(ends).is_err_and(|why| why.contains("ends")));
+    }
+}
