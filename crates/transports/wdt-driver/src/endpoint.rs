@@ -218,6 +218,18 @@ impl TransferEndpoint for Endpoint {
         let mut warnings = self.settings.warnings();
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report {
+            let connections = u64::from(self.options.connections);
+            if report.blocks < connections && self.end == "sender" {
+                warnings.push(Warning {
+                    code: "wdt_few_blocks".to_owned(),
+                    message: format!(
+                        "the content made `{}` blocks, so that of `{connections}` connections no \
+                         more than these carried any",
+                        report.blocks
+                    ),
+                    hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
+                });
+            }
             let again: u32 = report
                 .ports
                 .iter()

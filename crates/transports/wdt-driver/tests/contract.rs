@@ -82,3 +82,16 @@ fn the_congestion_control_is_set_on_every_connection() {
     assert_eq!(sender.facts["congestion_control.sender"], "reno");
     assert_eq!(receiver.facts["congestion_control.receiver"], "reno");
 }
+
+#[test]
+fn connections_without_a_block_are_told_of() {
+    let pair = testing::run_pair(wdt(), 1_000_000, 10_000, |_| {}).expect("both ends");
+    let sender = pair.sender.expect("a report");
+    let codes: Vec<_> = sender
+        .warnings
+        .iter()
+        .map(|warning| &*warning.code)
+        .collect();
+    assert_eq!(codes, ["wdt_few_blocks"]);
+    assert_eq!(pair.receiver.expect("a report").warnings, []);
+}
