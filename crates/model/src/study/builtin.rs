@@ -26,6 +26,10 @@ pub const BUILTIN: &[Builtin] = &[
         name: "buffer-size-short",
         text: include_str!("../../../../studies/buffer-size-short.toml"),
     },
+    Builtin {
+        name: "olkhovik-2025-short",
+        text: include_str!("../../../../studies/olkhovik-2025-short.toml"),
+    },
 ];
 
 /// Looks a built-in study up by its name.
