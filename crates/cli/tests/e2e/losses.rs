@@ -219,3 +219,70 @@ fn udp_reliable_delivers_every_byte_whatever_the_path_loses() {
     }
     bench.assert_nothing_left();
 }
+
+/// Little, as every connection is slow on a long path that loses.
+const FILES: &str = r#"
+name = "files"
+rounds = 1
+seed = 5
+deadline = "60s"
+
+[[transport]]
+label = "none"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+
+[[transport]]
+label = "checksum"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+checksum = true
+
+[[transport]]
+label = "ctr"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+encryption = "aes128-ctr"
+
+[[transport]]
+label = "gcm"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+encryption = "aes128-gcm"
+
+[[condition]]
+name = "long-lossy"
+rtt = "80ms"
+loss = "1%"
+rate = "100Mbit/s"
+
+[[workload]]
+name = "tree"
+kind = "bulk"
+size = "3MB"
+verify = "digest"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+#[test]
+fn wdt_delivers_a_tree_whole_over_a_long_lossy_path_in_every_mode() {
+    let bench = Bench::new();
+    bench.write("files.toml", FILES);
+    bench.run(&["run", "files.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), 4);
+    for trial in &trials {
+        assert_ran(trial);
+        let what = &trial.transport;
+        assert_eq!(metric(trial, "bytes_delivered"), 3e6, "{what}");
+        assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{what}");
+        assert!(metric(trial, "path_loss_drops") > 0.0, "{what}");
+    }
+    bench.assert_nothing_left();
+}
