@@ -611,6 +611,75 @@ mod virtual_time {
         }
     }
 
+    /// Whatever a link is, a sound path is found sound, whoever emulates.
+    #[test]
+    fn the_path_s_check_knows_everything_that_a_link_can_be() {
+        if !is_guest() {
+            return;
+        }
+        type Change = fn(&mut Link);
+        // Name, whether netem has it, what it is.
+        let changes: [(&str, bool, Change); 12] = [
+            ("normal", true, |link| {
+                link.jitter = Duration::from_millis(5);
+                link.jitter_distribution = DelayDistribution::Normal;
+            }),
+            ("pareto", true, |link| {
+                link.jitter = Duration::from_millis(2);
+                link.jitter_distribution = DelayDistribution::Pareto;
+                link.jitter_reorders = true;
+            }),
+            ("bursts of loss", true, |link| {
+                link.loss_bursts = Some(GilbertElliott {
+                    to_bad_ratio: Ratio(0.02),
+                    to_good_ratio: Ratio(0.2),
+                    bad_loss_ratio: Ratio(0.9),
+                    good_loss_ratio: Ratio(0.01),
+                });
+            }),
+            ("list", false, |link| {
+                link.loss_list = vec![2, 400, 401, 1_000_000]
+            }),
+            ("reorder", true, |link| link.reorder_ratio = Ratio(0.2)),
+            ("duplicate", true, |link| link.duplicate_ratio = Ratio(0.2)),
+            ("corrupt", true, |link| link.corrupt_ratio = Ratio(0.1)),
+            ("burst", true, |link| link.burst_bytes = Some(Bytes(60_000))),
+            ("packets", true, |link| link.queue_packets = Some(10)),
+            ("CoDel", true, |link| {
+                link.discipline = QueueDiscipline::Codel {
+                    target: Duration::from_millis(5),
+                    interval: Duration::from_millis(100),
+                };
+            }),
+            ("trace", false, |link| {
+                link.rate = None;
+                link.trace = Some(DeliveryTrace {
+                    name: "t".into(),
+                    opportunities_ms: vec![1, 2, 3, 40, 41],
+                });
+            }),
+            ("no rate", true, |link| link.rate = None),
+        ];
+        let mut wrong = Vec::new();
+        for (name, netem_has_it, change) in changes {
+            let path = with(condition(50, 20, 0.0), change);
+            for setup in [NETEM, PathSetup::USERSPACE] {
+                if setup == NETEM && !netem_has_it {
+                    continue;
+                }
+                let mut bed = bed_of(setup).unwrap_or_else(|error| panic!("{}", explain(&error)));
+                let check = bed.check_path(&path).expect("a check");
+                if !check.within {
+                    wrong.push(format!(
+                        "{name} {:?}: {:#?}",
+                        setup.emulator, check.quantities
+                    ));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
     #[test]
     fn the_same_seed_loses_the_same_packets() {
         if !is_guest() {

@@ -10,6 +10,7 @@
 //! of its own, whose clocks need not agree: a delay is what a round trip took at its own end, less
 //! what the other end says that it took to answer.
 
+mod expected;
 mod part;
 mod plan;
 mod socket;
@@ -37,7 +38,8 @@ use super::{
 /// Most by which the mean round-trip delay may differ from what was asked.
 const DELAY_TOLERANCE_NS: f64 = 500_000.0;
 
-/// Most by which a single round trip may differ, and the share of those that must not.
+/// Most by which a single round trip may be outside of what jitter explains, and the share of those
+/// that must not.
 const SPREAD_TOLERANCE_NS: f64 = 2_000_000.0;
 const SPREAD_SHARE: f64 = 0.99;
 
@@ -105,13 +107,15 @@ pub(crate) fn judge(
     arrivals: &[Vec<(u64, u64)>; 2],
 ) -> PathCheck {
     let mut quantities = Vec::new();
+    // The trains come after the round trips, of which some may be lost.
+    let before = RoundTrips::new(condition).count;
     judge_round_trips(condition, round_trips, &mut quantities);
     for (name, link, arrivals) in [
         ("forward", &condition.forward, &arrivals[0]),
         ("reverse", &condition.reverse, &arrivals[1]),
     ] {
         let train = Train::new(condition, link);
-        judge_loss(name, link, train, arrivals, &mut quantities);
+        judge_loss(name, link, train, (arrivals, before), &mut quantities);
         judge_rate(name, link, train, arrivals, &mut quantities);
     }
     PathCheck {
@@ -139,6 +143,7 @@ fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>
     let mut departed = vec![0u64; count];
     // Time from departure at a to arrival at b, then departure from b.
     let mut turned: Vec<Option<(u64, u64)>> = vec![None; count];
+    let mut returned = vec![false; count];
     let mut delays = Vec::with_capacity(count);
     let longest = plan.longest + GRACE;
     let mut next = 0;
@@ -168,7 +173,11 @@ fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>
             number, at_unix_ns, ..
         }) = a.receive()?
         {
-            if let Some(&Some((forward, departed))) = turned.get(number as usize) {
+            let index = number as usize;
+            // A packet may arrive twice.
+            if let Some(&Some((forward, departed))) = turned.get(index)
+                && !std::mem::replace(&mut returned[index], true)
+            {
                 let reverse = at_unix_ns.saturating_sub(departed);
                 delays.push((forward + reverse) as f64 - plan.transmission.as_nanos() as f64);
                 back += 1;
@@ -263,22 +272,6 @@ fn quantity(name: &str, asked: f64, achieved: f64, range: (f64, f64), n: u64) ->
     }
 }
 
-/// The mean propagation delay of a link: jitter that would make it negative is cut off at zero.
-fn mean_delay_ns(link: &Link) -> f64 {
-    let delay = link.delay.as_nanos() as f64;
-    let jitter = link.jitter.as_nanos() as f64;
-    if jitter <= delay {
-        delay
-    } else {
-        (delay + jitter).powi(2) / (4.0 * jitter)
-    }
-}
-
-/// Standard deviation of a link's delay, in nanoseconds: of a uniform draw.
-fn jitter_deviation_ns(link: &Link) -> f64 {
-    link.jitter.as_nanos() as f64 / 3f64.sqrt()
-}
-
 /// Mean and spread. Nothing is said where nothing came back: the loss says that.
 fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec<AskedAchieved>) {
     if delays.is_empty() {
@@ -286,23 +279,28 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     }
     let n = delays.len() as f64;
     let mean = delays.iter().sum::<f64>() / n;
+    let moments = expected::round_trip(condition);
+    let tolerance = DELAY_TOLERANCE_NS + NORMAL_QUANTILE * moments.deviation_ns / n.sqrt();
+    // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
-    let expected: f64 = links.into_iter().map(mean_delay_ns).sum();
-    let deviation = jitter_deviation_ns(links[0]).hypot(jitter_deviation_ns(links[1]));
-    let tolerance = DELAY_TOLERANCE_NS + NORMAL_QUANTILE * deviation / n.sqrt();
+    let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
     let asked = condition.round_trip_delay().as_nanos() as f64;
     quantities.push(quantity(
         "round_trip_delay_ns",
         asked,
         mean,
-        (expected - tolerance, expected + tolerance),
+        (
+            moments.mean_ns - tolerance,
+            moments.mean_ns + tolerance + waits.as_nanos() as f64,
+        ),
         delays.len() as u64,
     ));
-    let jitter: Duration = links.into_iter().map(|link| link.jitter).sum();
-    let spread = SPREAD_TOLERANCE_NS + jitter.as_nanos() as f64;
+    let (below, above) = expected::reach(condition);
+    let nearest = asked - below.as_nanos() as f64 - SPREAD_TOLERANCE_NS;
+    let furthest = asked + above.as_nanos() as f64 + SPREAD_TOLERANCE_NS;
     let near = delays
         .iter()
-        .filter(|delay| (**delay - asked).abs() <= spread)
+        .filter(|delay| (nearest..=furthest).contains(*delay))
         .count();
     quantities.push(quantity(
         "round_trip_delay_within_2ms_ratio",
@@ -317,16 +315,16 @@ fn judge_loss(
     direction: &str,
     link: &Link,
     train: Train,
-    arrivals: &[(u64, u64)],
+    (arrivals, before): (&[(u64, u64)], u64),
     quantities: &mut Vec<AskedAchieved>,
 ) {
     let n = train.packets;
     let lost = n - arrivals.len() as u64;
-    let (lowest, highest) = regatta_stats::plausible_counts(n, link.loss.0, FALSE_ALARMS);
+    let (asked, (lowest, highest)) = expected::losses(link, n, before);
     let ratio = |count: u64| count as f64 / n as f64;
     quantities.push(quantity(
         &format!("{direction}_loss_ratio"),
-        link.loss.0,
+        asked,
         ratio(lost),
         (ratio(lowest), ratio(highest)),
         n,
@@ -345,12 +343,20 @@ fn judge_rate(
     let (Some(rate), true) = (link.rate, train.tells_rate) else {
         return;
     };
-    let Some(fit) = slope_ns(arrivals) else {
+    // What the bucket lets through at once says nothing of the rate.
+    let burst = link.burst_bytes.map_or(0, |bytes| bytes.0);
+    let paced: Vec<_> = arrivals
+        .iter()
+        .filter(|(place, _)| place * train.packet_bytes >= burst)
+        .copied()
+        .collect();
+    let Some(fit) = slope_ns(&paced) else {
         return;
     };
     let asked = rate.0 as f64;
     let bits = train.packet_bytes as f64 * 8.0;
-    let error = jitter_deviation_ns(link) / fit.places_deviation / fit.slope_ns;
+    let deviation = regatta_emulation::delay_moments(link).deviation_ns;
+    let error = deviation / fit.places_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
     quantities.push(quantity(
         &format!("{direction}_link_rate_bps"),
@@ -402,17 +408,5 @@ mod tests {
         assert!((fit.slope_ns - 120_000.0).abs() < 1e-6, "{}", fit.slope_ns);
         assert!(slope_ns(&arrivals[..2]).is_none());
         assert!(slope_ns(&[(0, 7), (1, 7), (2, 7)]).is_none());
-    }
-
-    #[test]
-    fn jitter_larger_than_the_delay_raises_its_mean() {
-        let link = |delay, jitter| Link {
-            delay: Duration::from_millis(delay),
-            jitter: Duration::from_millis(jitter),
-            ..Link::default()
-        };
-        assert_eq!(mean_delay_ns(&link(10, 5)), 10e6);
-        // Uniform on −10 to 10 ms, cut off at zero: half of it is zero, the rest 5 ms on average.
-        assert_eq!(mean_delay_ns(&link(0, 10)), 2.5e6);
     }
 }

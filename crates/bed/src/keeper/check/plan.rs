@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use regatta_model::{Condition, Link};
 
+use super::expected;
+
 /// Smallest IP packet that is sent.
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
 
@@ -61,7 +63,8 @@ impl RoundTrips {
     pub(super) fn new(condition: &Condition) -> Self {
         let links = [&condition.forward, &condition.reverse];
         let transmissions = links.map(|link| transmission(link, SMALL_PACKET_BYTES));
-        let jitter = condition.forward.jitter.max(condition.reverse.jitter);
+        let reach = links.map(|link| link.jitter * link.jitter_distribution.reach());
+        let jitter = reach[0].max(reach[1]);
         // Packets must neither wait for one another at the bottleneck nor push one another back
         // where jitter keeps their order.
         let interval = ROUND_TRIP_INTERVAL
@@ -81,7 +84,7 @@ impl RoundTrips {
                 + transmissions[1]
                 + links
                     .into_iter()
-                    .map(|link| link.delay + link.jitter)
+                    .map(|link| link.longest_propagation() + expected::longest_wait(link))
                     .sum::<Duration>(),
         }
     }
@@ -106,6 +109,9 @@ pub(super) struct Train {
 impl Train {
     pub(super) fn new(condition: &Condition, link: &Link) -> Self {
         let mtu = u64::from(condition.mtu_bytes);
+        if link.trace.is_some() {
+            return Self::over_trace(condition, link);
+        }
         let Some(rate) = link.rate else {
             return Self {
                 packets: TRAIN_PACKETS,
@@ -113,7 +119,7 @@ impl Train {
                 head_start: 1,
                 interval: Duration::from_micros(50),
                 tells_rate: false,
-                longest: link.delay + link.jitter,
+                longest: link.longest_propagation(),
             };
         };
         let bytes_in = |time: Duration| (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64;
@@ -129,7 +135,8 @@ impl Train {
             .min(queue / 8)
             .clamp(SMALL_PACKET_BYTES.min(mtu), mtu);
         let packets = (budget / packet_bytes).clamp(TRAIN_PACKETS_MIN, TRAIN_PACKETS_MAX);
-        let head_start = (bytes_in(HEAD_START) / packet_bytes)
+        let ahead = HEAD_START.min(expected::longest_standing(link));
+        let head_start = (bytes_in(ahead) / packet_bytes)
             .max(4)
             .min(queue / 2 / packet_bytes)
             .clamp(1, HEAD_START_PACKETS);
@@ -140,9 +147,26 @@ impl Train {
             head_start,
             interval,
             tells_rate: 4 * packet_bytes <= queue && interval < Duration::from_millis(500),
-            longest: transmission(link, (head_start + 2) * packet_bytes) + link.delay + link.jitter,
+            longest: transmission(link, (head_start + 2) * packet_bytes)
+                + link.longest_propagation(),
         }
         .bounded()
+    }
+
+    /// As many packets as the queue holds however long the trace pauses; its rate is its own.
+    fn over_trace(condition: &Condition, link: &Link) -> Self {
+        let packet_bytes = SMALL_PACKET_BYTES.min(u64::from(condition.mtu_bytes));
+        let room = link
+            .queue_packets
+            .unwrap_or_else(|| condition.queue_limit(link).0 / packet_bytes);
+        Self {
+            packets: (room / 2).clamp(1, TRAIN_PACKETS),
+            packet_bytes,
+            head_start: 1,
+            interval: Duration::from_micros(50),
+            tells_rate: false,
+            longest: condition.longest_one_way(link),
+        }
     }
 
     /// A link so slow that even the fewest packets take too long gets one packet.
