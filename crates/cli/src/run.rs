@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use regatta_bed::{
@@ -134,6 +135,7 @@ impl Race<'_> {
             json: self.json.then_some(JsonLines),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
+        let begun = Instant::now();
         // The path and both hosts go before anything is drawn or computed.
         let result = match bed {
             BedKind::Netns => {
@@ -163,6 +165,11 @@ impl Race<'_> {
             Ok(ending) => {
                 let tally = keeper.tally();
                 drop(keeper);
+                // By this machine's clock, whichever the run went by.
+                output::err(&format!(
+                    "the run took {}",
+                    format_duration(Duration::from_secs(begun.elapsed().as_secs().max(1)))
+                ));
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
             Err(error) if !keeper.started() => Err(match error {

@@ -8,8 +8,9 @@ use std::{
 };
 
 use rand::RngExt;
+use regatta_bed::guest::wait_for_timers;
 use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
-use regatta_model::{BitRate, Condition, Direction, Outcome, TrialRecord, Workload};
+use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
     agent::{Burial, Said, Signal},
@@ -169,6 +170,9 @@ impl Crew<'_> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if self.plan.study().guest.clock == Clock::Virtual {
+            wait_for_timers();
         }
         self.bed
             .set_condition(self.plan.condition(trial.cell), trial.seed)?;

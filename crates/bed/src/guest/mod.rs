@@ -33,7 +33,7 @@ pub use keeper::main as keeper_main;
 pub use order::{Order, Said};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
-pub use within::{FILES, is_guest, payload, say};
+pub use within::{FILES, is_guest, payload, say, wait_for_timers};
 
 /// First argument of the process that keeps a guest.
 pub const KEEPER_COMMAND: &str = "guest-keeper";

@@ -21,7 +21,7 @@ use std::{
     process::ExitCode,
 };
 
-pub(crate) use clock::unix_ns;
+pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::KeeperError;
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;

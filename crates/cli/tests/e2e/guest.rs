@@ -65,17 +65,23 @@ fn measured(trial: &TrialRecord) -> TrialRecord {
 #[test]
 fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
     let bench = Bench::new();
-    let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n").replacen(
-        "rate = \"50Mbit/s\"\n",
-        "rate = \"50Mbit/s\"\nloss = \"1%\"\n",
-        1,
-    );
+    let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n")
+        .replacen(
+            "rate = \"50Mbit/s\"\n",
+            "rate = \"50Mbit/s\"\nloss = \"1%\"\n",
+            1,
+        )
+        .replacen(
+            "[[condition]]\n",
+            "[[transport]]\ndriver = \"sctp\"\n\n[[condition]]\n",
+            1,
+        );
     bench.write("study.toml", &study);
     let mut runs = Vec::new();
     for out in ["one", "two"] {
         let done = bench.run(&["run", "study.toml", "--out", out]);
         let trials = trials(&bench.path(out));
-        assert_eq!(trials.len(), 4, "{done:#?}");
+        assert_eq!(trials.len(), 6, "{done:#?}");
         for trial in &trials {
             assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
             assert!(

@@ -16,4 +16,5 @@ mod matrix;
 mod mptcp;
 mod resume;
 mod two_guests;
+mod virtual_time;
 mod wdt;

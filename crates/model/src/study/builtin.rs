@@ -19,6 +19,10 @@ pub const BUILTIN: &[Builtin] = &[
         text: include_str!("../../../../studies/gadasin-2026-short.toml"),
     },
     Builtin {
+        name: "gadasin-2026",
+        text: include_str!("../../../../studies/gadasin-2026.toml"),
+    },
+    Builtin {
         name: "message-size-short",
         text: include_str!("../../../../studies/message-size-short.toml"),
     },

@@ -1,0 +1,122 @@
+//! What virtual time shows best: congestion controls and streams compared without a busy machine in
+//! between. Needs the kernel of `make lab-kernel`.
+
+use std::collections::BTreeMap;
+
+use regatta_model::TrialRecord;
+
+use crate::help::{Bench, assert_ran, trials};
+
+/// The first lines of a study in virtual time.
+fn head(name: &str) -> String {
+    format!(
+        "name = \"{name}\"\nrounds = 1\nseed = 7\nbed = \"uml\"\nclock = \"virtual\"\ndeadline = \"60s\"\n"
+    )
+}
+
+/// By transport and workload.
+fn by_cell(trials: &[TrialRecord]) -> BTreeMap<(&str, &str), &TrialRecord> {
+    trials
+        .iter()
+        .map(|trial| ((trial.transport.as_str(), trial.workload.as_str()), trial))
+        .collect()
+}
+
+/// Every congestion control of the lab's kernel.
+const CONTROLS: &[&str] = &[
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
+#[test]
+fn every_congestion_control_can_be_chosen_and_hybla_is_the_first_off_over_a_long_path() {
+    let bench = Bench::new();
+    let mut study = head("controls");
+    for control in CONTROLS {
+        study += &format!(
+            "[[transport]]\nlabel = \"{control}\"\ndriver = \"tcp\"\ncc = \"{control}\"\n"
+        );
+    }
+    study += "[[condition]]\nname = \"far\"\nrtt = \"300ms\"\nrate = \"20Mbit/s\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\nmessage = \"10kB\"\n\
+        [workload.probe]\nidle_messages = 0\nunder_load = false\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), CONTROLS.len());
+    let mut took_ms = BTreeMap::new();
+    for trial in &trials {
+        assert_ran(trial);
+        assert_eq!(
+            trial.facts["congestion_control.sender"], trial.transport,
+            "{:?}",
+            trial.facts
+        );
+        took_ms.insert(
+            trial.transport.as_str(),
+            trial.metrics["transfer_time_ns"] / 1e6,
+        );
+    }
+    // Slow start from ten segments doubles each 300 ms. Hybla grows as a connection of 25 ms would, so
+    // that the window which the receiver opens, itself doubling, is what limits it: it saves about the
+    // first round trip of the six.
+    assert!(
+        took_ms["hybla"] + 250.0 < took_ms["cubic"],
+        "nearly a round trip earlier: {took_ms:?}"
+    );
+    // BBR's start doubles as slow start does.
+    assert!(took_ms["bbr"] > took_ms["hybla"], "{took_ms:?}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn streams_of_the_kernel_s_sctp_and_of_quic_keep_a_loss_from_holding_up_the_others() {
+    let bench = Bench::new();
+    let mut study = head("streams");
+    // By default SCTP waits at least a second before it sends again what nothing comes behind.
+    study += "[[transport]]\ndriver = \"sctp\"\nrto_min = \"200ms\"\n\
+        [[transport]]\ndriver = \"quic-quinn\"\n\
+        [[condition]]\nname = \"lossy\"\nrtt = \"40ms\"\nrate = \"100Mbit/s\"\nloss = \"2%\"\n";
+    for (name, streams) in [("one", 1), ("many", 8)] {
+        study += &format!(
+            "[[workload]]\nname = \"{name}\"\nkind = \"multi-stream\"\nmessages = 2000\n\
+             message = \"200B\"\nmessages_per_second = 125\nstreams = {streams}\n\
+             [workload.probe]\nidle_messages = 0\n"
+        );
+    }
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    let cells = by_cell(&trials);
+    for transport in ["sctp", "quic-quinn"] {
+        let p95_ms = |workload: &str| {
+            let trial = cells[&(transport, workload)];
+            assert_ran(trial);
+            assert_eq!(trial.metrics["messages_delivered"], 2000.0);
+            trial.metrics["message_delay_p95_ns"] / 1e6
+        };
+        let (one, many) = (p95_ms("one"), p95_ms("many"));
+        println!("{transport}: 95th percentile {one:.1} ms over one stream, {many:.1} over eight");
+        // One message in fifty is lost. Over one stream those behind it wait for about a round trip
+        // and three messages, so that more than one in twenty is late; over eight it is few but the
+        // lost ones, and one in twenty is on time.
+        assert!(many < one, "{transport}: {many} ms over 8, {one} over one");
+        assert!(one > 40.0, "{transport}: {one} ms, hardly any was held up");
+    }
+    bench.assert_nothing_left();
+}
