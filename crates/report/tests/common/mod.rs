@@ -125,6 +125,7 @@ pub fn study() -> Study {
         bed: BedKind::Netns,
         guest: regatta_model::GuestSetup::default(),
         path: PathSetup::USERSPACE,
+        capture: None,
         deadline: Duration::from_secs(4),
         sample_interval: Duration::from_millis(100),
         transports: vec![

@@ -25,6 +25,7 @@ pub fn header() -> RunHeader {
             bed: BedKind::Netns,
             guest: regatta_model::GuestSetup::default(),
             path: PathSetup::USERSPACE,
+            capture: None,
             deadline: Duration::from_secs(10),
             sample_interval: Duration::from_millis(100),
             transports: vec![Transport {

@@ -7,6 +7,7 @@ mod distribution;
 mod frame;
 mod means;
 mod over_time;
+mod steps;
 
 use serde::Serialize;
 

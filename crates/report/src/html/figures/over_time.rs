@@ -11,6 +11,7 @@ use super::{
     capital,
     frame::{EndLabel, Frame, axis_end, end_labels, room_for_labels, tick},
     places,
+    steps::{self, Step, steps},
 };
 use crate::{ReportError, RunData, format::Scale};
 
@@ -123,8 +124,20 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
     let right = room_for_labels(labels);
     let y_title = scale.heading(definition.title);
 
+    let schedules: Vec<Vec<Step>> = places
+        .iter()
+        .map(|(condition, _, _)| {
+            let conditions = &data.header.study.conditions;
+            let found = conditions.iter().find(|c| c.name == *condition);
+            found.map(steps).unwrap_or_default()
+        })
+        .collect();
+    let has_steps = schedules.iter().any(|steps| !steps.is_empty());
+
     let mut drawn = Vec::new();
-    for (number, ((heading, lines), end)) in panels.iter().zip(ends).enumerate() {
+    for (number, (((heading, lines), end), schedule)) in
+        panels.iter().zip(ends).zip(&schedules).enumerate()
+    {
         if lines.is_empty() {
             continue;
         }
@@ -142,7 +155,10 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
                 width: WIDTH,
                 height: HEIGHT,
             }
-            .draw(|area| panel(area, heading, &y_title, right, lines, scale, [x_end, y_end]))?,
+            .draw(|area| {
+                let lines = (&lines[..], &schedule[..]);
+                panel(area, heading, &y_title, right, lines, scale, [x_end, y_end])
+            })?,
         );
     }
     Ok(Some(Figure {
@@ -151,8 +167,13 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
         caption: format!(
             "Line: median over the measured trials of each transport; band: lower to upper \
              quartile. Time runs from the first connect call; a line ends where fewer than half \
-             of the trials were still going on. {}{}",
+             of the trials were still going on. {}{}{}",
             what.how,
+            if has_steps {
+                " Dotted: steps of the path's schedule."
+            } else {
+                ""
+            },
             if own_axes {
                 " The panels have the same vertical axis but times of their own."
             } else {
@@ -268,7 +289,7 @@ fn panel(
     heading: &str,
     y_title: &str,
     right: i32,
-    lines: &[Line<'_>],
+    (lines, schedule): (&[Line<'_>], &[Step]),
     scale: Scale,
     [x_end, y_end]: [f64; 2],
 ) -> Drawn {
@@ -282,6 +303,8 @@ fn panel(
     };
     let chart = frame.draw(area, 0.0..x_end, 0.0..y_end, |value| tick(*value))?;
     let at = |x: f64, y: f64| chart.backend_coord(&(x, scale.apply(y).clamp(0.0, y_end)));
+    let [top, bottom] = [y_end, 0.0].map(|y| chart.backend_coord(&(0.0, y)).1);
+    steps::draw(area, schedule, x_end, |x| at(x, 0.0).0, [top, bottom])?;
     for Line { series, points, .. } in lines {
         let band: Vec<(i32, i32)> = points
             .iter()

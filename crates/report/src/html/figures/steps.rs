@@ -1,0 +1,111 @@
+//! The steps of a path's schedule, as lines across a panel over time.
+
+use regatta_model::{Condition, Setting, units::format_duration};
+
+use super::canvas::{Align, Area, Drawn, Ink, PX, line, width_of, write};
+
+/// More labels than this are not read.
+const MOST_LABELS: usize = 12;
+
+/// A step, and what became different with it.
+pub struct Step {
+    pub at_s: f64,
+    label: String,
+}
+
+/// The steps of a condition's schedule.
+pub fn steps(condition: &Condition) -> Vec<Step> {
+    let settings: Vec<Setting<'_>> = condition.settings().collect();
+    settings
+        .windows(2)
+        .map(|pair| Step {
+            at_s: pair[1].at.as_secs_f64(),
+            label: difference(&pair[0], &pair[1]),
+        })
+        .collect()
+}
+
+/// The one thing that is different in a few characters, or that several are.
+fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
+    let both = |of: &dyn Fn(&Setting<'_>) -> String| {
+        let (before, after) = (of(before), of(after));
+        (before != after).then_some(after)
+    };
+    let changes: Vec<String> = [
+        both(&|s| format!("{} RTT", format_duration(s.round_trip_delay()))),
+        both(&|s| s.forward.rate_in_words()),
+        both(&|s| format!("{} loss", s.forward.loss)),
+        both(&|s| format!("± {}", format_duration(s.forward.jitter))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match &changes[..] {
+        [only] => only.clone(),
+        _ => "…".to_owned(),
+    }
+}
+
+/// Draws them from the panel's top to its axis: dotted and grey, so that nobody takes them for
+/// data, with labels where there is room for them.
+pub fn draw(
+    area: &Area<'_>,
+    steps: &[Step],
+    end_s: f64,
+    at: impl Fn(f64) -> i32,
+    [top, bottom]: [i32; 2],
+) -> Drawn {
+    let mut free_from = i32::MIN;
+    for step in steps.iter().filter(|step| step.at_s < end_s) {
+        let x = at(step.at_s);
+        line(area, vec![(x, top), (x, bottom)], Ink::Leader, 1.0)?;
+        let (from, width) = (x + 3 * PX, width_of(&step.label));
+        if steps.len() <= MOST_LABELS && from >= free_from && from + width < at(end_s) {
+            let place = (from, top + 6 * PX);
+            write(area, place, &step.label, Ink::Muted, Align::Left)?;
+            free_from = from + width + 4 * PX;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use regatta_model::{BitRate, Link, Ratio};
+
+    use super::*;
+
+    #[test]
+    fn a_step_says_what_becomes_different() {
+        let link = |ms, loss| Link {
+            delay: Duration::from_millis(ms),
+            rate: Some(BitRate(10_000_000)),
+            loss: Ratio(loss),
+            ..Link::default()
+        };
+        let step = |s, link: Link| regatta_model::Step {
+            at: Duration::from_secs(s),
+            forward: link.clone(),
+            reverse: link,
+        };
+        let condition = Condition {
+            name: "c".into(),
+            forward: link(150, 0.0),
+            reverse: link(150, 0.0),
+            mtu_bytes: 1500,
+            schedule: vec![
+                step(20, link(125, 0.0)),
+                step(40, link(125, 0.01)),
+                step(60, link(100, 0.0)),
+            ],
+        };
+        let found: Vec<_> = steps(&condition)
+            .into_iter()
+            .map(|step| (step.at_s, step.label))
+            .collect();
+        let expected = [(20.0, "250 ms RTT"), (40.0, "1 % loss"), (60.0, "…")];
+        assert_eq!(found, expected.map(|(at, label)| (at, label.to_owned())));
+    }
+}
