@@ -50,7 +50,8 @@ pub fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(2);
     let leash = arguments
         .next()
-        .and_then(|number| number.to_str()?.parse::<RawFd>().ok());
+        .and_then(|number| number.to_str()?.parse::<RawFd>().ok())
+        .filter(|number| is_open(*number));
     let (Some(leash), Some(program)) = (leash, arguments.next()) else {
         eprintln!("error: this command is started by `regatta path` itself");
         return ExitCode::from(2);
@@ -64,10 +65,15 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: takes numbers only.
+    unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
+}
+
 fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result<u8> {
     // Fails for no name that is given here.
     let _ = nix::sys::prctl::set_name(c"regatta");
-    // SAFETY: the controller opened it for this process alone; what is no open file is found below.
+    // SAFETY: it is open, and the controller opened it for this process alone.
     let mut leash = unsafe { File::from_raw_fd(leash) };
     fcntl(&leash, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     left_to_the_program().thread_block()?;

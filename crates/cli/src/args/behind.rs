@@ -23,13 +23,18 @@ pub struct BehindArgs {
     pub path: PathArgs,
     /// Take the path of a study, a file or a built-in one: its first condition, or the one that
     /// `--condition` names; its schedule begins with COMMAND. Other options change it
-    #[arg(long, value_name = "STUDY", help_heading = "Path")]
+    #[arg(long, value_name = "STUDY", help_heading = "Path (docs/conditions.md)")]
     pub study: Option<String>,
     /// Name of a condition of the study
-    #[arg(long, value_name = "NAME", requires = "study", help_heading = "Path")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "study",
+        help_heading = "Path (docs/conditions.md)"
+    )]
     pub condition: Option<String>,
     /// Seed of the path's losses [default: another one each time]
-    #[arg(long, value_name = "N", help_heading = "Path")]
+    #[arg(long, value_name = "N", help_heading = "Path (docs/conditions.md)")]
     pub seed: Option<u64>,
 
     /// What runs on the other host, as `sh -c` takes it; what it says goes to standard error, and

@@ -112,6 +112,33 @@ fn streams_and_the_exit_code_are_the_commands() {
     bench.assert_nothing_left();
 }
 
+/// A shell at a terminal has its jobs: `script` is the terminal here.
+#[test]
+fn a_shell_at_a_terminal_has_job_control() {
+    let bench = Bench::new();
+    let script = bench.write(
+        "typed",
+        "set -o | grep monitor\nsleep 600 &\nkill %1; wait %1; echo ended $?\nexit 5\n",
+    );
+    let shell = format!(
+        "'{}' path -q -- bash --norc -i",
+        env!("CARGO_BIN_EXE_regatta")
+    );
+    let mut terminal = bench.command("script");
+    terminal
+        .args(["-qec", &shell, "/dev/null"])
+        .stdin(std::fs::File::open(script).expect("what is typed"));
+    let done = Done::from(terminal.output().expect("`script` runs"));
+    done.assert_code(5);
+    let words: Vec<&str> = done.stdout.split_whitespace().collect();
+    let said = |pair: [&str; 2]| words.windows(2).any(|two| *two == pair);
+    assert!(
+        said(["monitor", "on"]) && said(["ended", "143"]),
+        "{done:#?}"
+    );
+    bench.assert_nothing_left();
+}
+
 #[test]
 fn what_is_wrong_is_told_before_the_command_starts() {
     let bench = Bench::new();
