@@ -10,9 +10,10 @@ use std::{
     io,
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use regatta_transport_wdt::{Failure, host::Host, status::Status};
@@ -110,6 +111,8 @@ pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
 struct Terminal {
     local: Option<IpAddr>,
     stopped: Arc<AtomicBool>,
+    /// When the sender came, at a receiver.
+    came: OnceLock<Instant>,
 }
 
 impl Terminal {
@@ -125,13 +128,21 @@ impl Terminal {
                 })
             })
             .map_err(Trouble::io(Status::Error, "cannot wait for signals"))?;
-        Ok(Self { local, stopped })
+        Ok(Self {
+            local,
+            stopped,
+            came: OnceLock::new(),
+        })
     }
 }
 
 impl Host for Terminal {
     fn local(&self) -> Option<IpAddr> {
         self.local
+    }
+
+    fn arrived(&self) {
+        self.came.get_or_init(Instant::now);
     }
 
     fn stopped(&self) -> bool {

@@ -47,7 +47,7 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
         ..Options::default()
     };
     let session = Arc::new(Session::new(sink.clone(), &url, options));
-    let begun = Instant::now();
+    let listening = Instant::now();
     let report = progress::shown(
         args.no_progress,
         || (session.payload_bytes(), session.total_bytes()),
@@ -65,6 +65,7 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
             "all arrived, and not every file could be given its name",
         )(error)
     })?;
+    let begun = host.came.get().copied().unwrap_or(listening);
     progress::summary("received", files, report.bytes, begun);
     Ok(())
 }

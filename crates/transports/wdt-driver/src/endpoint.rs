@@ -219,13 +219,14 @@ impl TransferEndpoint for Endpoint {
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report {
             let connections = u64::from(self.options.connections);
-            if report.blocks < connections && self.end == "sender" {
+            let blocks = report.blocks;
+            if blocks < connections && self.end == "sender" {
                 warnings.push(Warning {
                     code: "wdt_few_blocks".to_owned(),
                     message: format!(
-                        "the content made `{}` blocks, so that of `{connections}` connections no \
-                         more than these carried any",
-                        report.blocks
+                        "the content is {blocks} {}: of {connections} connections at most \
+                         {blocks} carried any of it",
+                        if blocks == 1 { "block" } else { "blocks" }
                     ),
                     hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
                 });
