@@ -168,9 +168,12 @@ fn by_leader(led: &[&Field<'_>], places: &Places) -> Vec<String> {
         .collect()
 }
 
+/// The cells of one lossy transport, by its name and why it loses.
+type LossyCells<'a> = ((&'a str, &'a str), Vec<(&'a Field<'a>, &'a Cell)>);
+
 /// Each lossy transport once, with what it delivered and lost in each place.
 fn lossy(fields: &[Field<'_>], places: &Places) -> Vec<String> {
-    let mut groups: Vec<((&str, &str), Vec<(&Field<'_>, &Cell)>)> = Vec::new();
+    let mut groups: Vec<LossyCells<'_>> = Vec::new();
     for field in fields {
         for &cell in &field.lossy {
             let which = (cell.transport.as_str(), field.lossy_because(cell));
