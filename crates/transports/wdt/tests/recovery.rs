@@ -245,13 +245,24 @@ fn many_cuts_end_whole_or_with_a_code() {
                 silent: random.below(4) == 0,
             })
             .collect();
-        let outcome = case.run(world(seed, cuts));
+        // Sometimes a port is gone for good from some connection on.
+        let refusals = (0..random.below(4) / 3)
+            .map(|_| Refusal {
+                port: random.below(ports as u64) as usize,
+                from: random.below(3) as usize,
+            })
+            .collect();
+        let outcome = case.run(World {
+            refusals,
+            ..world(seed, cuts)
+        });
         case.check(&outcome, &format!("seed {seed}, {mode:?}, {ports} ports"));
         succeeded += usize::from(outcome.sent.is_ok() && outcome.received.is_ok());
     }
+    let all = (seeds.end - seeds.start) as usize;
     assert!(
-        succeeded > 60,
-        "most transfers survive a few cuts, not {succeeded} of 120"
+        2 * succeeded > all,
+        "most transfers survive a few cuts, not {succeeded} of {all}"
     );
 }
 

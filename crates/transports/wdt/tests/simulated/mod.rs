@@ -321,7 +321,8 @@ impl World {
             return Did::Ended;
         }
         if !port.replying.is_empty() {
-            let Some(pipe) = &mut port.pipe else {
+            // A new connection of the sender means that the one this goes to is gone.
+            let Some(pipe) = port.pipe.as_mut().filter(|_| port.backlog.is_none()) else {
                 port.replying.clear();
                 port.receiver
                     .write_failed(&io::ErrorKind::BrokenPipe.into(), now);
