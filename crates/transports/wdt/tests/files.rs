@@ -4,7 +4,10 @@
 use std::{
     ffi::OsStr,
     fs, io,
-    os::unix::{ffi::OsStrExt, fs::symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
     path::{Path, PathBuf},
     thread,
 };
@@ -302,4 +305,51 @@ fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
     fs::remove_file(&file).expect("removed");
     symlink("/etc/passwd", &file).expect("a link");
     assert!(source.open(0).is_err(), "a link is not followed");
+}
+
+/// As a user who is not root, in a thread of its own, to whom alone the change applies.
+fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    const NOBODY: libc::uid_t = 65_534;
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: no memory is passed; it changes whose rights this thread has on files.
+            unsafe { libc::setfsuid(NOBODY) };
+            work()
+        });
+        thread.join().expect("no panic")
+    })
+}
+
+#[test]
+fn what_must_not_be_read_or_written_is_an_error_before_anything_is_sent() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its owner may");
+    };
+    mode(temp.path(), 0o755);
+    let tree = temp.path().join("tree");
+    fs::create_dir_all(tree.join("closed")).expect("made");
+    fs::write(tree.join("open"), "x").expect("written");
+    fs::write(tree.join("secret"), "x").expect("written");
+    for path in ["secret", "closed"] {
+        mode(&tree.join("secret"), 0o644);
+        mode(&tree.join("closed"), 0o755);
+        assert!(as_ordinary_user(|| TreeSource::new(&tree)).is_ok());
+        mode(&tree.join(path), 0);
+        match as_ordinary_user(|| TreeSource::new(&tree)) {
+            Err(TreeError::Read { path: told, source }) => {
+                assert_eq!(told, tree.join(path));
+                assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+            }
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    mode(&tree.join("closed"), 0o755);
+    let target = temp.path().join("target");
+    fs::create_dir(&target).expect("made");
+    mode(&target, 0o555);
+    let refused =
+        as_ordinary_user(|| DirectorySink::new(&target, DirectoryOptions::default()).map(drop));
+    let refused = refused.expect_err("read-only");
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
 }

@@ -5,18 +5,21 @@ mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod simulated;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
+use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::sink::MemorySink;
 use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, World};
+use simulated::{Cut, Outcome, Refusal, Tee, World};
+use tempfile::TempDir;
 
 const DELAY: Duration = Duration::from_millis(40);
 
@@ -58,6 +61,8 @@ struct Case {
     ports: usize,
     files: BTreeMap<RelativePath, Vec<u8>>,
     sink: MemorySink,
+    /// The directory of the last run.
+    disk: RefCell<Option<(DirectorySink, TempDir)>>,
 }
 
 impl Case {
@@ -80,6 +85,7 @@ impl Case {
             ports,
             files,
             sink: MemorySink::new(1 << 20),
+            disk: RefCell::default(),
         }
     }
 
@@ -116,7 +122,28 @@ impl Case {
             ..sender::Options::default()
         };
         let options = (options, receiver::Options::default());
-        world.run(source, self.sink.clone(), &self.url(), sender_url, options)
+        let place = tempfile::tempdir().expect("a directory");
+        let to_disk = DirectoryOptions {
+            sync: false,
+            ..DirectoryOptions::default()
+        };
+        let disk = DirectorySink::new(place.path(), to_disk).expect("a sink");
+        let sink = Tee(self.sink.clone(), disk.clone());
+        self.disk.replace(Some((disk, place)));
+        world.run(source, sink, &self.url(), sender_url, options)
+    }
+
+    /// What a directory holds after the same transfer.
+    fn check_disk(&self, what: &str) {
+        let (disk, place) = self.disk.take().expect("it ran");
+        let named = disk
+            .commit()
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(named, self.files.len() as u64, "{what}");
+        for (path, content) in &self.files {
+            let there = std::fs::read(place.path().join(path.as_path())).expect("a file");
+            assert!(there == *content, "{what}: `{path}`");
+        }
     }
 
     fn arrived(&self) -> bool {
@@ -142,6 +169,7 @@ impl Case {
             assert_ne!(failure.status, Status::Ok, "{what}");
         }
         if let Ok(report) = received {
+            self.check_disk(what);
             let bytes: usize = self.files.values().map(Vec::len).sum();
             assert_eq!(report.bytes, bytes as u64, "{what}");
         }

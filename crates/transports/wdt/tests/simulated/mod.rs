@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipe::Pipe;
-use regatta_transport_wdt::sink::MemorySink;
+use regatta_transport_wdt::files::DirectorySink;
+use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, Sink, SinkWriter};
 use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
@@ -41,6 +42,34 @@ pub struct Refusal {
     pub from: usize,
 }
 
+/// Puts everything into memory and into a directory: both must make a whole of the same blocks.
+#[derive(Clone)]
+pub struct Tee(pub MemorySink, pub DirectorySink);
+
+type WriterOf<K> = <K as Sink>::Writer;
+
+impl Sink for Tee {
+    type Writer = TeeWriter;
+
+    fn begin(&self, block: &IncomingBlock) -> io::Result<TeeWriter> {
+        Ok(TeeWriter(self.0.begin(block)?, self.1.begin(block)?))
+    }
+}
+
+pub struct TeeWriter(WriterOf<MemorySink>, WriterOf<DirectorySink>);
+
+impl SinkWriter for TeeWriter {
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)?;
+        self.1.write(offset, data)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.finish()?;
+        self.1.finish()
+    }
+}
+
 pub struct World {
     pub delay: Duration,
     pub cuts: Vec<Cut>,
@@ -58,7 +87,7 @@ pub struct Outcome {
 
 struct Port {
     sender: sender::Connection<MemorySource>,
-    receiver: receiver::Connection<MemorySink>,
+    receiver: receiver::Connection<Tee>,
     pipe: Option<Pipe>,
     /// What the sender has connected to and the receiver has not accepted yet.
     backlog: Option<Duration>,
@@ -83,7 +112,7 @@ impl World {
     pub fn run(
         mut self,
         source: MemorySource,
-        sink: MemorySink,
+        sink: Tee,
         url: &ConnectionUrl,
         sender_url: &ConnectionUrl,
         options: (sender::Options, receiver::Options),
