@@ -83,8 +83,21 @@ impl Bed {
             });
         }
         let mut path = path;
-        let impossible = |condition| keeper::refusal(condition, path).is_some();
-        if path.needs_netem().is_none() && conditions.iter().any(impossible) {
+        let impossible = conditions
+            .iter()
+            .find_map(|condition| Some((condition, keeper::refusal(condition, path)?)));
+        if let Some((condition, refusal)) = impossible {
+            if path.needs_netem().is_some() {
+                let reasons = [
+                    format!("condition `{}` cannot be had from netem", condition.name),
+                    refusal.to_string(),
+                ];
+                return Err(BedError::Refused {
+                    what: "be made",
+                    source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
+                    hint: keeper::USE_OTHER_EMULATOR.to_owned(),
+                });
+            }
             path.emulator = Emulator::Userspace;
         }
         let executable = Executable::open(executable)?;

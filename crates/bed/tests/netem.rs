@@ -435,6 +435,17 @@ mod virtual_time {
         assert!(free.contains("netem"), "{free}");
         let other = description(up(Emulator::Auto, &[plain.clone(), traced.clone()]));
         assert_eq!(other.expect("a bed"), "netns, user-space emulator");
+        let error = up(Emulator::Netem, &[plain.clone(), traced.clone()]).expect_err("a trace");
+        assert_eq!(
+            explain(&error),
+            "the bed `netns` cannot be made: condition `test` cannot be had from netem: netem has \
+             no traces of deliveries"
+        );
+        assert!(
+            error.hint().contains("--emulator userspace"),
+            "{}",
+            error.hint()
+        );
         let mut bed = up(Emulator::Netem, &[]).expect("a bed");
         let error = bed.set_condition(&traced, 1).expect_err("a trace");
         assert_eq!(

@@ -104,6 +104,10 @@ pub(crate) enum KeeperError {
     },
 }
 
+/// What to type where netem cannot do what a condition asks for.
+pub(crate) const USE_OTHER_EMULATOR: &str =
+    "leave it to Regatta's own emulator with `emulator = \"userspace\"`, `--emulator userspace`";
+
 impl KeeperError {
     /// What to type next; empty if nothing is known to help.
     pub(crate) fn hint(&self) -> String {
@@ -150,9 +154,7 @@ impl KeeperError {
             Self::NoNetem { module, .. } => format!(
                 "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
             ),
-            Self::Refused { .. } => {
-                "leave it to Regatta's own emulator with `emulator = \"userspace\"`".into()
-            }
+            Self::Refused { .. } => USE_OTHER_EMULATOR.into(),
             Self::Capture { .. } => "choose a place that can be written and has room".into(),
             Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),

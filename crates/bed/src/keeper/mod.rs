@@ -22,7 +22,7 @@ use std::{
 };
 
 pub(crate) use clock::{monotonic_ns, unix_ns};
-pub(crate) use error::KeeperError;
+pub(crate) use error::{KeeperError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;

@@ -170,7 +170,8 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
              of the trials were still going on. {}{}{}",
             what.how,
             if has_steps {
-                " Dotted: steps of the path's schedule."
+                " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or \
+                 jitter from then on."
             } else {
                 ""
             },

@@ -4,9 +4,6 @@ use regatta_model::{Condition, Setting, units::format_duration};
 
 use super::canvas::{Align, Area, Drawn, Ink, PX, line, width_of, write};
 
-/// More labels than this are not read.
-const MOST_LABELS: usize = 12;
-
 /// A step, and what became different with it.
 pub struct Step {
     pub at_s: f64,
@@ -32,7 +29,7 @@ fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
         (before != after).then_some(after)
     };
     let changes: Vec<String> = [
-        both(&|s| format!("{} RTT", format_duration(s.round_trip_delay()))),
+        both(&|s| format_duration(s.round_trip_delay())),
         both(&|s| s.forward.rate_in_words()),
         both(&|s| format!("{} loss", s.forward.loss)),
         both(&|s| format!("± {}", format_duration(s.forward.jitter))),
@@ -47,7 +44,7 @@ fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
 }
 
 /// Draws them from the panel's top to its axis: dotted and grey, so that nobody takes them for
-/// data, with labels where there is room for them.
+/// data, with labels where there is room for them before the next.
 pub fn draw(
     area: &Area<'_>,
     steps: &[Step],
@@ -55,15 +52,17 @@ pub fn draw(
     at: impl Fn(f64) -> i32,
     [top, bottom]: [i32; 2],
 ) -> Drawn {
-    let mut free_from = i32::MIN;
-    for step in steps.iter().filter(|step| step.at_s < end_s) {
+    for (number, step) in steps.iter().enumerate() {
+        if step.at_s >= end_s {
+            break;
+        }
         let x = at(step.at_s);
         line(area, vec![(x, top), (x, bottom)], Ink::Leader, 1.0)?;
-        let (from, width) = (x + 3 * PX, width_of(&step.label));
-        if steps.len() <= MOST_LABELS && from >= free_from && from + width < at(end_s) {
+        let next = steps.get(number + 1).map_or(end_s, |next| next.at_s);
+        let from = x + 3 * PX;
+        if from + width_of(&step.label) <= at(next.min(end_s)) {
             let place = (from, top + 6 * PX);
             write(area, place, &step.label, Ink::Muted, Align::Left)?;
-            free_from = from + width + 4 * PX;
         }
     }
     Ok(())
@@ -105,7 +104,7 @@ mod tests {
             .into_iter()
             .map(|step| (step.at_s, step.label))
             .collect();
-        let expected = [(20.0, "250 ms RTT"), (40.0, "1 % loss"), (60.0, "…")];
+        let expected = [(20.0, "250 ms"), (40.0, "1 % loss"), (60.0, "…")];
         assert_eq!(found, expected.map(|(at, label)| (at, label.to_owned())));
     }
 }
