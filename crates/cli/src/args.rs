@@ -182,6 +182,9 @@ pub struct RunArgs {
     /// makes a run the same each time [default without a STUDY: real]
     #[arg(long, value_name = "CLOCK", value_parser = clock, help_heading = "Work")]
     pub clock: Option<Clock>,
+    /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Work")]
+    pub jobs: Option<u32>,
     /// Kernel of the guest of `--bed uml` [default: the one that is found]
     #[arg(long, value_name = "PATH", help_heading = "Work")]
     pub kernel: Option<PathBuf>,

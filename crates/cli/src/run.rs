@@ -11,7 +11,9 @@ use regatta_bed::{
     guest::{self, ImageError},
 };
 use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
-use regatta_model::{BedKind, Condition, Link, Study, shell::quoted, units::format_duration};
+use regatta_model::{
+    BedKind, Clock, Condition, Link, Study, shell::quoted, units::format_duration,
+};
 use regatta_results::{Claim, RunState};
 
 use crate::{
@@ -33,6 +35,13 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let plan = Plan::new(&chosen.study).map_err(|error| {
         Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
     })?;
+    let jobs = args.jobs.unwrap_or(1);
+    if jobs > 1 && chosen.study.guest.clock != Clock::Virtual {
+        return Err(Failure::input(
+            "trials that run at once share the machine, and then measure one another",
+            "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`",
+        ));
+    }
     if args.dry_run {
         output::out(&describe(&plan)).map_err(Failure::failed)?;
         return Ok(Code::Measured);
@@ -51,6 +60,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         json: args.json,
         silent: args.no_progress,
         colour,
+        jobs,
     };
     let result = race.start(held, plan, options);
     if result.is_err() {
@@ -110,6 +120,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         json: args.json,
         silent: args.no_progress,
         colour,
+        jobs: 1,
     }
     .start(held, plan, options)
 }
@@ -121,6 +132,7 @@ struct Race<'a> {
     json: bool,
     silent: bool,
     colour: Colour,
+    jobs: u32,
 }
 
 impl Race<'_> {
@@ -150,7 +162,7 @@ impl Race<'_> {
             BedKind::Uml => {
                 let setup = &plan.study().guest;
                 let image = guest::find(setup.kernel.as_deref(), setup.clock).map_err(no_kernel)?;
-                let run = GuestRun::new(plan, options, image, executable);
+                let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
                 run.run(&mut listeners)
             }

@@ -120,3 +120,43 @@ fn streams_of_the_kernel_s_sctp_and_of_quic_keep_a_loss_from_holding_up_the_othe
     }
     bench.assert_nothing_left();
 }
+
+/// Trials by cell and round, as two runs that are divided otherwise tell them in another order.
+fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
+    let mut all = trials(&bench.path(out));
+    all.sort_by_key(|trial| trial.index);
+    all
+}
+
+#[test]
+fn rounds_are_divided_among_guests_that_run_at_once() {
+    let bench = Bench::new();
+    let study = head("divided").replace("rounds = 1", "rounds = 4")
+        + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
+        [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\nmessage = \"10kB\"\n";
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--jobs", "2", "--out", "one"]);
+    done.assert_says("the run took ");
+    bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
+    let (one, two) = (sorted(&bench, "one"), sorted(&bench, "two"));
+    assert_eq!((one.len(), two.len()), (8, 8));
+    for (place, (one, two)) in one.iter().zip(&two).enumerate() {
+        assert_ran(one);
+        assert_eq!(one.index as usize, place, "each trial once");
+        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+    }
+    bench.assert_nothing_left();
+    let real = bench.run(&[
+        "run",
+        "study.toml",
+        "--clock",
+        "real",
+        "--jobs",
+        "2",
+        "--out",
+        "three",
+    ]);
+    real.assert_code(2);
+    real.assert_says("leave `--jobs` out");
+}

@@ -8,6 +8,7 @@
 mod inside;
 mod mission;
 mod outside;
+mod parallel;
 
 pub use inside::serve;
 pub use outside::GuestRun;

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
     },
@@ -17,7 +17,10 @@ use regatta_bed::{
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
 
-use super::mission::{Mission, Word};
+use super::{
+    mission::{Mission, Word},
+    parallel,
+};
 use crate::{
     agent::Signal,
     error::EngineError,
@@ -67,10 +70,12 @@ pub struct GuestRun {
     options: RunOptions,
     image: Image,
     program: PathBuf,
+    /// Guests at once.
+    jobs: u32,
     asked: Arc<AtomicBool>,
     stopper: Stopper,
     /// Kept so that a wish to stop can be sent; the flag is what counts here.
-    _signals: Receiver<Signal>,
+    _signals: Mutex<Receiver<Signal>>,
 }
 
 /// How a guest ended.
@@ -129,8 +134,37 @@ impl GuestRun {
                 wake,
             },
             asked,
-            _signals: signals,
+            jobs: 1,
+            _signals: Mutex::new(signals),
         }
+    }
+
+    /// Divides the rounds among so many guests, which run at once. Only with virtual clocks do they
+    /// not disturb one another.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: u32) -> Self {
+        self.jobs = jobs.max(1);
+        self
+    }
+
+    /// What is to be run.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Trials that an earlier part of the run has done.
+    pub(super) fn done(&self) -> &BTreeSet<u32> {
+        &self.options.done
+    }
+
+    /// Guests at once.
+    pub(super) fn jobs(&self) -> u32 {
+        self.jobs
+    }
+
+    /// Has all guests end.
+    pub(super) fn give_up(&self) {
+        self.asked.store(true, Ordering::SeqCst);
     }
 
     /// A handle that stops the run, from any thread.
@@ -149,15 +183,29 @@ impl GuestRun {
     /// what is measured; what was told before is whole.
     pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
+        if self.jobs > 1 {
+            parallel::run(&self, &files, listener)
+        } else {
+            self.work(&self.options.done, &files, listener)
+        }
+    }
+
+    /// Runs what is not done in one guest at a time.
+    pub(super) fn work(
+        &self,
+        done: &BTreeSet<u32>,
+        files: &Files,
+        listener: &mut dyn Listener,
+    ) -> Result<Ending, EngineError> {
         let mut progress = Progress {
             started: false,
-            done: self.options.done.clone(),
+            done: done.clone(),
             current: None,
         };
         let mut fruitless = 0;
         loop {
             let before = progress.done.len();
-            let mut watch = self.start(&progress.done, &files)?;
+            let mut watch = self.start(&progress.done, files)?;
             let end = self.follow(&mut watch, &mut progress, listener);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
@@ -609,7 +657,7 @@ fn virtual_clock() -> Warning {
 
 /// The directory for what transports leave. It has to be there before a guest can write to it, and
 /// goes again if nothing was left.
-struct Files(Option<PathBuf>);
+pub(super) struct Files(Option<PathBuf>);
 
 impl Files {
     fn make(directory: Option<PathBuf>) -> Self {

@@ -1,0 +1,145 @@
+//! A run divided among guests that run at once.
+//!
+//! Each has a part of the rounds, so that every cell is in every part. To a guest with a virtual clock
+//! it makes no difference how much of the machine it gets, so that the parts do not disturb one
+//! another.
+
+use std::{
+    collections::BTreeSet,
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+};
+
+use super::outside::{Files, GuestRun};
+use crate::{
+    error::EngineError,
+    event::{Ending, Event, Listener, ListenerError},
+    run::tell,
+};
+
+/// What a part of the run tells, and which part it is.
+struct Part {
+    number: usize,
+    events: Sender<(usize, Event)>,
+}
+
+impl Listener for Part {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        Ok(self.events.send((self.number, event.clone()))?)
+    }
+}
+
+/// Runs all parts and tells of them as of one run.
+pub(super) fn run(
+    run: &GuestRun,
+    files: &Files,
+    listener: &mut dyn Listener,
+) -> Result<Ending, EngineError> {
+    let parts = divide(run);
+    let (events, heard) = mpsc::channel();
+    let (told, endings) = thread::scope(|scope| {
+        let workers: Vec<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(number, done)| {
+                let events = events.clone();
+                // A guest lives as long as the thread that started it.
+                scope.spawn(move || {
+                    let ending = run.work(done, files, &mut Part { number, events });
+                    if ending.is_err() {
+                        run.give_up();
+                    }
+                    ending
+                })
+            })
+            .collect();
+        drop(events);
+        let told = pass_on(&heard, listener);
+        // Whoever has something to tell yet is told that nobody listens.
+        drop(heard);
+        if told.is_err() {
+            run.give_up();
+        }
+        let endings: Vec<_> = workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        (told, endings)
+    });
+    let started = told?;
+    let ending = conclude(endings, started)?;
+    tell(
+        listener,
+        &Event::RunEnded {
+            ending: ending.clone(),
+        },
+    )?;
+    Ok(ending)
+}
+
+/// For each part the trials that it is not to run.
+fn divide(run: &GuestRun) -> Vec<BTreeSet<u32>> {
+    let jobs = run.jobs();
+    let trials = run.plan().trials();
+    let mine = |part: u32| {
+        trials
+            .iter()
+            .filter(move |trial| trial.round % jobs == part && !run.done().contains(&trial.index))
+    };
+    (0..jobs)
+        .filter(|part| mine(*part).next().is_some())
+        .map(|part| {
+            let mine: BTreeSet<u32> = mine(part).map(|trial| trial.index).collect();
+            let all = trials.iter().map(|trial| trial.index);
+            all.filter(|index| !mine.contains(index)).collect()
+        })
+        .collect()
+}
+
+/// Passes on what the parts tell, once where each tells the same; says whether the run has begun.
+fn pass_on(
+    heard: &Receiver<(usize, Event)>,
+    listener: &mut dyn Listener,
+) -> Result<bool, EngineError> {
+    let mut started = false;
+    for (part, event) in heard {
+        let passes = match &event {
+            Event::RunStarted { .. } => !std::mem::replace(&mut started, true),
+            Event::PathChecked { .. } | Event::Warning { .. } => part == 0,
+            Event::RunEnded { .. } => false,
+            Event::TrialStarted { .. } | Event::TrialEnded { .. } => true,
+        };
+        if passes {
+            tell(listener, &event)?;
+        }
+    }
+    Ok(started)
+}
+
+/// The worst of the endings; that a part was stopped because another failed does not count.
+fn conclude(
+    endings: Vec<Result<Ending, EngineError>>,
+    started: bool,
+) -> Result<Ending, EngineError> {
+    let mut worst = Ending::Complete;
+    let mut stopped = false;
+    for ending in endings {
+        match ending {
+            Ok(Ending::Complete) => {}
+            Ok(interrupted) => worst = interrupted,
+            Err(EngineError::Stopped) => stopped = true,
+            Err(error) => return Err(error),
+        }
+    }
+    match (stopped, started) {
+        (true, false) => Err(EngineError::Stopped),
+        (true, true) => Ok(Ending::Interrupted {
+            reason: "stopped by the user".to_owned(),
+        }),
+        _ => Ok(worst),
+    }
+}
