@@ -341,6 +341,16 @@ fn describe(plan: &Plan) -> String {
         )),
         study.seed
     );
+    if let Some(capture) = study.capture {
+        let _ = writeln!(
+            text,
+            "every trial is captured in `files/`: {}",
+            match capture.snap_bytes {
+                None => "whole packets".to_owned(),
+                Some(bytes) => format!("the first {bytes} bytes of each packet"),
+            }
+        );
+    }
     text.push_str("\ntransports\n");
     for transport in &study.transports {
         let options: Vec<String> = transport

@@ -155,6 +155,11 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     assert!(whole.len() > 100_000, "{whole:?}");
     assert!(!trial.metrics.contains_key("captured_transfer_time_ns"));
 
+    let plan = with(&["--capture", "--dry-run"]);
+    assert!(
+        plan.stdout
+            .contains("captured in `files/`: the first 128 bytes of each packet")
+    );
     let refused = with(&["--capture", "--emulator", "netem"]);
     refused.assert_code(2);
     refused.assert_says("netem, which does not tell what it does to each packet");
