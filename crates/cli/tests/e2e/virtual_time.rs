@@ -160,3 +160,32 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
     real.assert_code(2);
     real.assert_says("leave `--jobs` out");
 }
+
+/// TLS and QUIC have random numbers, all of which come from the guest's seeded kernel: the same
+/// packets in the same order, of which the path loses the same.
+#[test]
+fn encrypted_transports_are_the_same_to_the_last_digit() {
+    let bench = Bench::new();
+    let mut study = head("again");
+    for driver in [
+        "tcp-tls",
+        "quic-quinn",
+        "quic-quiche",
+        "quic-s2n",
+        "quic-noq",
+    ] {
+        study += &format!("[[transport]]\ndriver = \"{driver}\"\n");
+    }
+    study += "[[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "one"]);
+    bench.run(&["run", "study.toml", "--out", "two"]);
+    let (one, two) = (trials(&bench.path("one")), trials(&bench.path("two")));
+    assert_eq!((one.len(), two.len()), (5, 5));
+    for (one, two) in one.iter().zip(&two) {
+        assert_ran(one);
+        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+    }
+    bench.assert_nothing_left();
+}
