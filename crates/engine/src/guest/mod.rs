@@ -9,6 +9,7 @@ mod inside;
 mod mission;
 mod outside;
 mod parallel;
+mod watch;
 
 pub use inside::serve;
 pub use outside::GuestRun;

@@ -20,6 +20,7 @@ use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
 use super::{
     mission::{Mission, Word},
     parallel,
+    watch::{Far, Watch, hung, is_silent},
 };
 use crate::{
     agent::Signal,
@@ -34,18 +35,12 @@ use crate::{
 /// First argument of the program that runs a study inside of a guest.
 const COMMAND: &str = "guest-run";
 
-/// How often it is looked whether somebody asked to stop while the guest says nothing.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
-
 /// Longest that a guest may take to be ready; it takes a second or two.
 const START: Duration = Duration::from_secs(60);
 
 /// Longest between two words of a guest that is in no trial: path checks, the next trial's
 /// beginning, the end.
 const BETWEEN: Duration = Duration::from_secs(180);
-
-/// Longest that a guest with a real clock is silent, which tells every two seconds that it is at work.
-const SILENCE: Duration = Duration::from_secs(15);
 
 /// How much longer than the engine inside the controller waits for a trial. The engine inside ends
 /// what hangs; only a guest that hangs as a whole is seen here.
@@ -54,12 +49,6 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// How much longer a trial may take by the machine's clock than by a virtual one. Mostly it takes
 /// less; a machine with other work may need more.
 const SLOWER: u32 = 10;
-
-/// How long after the end of the receiver's guest the sender's may tell that the run is over.
-const LAST_TO_TELL: Duration = Duration::from_secs(1);
-
-/// Lines of the console and of the program that explain an end.
-const LAST_WORDS: usize = 8;
 
 /// Guests that may end without having finished a trial, one after the other.
 const FRUITLESS: u32 = 3;
@@ -84,30 +73,6 @@ enum End {
     Over(Ending),
     /// It ended, or was ended, before its run.
     Early(Vec<String>),
-}
-
-/// The guest that has host b where each host has one of its own.
-struct Far {
-    guest: Guest,
-    begun: Instant,
-    /// How long it took to be ready.
-    start: Option<Duration>,
-    /// When it was last heard, once it is ready.
-    heard: Option<Instant>,
-    /// When it ended, and why.
-    ended: Option<(Instant, Vec<String>)>,
-}
-
-/// A guest at work.
-struct Watch {
-    guest: Guest,
-    far: Option<Far>,
-    begun: Instant,
-    /// When a guest that has a real clock and is ready was last heard.
-    heard: Option<Instant>,
-    /// When the guest is taken to hang.
-    until: Instant,
-    last_words: VecDeque<String>,
 }
 
 /// What is known of the run across its guests.
@@ -538,90 +503,6 @@ impl GuestRun {
             warnings: Vec::new(),
         }
     }
-}
-
-impl Watch {
-    fn wait(&mut self, longest: Duration) {
-        self.begun = Instant::now();
-        self.until = self.begun + longest;
-    }
-
-    /// How long the guest may be listened to before the other one is.
-    fn look_around(&self) -> Duration {
-        match &self.far {
-            Some(Far { start: None, .. }) => LOOK_AROUND / 20,
-            _ => LOOK_AROUND,
-        }
-    }
-
-    /// Hears what the other guest says; gives the reasons of its end, if it has ended before its
-    /// time.
-    fn hear_far(&mut self) -> Option<Vec<String>> {
-        loop {
-            let far = self.far.as_mut()?;
-            if let Some((at, reasons)) = &far.ended {
-                // It also ends with the run, of which the first guest then tells.
-                return (at.elapsed() > LAST_TO_TELL).then(|| reasons.clone());
-            }
-            let Some(said) = far.guest.hear(Duration::ZERO) else {
-                return is_silent(far.heard).then(|| self.explain(&hung("the receiver's guest")));
-            };
-            let reasons = match said {
-                Said::Beat => {
-                    far.heard = Some(Instant::now());
-                    continue;
-                }
-                Said::Up { .. } => {
-                    far.start = Some(far.begun.elapsed());
-                    continue;
-                }
-                Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
-                    self.remember(format!("receiver's guest: {line}"));
-                    continue;
-                }
-                Said::Ended { code } => {
-                    vec![format!("its program ended with exit status {code}")]
-                }
-                Said::Failed { reasons, .. } => reasons,
-            };
-            let mut all = self.explain("the receiver's guest ended");
-            all.splice(1..1, reasons);
-            if let Some(far) = &mut self.far {
-                far.ended = Some((Instant::now(), all));
-            }
-        }
-    }
-
-    fn remember(&mut self, line: String) {
-        if std::env::var_os("REGATTA_LOG").is_some() {
-            eprintln!("guest: {line}");
-        }
-        if self.last_words.len() == LAST_WORDS {
-            self.last_words.pop_front();
-        }
-        self.last_words.push_back(line);
-    }
-
-    fn explain(&self, what: &str) -> Vec<String> {
-        let mut reasons = vec![what.to_owned()];
-        if !self.last_words.is_empty() {
-            let words: Vec<&str> = self.last_words.iter().map(String::as_str).collect();
-            reasons.push(format!("its last words: {}", words.join(" / ")));
-        }
-        reasons
-    }
-}
-
-/// Whether a guest that told that it is at work has long not done so.
-fn is_silent(heard: Option<Instant>) -> bool {
-    heard.is_some_and(|heard| heard.elapsed() > SILENCE)
-}
-
-fn hung(what: &str) -> String {
-    format!(
-        "{what} hung: it said nothing for {} s, and was ended",
-        SILENCE.as_secs()
-    )
 }
 
 /// What a guest's program is to have of this one's environment, and what keeps a virtual clock's

@@ -1,0 +1,128 @@
+//! The guests at work, as the controller hears them: whether they live, and their last words.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use regatta_bed::guest::{Guest, Said};
+
+/// How often it is looked whether somebody asked to stop while the guest says nothing.
+pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// Longest that a guest with a real clock is silent, which tells every two seconds that it is at work.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// How long after the end of the receiver's guest the sender's may tell that the run is over.
+const LAST_TO_TELL: Duration = Duration::from_secs(1);
+
+/// Lines of the console and of the program that explain an end.
+const LAST_WORDS: usize = 8;
+
+/// The guest that has host b where each host has one of its own.
+pub(super) struct Far {
+    pub(super) guest: Guest,
+    pub(super) begun: Instant,
+    /// How long it took to be ready.
+    pub(super) start: Option<Duration>,
+    /// When it was last heard, once it is ready.
+    pub(super) heard: Option<Instant>,
+    /// When it ended, and why.
+    pub(super) ended: Option<(Instant, Vec<String>)>,
+}
+
+/// A guest at work.
+pub(super) struct Watch {
+    pub(super) guest: Guest,
+    pub(super) far: Option<Far>,
+    pub(super) begun: Instant,
+    /// When a guest that has a real clock and is ready was last heard.
+    pub(super) heard: Option<Instant>,
+    /// When the guest is taken to hang.
+    pub(super) until: Instant,
+    pub(super) last_words: VecDeque<String>,
+}
+
+impl Watch {
+    pub(super) fn wait(&mut self, longest: Duration) {
+        self.begun = Instant::now();
+        self.until = self.begun + longest;
+    }
+
+    /// How long the guest may be listened to before the other one is.
+    pub(super) fn look_around(&self) -> Duration {
+        match &self.far {
+            Some(Far { start: None, .. }) => LOOK_AROUND / 20,
+            _ => LOOK_AROUND,
+        }
+    }
+
+    /// Hears what the other guest says; gives the reasons of its end, if it has ended before its
+    /// time.
+    pub(super) fn hear_far(&mut self) -> Option<Vec<String>> {
+        loop {
+            let far = self.far.as_mut()?;
+            if let Some((at, reasons)) = &far.ended {
+                // It also ends with the run, of which the first guest then tells.
+                return (at.elapsed() > LAST_TO_TELL).then(|| reasons.clone());
+            }
+            let Some(said) = far.guest.hear(Duration::ZERO) else {
+                return is_silent(far.heard).then(|| self.explain(&hung("the receiver's guest")));
+            };
+            let reasons = match said {
+                Said::Beat => {
+                    far.heard = Some(Instant::now());
+                    continue;
+                }
+                Said::Up { .. } => {
+                    far.start = Some(far.begun.elapsed());
+                    continue;
+                }
+                Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
+                    self.remember(format!("receiver's guest: {line}"));
+                    continue;
+                }
+                Said::Ended { code } => {
+                    vec![format!("its program ended with exit status {code}")]
+                }
+                Said::Failed { reasons, .. } => reasons,
+            };
+            let mut all = self.explain("the receiver's guest ended");
+            all.splice(1..1, reasons);
+            if let Some(far) = &mut self.far {
+                far.ended = Some((Instant::now(), all));
+            }
+        }
+    }
+
+    pub(super) fn remember(&mut self, line: String) {
+        if std::env::var_os("REGATTA_LOG").is_some() {
+            eprintln!("guest: {line}");
+        }
+        if self.last_words.len() == LAST_WORDS {
+            self.last_words.pop_front();
+        }
+        self.last_words.push_back(line);
+    }
+
+    pub(super) fn explain(&self, what: &str) -> Vec<String> {
+        let mut reasons = vec![what.to_owned()];
+        if !self.last_words.is_empty() {
+            let words: Vec<&str> = self.last_words.iter().map(String::as_str).collect();
+            reasons.push(format!("its last words: {}", words.join(" / ")));
+        }
+        reasons
+    }
+}
+
+/// Whether a guest that told that it is at work has long not done so.
+pub(super) fn is_silent(heard: Option<Instant>) -> bool {
+    heard.is_some_and(|heard| heard.elapsed() > SILENCE)
+}
+
+pub(super) fn hung(what: &str) -> String {
+    format!(
+        "{what} hung: it said nothing for {} s, and was ended",
+        SILENCE.as_secs()
+    )
+}
