@@ -30,7 +30,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
     multiplexes: false,
     congestion_control_choosable: true,
     capabilities: &[],
-    stack: "Regatta, over the Linux kernel's TCP",
+    stack: "Linux kernel, Regatta's own WDT",
     stack_version: env!("CARGO_PKG_VERSION"),
     options: &[
         parts::CC,
