@@ -2,7 +2,7 @@
 
 use regatta_model::{Condition, Setting, units::format_duration};
 
-use super::canvas::{Align, Area, Drawn, Ink, PX, line, width_of, write};
+use super::canvas::{Align, Area, Drawn, Ink, PX, line, text_style, width_of};
 
 /// A step, and what became different with it.
 pub struct Step {
@@ -60,9 +60,11 @@ pub fn draw(
         line(area, vec![(x, top), (x, bottom)], Ink::Leader, 1.0)?;
         let next = steps.get(number + 1).map_or(end_s, |next| next.at_s);
         let from = x + 3 * PX;
-        if from + width_of(&step.label) <= at(next.min(end_s)) {
-            let place = (from, top + 6 * PX);
-            write(area, place, &step.label, Ink::Muted, Align::Left)?;
+        // That is how wide it is in 12 CSS pixels.
+        let width = width_of(&step.label) * 10 / 12;
+        if from + width <= at(next.min(end_s)) {
+            let style = text_style(10.0, Ink::Muted, Align::Left, false);
+            area.draw_text(&step.label, &style, (from, top + 6 * PX))?;
         }
     }
     Ok(())
