@@ -378,6 +378,16 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     receiving.hear(0);
     receiving.connect(0);
     assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
+    // SETTINGS show it: the sender goes on behind what was kept.
+    receiving.send(0, &bytes(&[Command::Settings(settings())]));
+    receiving.break_off(0);
+    receiving.hear(0);
+    receiving.connect(0);
+    let nothing_new = Checkpoint {
+        port: 1,
+        ..Checkpoint::default()
+    };
+    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing_new)]);
     receiving.break_off(0);
     receiving.hear(0);
     receiving.now = ms(20_000);

@@ -321,6 +321,37 @@ fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
 }
 
 #[test]
+fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
+    let gcm = Mode {
+        cipher: Some(Cipher::Aes128Gcm),
+        checksum: false,
+    };
+    let mut failed = 0;
+    for seed in 0..20 {
+        // The receiver's prologue and `D`: the sender's last tag never comes over this port.
+        let cuts = vec![Cut {
+            port: 1,
+            connection: 0,
+            of_sender: false,
+            after: 24,
+            silent: false,
+        }];
+        let refusals = vec![Refusal { port: 1, from: 1 }];
+        let case = Case::new(gcm, 2, &mut Random::new(seed));
+        let outcome = case.run(World {
+            refusals,
+            ..world(seed, cuts)
+        });
+        case.check(&outcome, &format!("seed {seed}"));
+        failed += usize::from(outcome.sent.is_err());
+    }
+    assert!(
+        failed > 10,
+        "what no tag has proven was believed: {failed} of 20"
+    );
+}
+
+#[test]
 fn when_every_port_is_refused_the_transfer_fails_with_its_code() {
     let case = Case::new(MODES[0], 2, &mut Random::new(1));
     let refusals = vec![Refusal { port: 0, from: 0 }, Refusal { port: 1, from: 0 }];
