@@ -39,8 +39,15 @@ fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
 }
 
-fn died() -> Failure {
-    Failure::new(Status::Error, "a thread of the transfer died")
+/// Ends the transfer when a thread of it dies, as the others would wait for its connection.
+struct EndsWithThread<F: Fn(Failure)>(F);
+
+impl<F: Fn(Failure)> Drop for EndsWithThread<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)(Failure::new(Status::Error, "a thread of the transfer died"));
+        }
+    }
 }
 
 fn no_thread(error: &std::io::Error) -> Failure {

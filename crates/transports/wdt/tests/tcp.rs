@@ -213,6 +213,34 @@ fn a_file_that_cannot_be_written_ends_both_ends() {
     assert_eq!(sent.unwrap_err().status, Status::FileWrite);
 }
 
+/// Dies of its second file.
+struct Deadly(MemorySink);
+
+impl Sink for Deadly {
+    type Writer = MemoryWriter;
+
+    fn begin(&self, block: &IncomingBlock) -> io::Result<MemoryWriter> {
+        assert!(block.sequence != 2, "this sink dies on purpose");
+        self.0.begin(block)
+    }
+}
+
+#[test]
+fn a_thread_that_dies_ends_the_transfer() {
+    let bound = bind(2, None);
+    let url = bound.1.clone();
+    let (sent, received) = transfer(
+        source(&files(&[100_000, 50_000, 10])),
+        Deadly(MemorySink::new(1 << 20)),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &Plain),
+    );
+    assert!(sent.is_err());
+    assert_eq!(received.unwrap_err().status, Status::Error);
+}
+
 /// Has a file that cannot be read.
 struct Unreadable(MemorySource);
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{Clock, SLICE, died, no_thread, stopped};
+use super::{Clock, EndsWithThread, SLICE, no_thread, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -101,9 +101,8 @@ impl Listener {
                 }
             }
             for thread in threads {
-                if thread.join().is_err() {
-                    session.fail(died());
-                }
+                // What made it die, it has said.
+                let _ = thread.join();
             }
         });
         session.finish()
@@ -135,6 +134,8 @@ struct Thread<'a, K> {
 
 impl<'a, K: Sink> Thread<'a, K> {
     fn run(self) {
+        let session = self.session;
+        let _ends = EndsWithThread(|failure| session.fail(failure));
         let mut connection = Connection::new(self.session.clone(), self.index);
         let mut socket: Option<Connected<'a>> = None;
         let mut buffer = vec![0; READ_BYTES];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{Clock, died, no_thread, stopped};
+use super::{Clock, EndsWithThread, no_thread, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::sender::{Connection, Session, Step};
@@ -63,9 +63,8 @@ pub fn send<S: Source>(
             }
         }
         for thread in threads {
-            if thread.join().is_err() {
-                session.fail(died());
-            }
+            // What made it die, it has said.
+            let _ = thread.join();
         }
     });
     session.finish()
@@ -86,6 +85,8 @@ struct Thread<'a, S> {
 
 impl<'a, S: Source> Thread<'a, S> {
     fn run(mut self) {
+        let session = self.session;
+        let _ends = EndsWithThread(|failure| session.fail(failure));
         let mut connection = match Connection::new(self.session.clone(), self.index) {
             Ok(connection) => connection,
             Err(failure) => return self.session.fail(failure),
