@@ -469,3 +469,18 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     };
     assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing)]);
 }
+
+#[test]
+fn what_a_global_checkpoint_acknowledged_must_still_be_proven() {
+    let mut receiving = Receiving::new(2, Some(gcm()));
+    receiving.connect(0);
+    receiving.seals[0] = Seal::new(Some(&gcm()), 1 << 20).unwrap();
+    receiving.send(0, &bytes(&[Command::Settings(settings()), file("a", 1, 4)]));
+    receiving.send(0, b"data");
+    receiving.send(0, &bytes(&[done(1, 4)]));
+    receiving.now = ms(2000);
+    assert_eq!(receiving.hear(1).1, receiver::Step::End);
+    assert!(matches!(receiving.says(0)[..], [Reply::Errors(_)]));
+    receiving.break_off(0);
+    assert_eq!(receiving.failure().status, Status::Encryption);
+}
