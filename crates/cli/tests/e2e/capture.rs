@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use regatta_bed::capture::read;
-use regatta_model::TrialRecord;
+use regatta_model::{Outcome, TrialRecord};
 
 use crate::help::{Bench, SLOW, Watched, assert_ran, is, signal, trials};
 
@@ -96,36 +96,39 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
         );
     }
     // The clock of the connecting host's process starts before CONN reaches the path and stops
-    // after RCVD has left it: a little later each time, never earlier. One that had to wait for a
-    // busy machine's processor is no fault of the capture, so the closest of each counts.
-    for transport in ["udp", "udp-reliable"] {
-        let closest = (trials.iter())
-            .filter(|trial| trial.transport == transport)
-            .map(|trial| {
-                let own = trial.metrics["transfer_time_ns"];
-                own - trial.metrics["captured_transfer_time_ns"]
-            })
-            .inspect(|difference| assert!(*difference > 0.0, "{transport}: {difference}"))
-            .fold(f64::INFINITY, f64::min);
-        assert!(closest < 1e6, "{transport}: {closest} ns");
+    // after RCVD has left it: a little later each time, never earlier.
+    for trial in &trials {
+        let own = trial.metrics["transfer_time_ns"];
+        let captured = trial.metrics["captured_transfer_time_ns"];
+        assert!(own > captured, "{}: {own}, {captured}", trial.transport);
     }
 }
 
-/// The engine and the path are in the guest, the files outside.
+/// The engine and the path are in the guest, the files outside. No process of a machine in virtual
+/// time waits for a processor, so that both times are within a millisecond of each other each time.
 #[test]
-fn trials_in_a_guest_are_captured_too() {
+fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
     let bench = Bench::new();
-    let study = UDPR.replacen("rounds = 2\n", "rounds = 1\nbed = \"uml\"\n", 1);
+    let study = UDPR.replacen(
+        "rounds = 2\n",
+        "rounds = 2\nbed = \"uml\"\nclock = \"virtual\"\n",
+        1,
+    );
     bench.write("udpr.toml", &study);
     bench.run(&["run", "udpr.toml", "--out", "out"]);
     let out = bench.path("out");
     let trials = trials(&out);
-    assert_eq!(trials.len(), 2);
+    assert_eq!(trials.len(), 4);
     for trial in &trials {
-        assert_ran(trial);
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        let own = trial.metrics["transfer_time_ns"];
+        let captured = trial.metrics["captured_transfer_time_ns"];
+        assert!(captured > 8e6, "{trial:#?}");
+        let apart = own - captured;
         assert!(
-            trial.metrics["captured_transfer_time_ns"] > 8e6,
-            "{trial:#?}"
+            apart > 0.0 && apart < 1e6,
+            "{}: {own}, {captured}",
+            trial.transport
         );
         let packets = packets(&out.join(&trial.facts["capture_file"]));
         assert_counted(trial, "path_packets", &packets, "");
