@@ -50,7 +50,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run any program behind an emulated path
     Path(Box<BehindArgs>),
-    /// Move files over Warp Data Transfer, to or from this or the reference program
+    /// Move files over Warp Data Transfer, by the wire protocol of the reference program
     Wdt(Box<wdt::WdtArgs>),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
