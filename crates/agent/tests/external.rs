@@ -67,7 +67,7 @@ impl Drop for Script {
 
 #[test]
 fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
-    const SIZE: u64 = 100_000_000;
+    const SIZE: u64 = 400_000_000;
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, &example(), SIZE);
     let ends = pair.race(receiver, sender);
