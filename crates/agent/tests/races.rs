@@ -73,7 +73,13 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             report.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
             "{about}"
         );
-        assert!(report.metrics.contains_key("cpu_host_ratio"), "{about}");
+        // The kernel counts the host's time in steps that a short window is too short for.
+        let all_ns = (report.ended_monotonic_ns - report.started_monotonic_ns)
+            * i64::from(regatta_telemetry::host_cpu::cores());
+        assert!(
+            report.metrics.contains_key("cpu_host_ratio") || all_ns < 110_000_000,
+            "{about}"
+        );
         assert_eq!(report.facts[&format!("interface.{side}")], "lo", "{about}");
         assert!(series(report, "cpu_ratio").is_some(), "{about}");
         assert!(series(report, "memory_bytes").is_some(), "{about}");

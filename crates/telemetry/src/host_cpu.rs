@@ -2,19 +2,24 @@
 
 use crate::{TelemetryError, file};
 
-/// CPU time of all cores since the host began. The kernel counts in ticks of (mostly) 10 ms.
+/// Time of all cores together below which steps of 10 ms say too little of it.
+const LEAST_NS: i64 = 100_000_000;
+
+/// CPU time of all cores since the host began, in steps of (mostly) 10 ms.
+///
+/// The kernel charges work to whatever runs when the timer ticks, so that the columns of busy time
+/// miss most of what is shorter than a tick and ends before it, as the work for single packets is.
+/// It measures the time without work with the clock, however, so that busy time is what is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCpu {
-    /// Everything but idle, waiting for I/O, and time that a hypervisor took: in nanoseconds.
-    pub busy_ns: i64,
-    /// Of it, in softirq, in nanoseconds.
+    /// Idle, waiting for I/O, or taken by a hypervisor: in nanoseconds.
+    pub free_ns: i64,
+    /// In softirq, in nanoseconds; counted by ticks, thus about right over seconds at best.
     pub softirq_ns: i64,
 }
 
 impl HostCpu {
     /// Reads the line `cpu` of `/proc/stat`.
-    ///
-    /// Guest time is part of user time there, and is not counted twice.
     #[must_use]
     pub fn parse(text: &[u8], tick_ns: i64) -> Option<Self> {
         let line = file::lines(text)
@@ -22,16 +27,38 @@ impl HostCpu {
             .strip_prefix(b"cpu ")?
             .trim_ascii();
         let mut ticks = file::numbers(line);
-        let [user, nice, system, _idle, _iowait, irq, softirq] =
+        let [_user, _nice, _system, idle, iowait, _irq, softirq, stolen] =
             std::array::from_fn(|_| ticks.next());
         let ns = |ticks: u64| i64::try_from(ticks).ok()?.checked_mul(tick_ns);
-        // Interrupt columns are missing in kernels from before 2.6 only.
-        let softirq = softirq?;
+        // Kernels from before 2.6.11 do not tell what a hypervisor took.
+        let free = [idle?, iowait?, stolen.unwrap_or_default()];
+        let free = free.into_iter().try_fold(0_u64, u64::checked_add)?;
         Some(Self {
-            busy_ns: ns(user? + nice? + system? + irq? + softirq)?,
-            softirq_ns: ns(softirq)?,
+            free_ns: ns(free)?,
+            softirq_ns: ns(softirq?)?,
         })
     }
+
+    /// Share of the time of all cores that was busy since an earlier reading, at most 1; `None` where
+    /// the kernel's steps are too coarse for so short a time.
+    #[must_use]
+    pub fn busy_ratio(&self, earlier: &Self, elapsed_ns: i64, cores: u32) -> Option<f64> {
+        let free = share(self.free_ns - earlier.free_ns, elapsed_ns, cores)?;
+        Some((1.0 - free).clamp(0.0, 1.0))
+    }
+
+    /// Share of the time of all cores that was spent in softirq since an earlier reading, at most 1;
+    /// `None` as with [`HostCpu::busy_ratio`].
+    #[must_use]
+    pub fn softirq_ratio(&self, earlier: &Self, elapsed_ns: i64, cores: u32) -> Option<f64> {
+        let softirq = share(self.softirq_ns - earlier.softirq_ns, elapsed_ns, cores)?;
+        Some(softirq.clamp(0.0, 1.0))
+    }
+}
+
+fn share(part_ns: i64, elapsed_ns: i64, cores: u32) -> Option<f64> {
+    let all_ns = elapsed_ns.saturating_mul(cores.into());
+    (all_ns >= LEAST_NS).then(|| part_ns as f64 / all_ns as f64)
 }
 
 /// The host's CPU time, read from one open file.
@@ -69,11 +96,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_waiting_and_stolen_time_are_not_busy_and_guests_not_counted_twice() {
-        let text = b"cpu  100 10 50 9000 800 3 7 600 40 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
-        let cpu = HostCpu::parse(text, 10_000_000).unwrap();
-        assert_eq!(cpu.busy_ns, (100 + 10 + 50 + 3 + 7) * 10_000_000);
-        assert_eq!(cpu.softirq_ns, 70_000_000);
+    fn what_is_not_idle_waiting_or_stolen_is_busy() {
+        let tick_ns = 10_000_000;
+        let before = HostCpu::parse(b"cpu  100 10 50 9000 800 3 7 600 40 0\n", tick_ns).unwrap();
+        assert_eq!(before.free_ns, (9000 + 800 + 600) * tick_ns);
+        assert_eq!(before.softirq_ns, 7 * tick_ns);
+        // Two cores for a second: 200 ticks, of which 120 were free, though 30 busy ones were seen.
+        let after = b"cpu  120 10 59 9090 815 3 8 615 40 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+        let after = HostCpu::parse(after, tick_ns).unwrap();
+        assert_eq!(after.busy_ratio(&before, 1_000_000_000, 2), Some(0.4));
+        assert_eq!(after.softirq_ratio(&before, 1_000_000_000, 2), Some(0.005));
+        // The steps of the kernel's count are no reason for less than nothing.
+        assert_eq!(after.busy_ratio(&before, 500_000_000, 2), Some(0.0));
+        // Without a step the host would look as busy as can be.
+        assert_eq!(before.busy_ratio(&before, 50_000_000, 2), Some(1.0));
+        assert_eq!(before.busy_ratio(&before, 49_000_000, 2), None);
+        assert_eq!(before.softirq_ratio(&before, 0, 2), None);
+    }
+
+    #[test]
+    fn a_kernel_that_knows_no_hypervisor_is_read_too() {
+        let cpu = HostCpu::parse(b"cpu  1 2 3 4 5 6 7\n", 1).unwrap();
+        assert_eq!((cpu.free_ns, cpu.softirq_ns), (9, 7));
     }
 
     #[test]
@@ -85,13 +129,14 @@ mod tests {
             b"cpu  a b c d e f g",
             b"\xff\xfe",
             b"cpu 1 2 3 4 5 6 18446744073709551616",
+            b"cpu 1 2 3 18446744073709551615 18446744073709551615 6 7 8",
         ] {
             assert_eq!(HostCpu::parse(text, 10_000_000), None, "{text:?}");
         }
     }
 
     #[test]
-    fn this_host_has_used_some() {
-        assert!(HostCpuFile::open().unwrap().read().unwrap().busy_ns > 0);
+    fn this_host_has_had_free_time() {
+        assert!(HostCpuFile::open().unwrap().read().unwrap().free_ns > 0);
     }
 }

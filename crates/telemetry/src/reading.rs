@@ -166,34 +166,30 @@ impl WindowDeltas {
     #[must_use]
     pub fn between(start: &Reading, end: &Reading) -> Self {
         let elapsed_ns = (end.monotonic_ns - start.monotonic_ns).max(0);
-        let over_time =
-            |ns: i64, of: f64| (elapsed_ns > 0).then(|| ns as f64 / elapsed_ns as f64 / of);
+        let over_time = |ns: i64| (elapsed_ns > 0).then(|| ns as f64 / elapsed_ns as f64);
         let process = end.process.since(start.process);
         let divided = (process.user_ns + process.system_ns) as f64;
         let share = |part: i64| {
-            let total = over_time(process.total_ns, 1.0)?;
+            let total = over_time(process.total_ns)?;
             Some(if divided > 0.0 {
                 total * part as f64 / divided
             } else {
                 0.0
             })
         };
-        let cores = f64::from(cores());
-        // Ticks of 10 ms can show a hundredth more than there was.
-        let host = |part: fn(&HostCpu) -> i64| {
-            let used = part(&end.host?) - part(&start.host?);
-            over_time(used.max(0), cores).map(|ratio| ratio.min(1.0))
+        let host = |ratio: fn(&HostCpu, &HostCpu, i64, u32) -> Option<f64>| {
+            ratio(&end.host?, &start.host?, elapsed_ns, cores())
         };
         let protocol = |part: fn(&ProtocolCounters) -> u64| {
             Some(part(&end.protocol?).saturating_sub(part(&start.protocol?)))
         };
         Self {
             elapsed: Duration::from_nanos(elapsed_ns.unsigned_abs()),
-            cpu_ratio: over_time(process.total_ns, 1.0),
+            cpu_ratio: over_time(process.total_ns),
             cpu_user_ratio: share(process.user_ns),
             cpu_system_ratio: share(process.system_ns),
-            cpu_host_ratio: host(|cpu| cpu.busy_ns),
-            cpu_host_softirq_ratio: host(|cpu| cpu.softirq_ns),
+            cpu_host_ratio: host(HostCpu::busy_ratio),
+            cpu_host_softirq_ratio: host(HostCpu::softirq_ratio),
             interface: end
                 .interface
                 .zip(start.interface)
@@ -228,7 +224,7 @@ mod tests {
                 total_ns: 200 + 500_000_000,
             },
             host: Some(HostCpu {
-                busy_ns: 1_000_000_000 * i64::from(cores()),
+                free_ns: 1_000_000_000 * i64::from(cores()),
                 softirq_ns: 0,
             }),
             ..Reading::default()
@@ -243,6 +239,26 @@ mod tests {
         assert_eq!(deltas.interface, None);
         assert_eq!(deltas.receive_buffer_errors, None);
         assert_eq!(WindowDeltas::between(&end, &end).cpu_ratio, None);
+    }
+
+    #[test]
+    fn work_that_is_shorter_than_a_tick_is_work_of_the_host_too() {
+        let mut instruments = Instruments::open(None);
+        let start = instruments.read_start();
+        for _ in 0..300 {
+            let until = monotonic_ns() + 500_000;
+            while monotonic_ns() < until {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let end = instruments.read_end();
+        let deltas = WindowDeltas::between(&start, &end);
+        let ours = deltas.cpu_ratio.unwrap();
+        let host = deltas.cpu_host_ratio.unwrap() * f64::from(cores());
+        // The kernel tells idle time, waiting time and stolen time in steps of 10 ms each.
+        let steps = 0.03 / deltas.elapsed.as_secs_f64();
+        assert!(host >= ours - steps, "host {host}, this process {ours}");
     }
 
     #[test]

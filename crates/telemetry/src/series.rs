@@ -2,10 +2,7 @@
 
 use regatta_model::Series;
 
-use crate::{
-    host_cpu::cores,
-    reading::{Reading, WindowDeltas},
-};
+use crate::reading::{Reading, WindowDeltas};
 
 /// What a transport tells of its flow at one moment; what it does not know is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,7 +49,6 @@ pub struct SeriesBuilder {
     columns: [(Vec<i64>, Vec<f64>); NAMES.len()],
     last: (Reading, FlowSample),
     link_header_bytes: u32,
-    cores: f64,
 }
 
 impl SeriesBuilder {
@@ -66,7 +62,6 @@ impl SeriesBuilder {
             }),
             last: (start, flow),
             link_header_bytes,
-            cores: f64::from(cores()),
         }
     }
 
@@ -91,10 +86,6 @@ impl SeriesBuilder {
         }
         let seconds = elapsed_ns as f64 / 1e9;
         let process = reading.process.since(before.process);
-        let host = |part: fn(&crate::host_cpu::HostCpu) -> i64| {
-            let used = part(&reading.host?) - part(&before.host?);
-            Some((used.max(0) as f64 / elapsed_ns as f64 / self.cores).min(1.0))
-        };
         let deltas = WindowDeltas::between(&before, &reading);
         let interface = deltas.interface;
         let grown = |now: Option<u64>, then: Option<u64>| {
@@ -105,8 +96,8 @@ impl SeriesBuilder {
             grown(flow.bytes_delivered, flow_before.bytes_delivered)
                 .map(|bytes| bytes * 8.0 / seconds),
             Some(process.total_ns as f64 / elapsed_ns as f64),
-            host(|cpu| cpu.busy_ns),
-            host(|cpu| cpu.softirq_ns),
+            deltas.cpu_host_ratio,
+            deltas.cpu_host_softirq_ratio,
             reading.resident_bytes.map(|bytes| bytes as f64),
             interface.map(|counters| counters.sent_packets as f64 / seconds),
             interface.map(|counters| counters.received_packets as f64 / seconds),

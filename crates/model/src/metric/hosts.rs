@@ -50,14 +50,14 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Ratio,
         title: "CPU, host",
         better: Better::Lower,
-        definition: "Busy time of all cores of the host over the transfer time, the emulator and everything else included; 100 % is the whole host.",
+        definition: "Time of all cores of the host that was not idle over the transfer time, the emulator and everything else included; 100 % is the whole host. Absent where time times cores is less than 100 ms, as the kernel counts in steps of 10 ms.",
     },
     MetricDefinition {
         name: "cpu_host_softirq_ratio",
         unit: Unit::Ratio,
         title: "CPU, host, softirq",
         better: Better::Lower,
-        definition: "Of it, time in softirq.",
+        definition: "Time in softirq of all cores of the host, by the kernel's ticks, which miss much of what is short.",
     },
     MetricDefinition {
         name: "cpu_path_ratio",

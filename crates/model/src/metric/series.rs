@@ -42,13 +42,13 @@ pub const SERIES: &[SeriesDefinition] = &[
         name: "cpu_host_ratio",
         unit: Unit::Ratio,
         title: "CPU of the host",
-        definition: "Busy time of all cores of the host in the interval over its length; 100 % is the whole host.",
+        definition: "Time of all cores of the host that was not idle in the interval over its length; 100 % is the whole host.",
     },
     SeriesDefinition {
         name: "cpu_host_softirq_ratio",
         unit: Unit::Ratio,
         title: "CPU of the host in softirq",
-        definition: "Softirq time of all cores of the host in the interval over its length.",
+        definition: "Softirq time of all cores of the host in the interval over its length, by the kernel's ticks, which miss much of what is short.",
     },
     SeriesDefinition {
         name: "memory_bytes",
