@@ -229,7 +229,7 @@ async fn send_data<E: MessageEndpoint>(
     let until = work
         .duration
         .map_or(MonotonicTime::NEVER, |duration| started + duration);
-    let warm_up = WarmUp::new(started, work.warm_up);
+    let warm_up = WarmUp::since(&trial.context.observer, started, work.warm_up);
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
     if let Some(bytes_per_ns) = pace {
@@ -252,7 +252,7 @@ async fn send_data<E: MessageEndpoint>(
         if now >= until {
             break;
         }
-        warm_up.is_over(trial, now);
+        warm_up.is_over(now);
         let mut end = 0;
         for index in 0..messages {
             let length = plan.length(sequence + index);

@@ -250,7 +250,7 @@ async fn take<W: MessageWork, F: MessageFlow>(
         sink: work.message_sink(),
         deliveries: None,
         one_way: probe::new_histogram(),
-        warm_up: WarmUp::new(arrived, work.warm_up()),
+        warm_up: WarmUp::since(&trial.context.observer, arrived, work.warm_up()),
         result: Ok(()),
     };
     taken.result = take_all(trial, watch, deadline, flow, &mut taken).await;
@@ -325,7 +325,7 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
             Deliveries::note(deliveries, now, delivered.bytes);
             live.messages_delivered
                 .store(delivered.messages, Ordering::Relaxed);
-            if !warm_up.is_over(trial, now) {
+            if !warm_up.is_over(now) {
                 live.bytes_in_warm_up
                     .store(delivered.bytes, Ordering::Relaxed);
             }

@@ -19,7 +19,26 @@ use crate::driver::{Driver, TransportError};
 /// At the first clause that the driver breaks, saying which.
 pub fn hold(driver: &dyn Driver) {
     digests_agree_from_memory_and_from_a_file(driver);
+    a_warm_up_is_left_out(driver);
     what_files_cannot_do_is_unsupported(driver);
+}
+
+/// What arrives during the warm-up of a transfer that its deadline ends is told apart.
+pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
+    let change = |order: &mut TrialOrder| {
+        order.deadline = Duration::from_millis(1000);
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            options.warm_up = Duration::from_millis(500);
+        }
+    };
+    let what = format!("{} with a warm-up", name(driver));
+    let (sender, receiver, _) = pair(driver, 1 << 40, 100_000, change);
+    assert_eq!(metric(&sender, "warm_up_ns"), 5e8, "{what}");
+    let (warm, all) = (
+        metric(&receiver, "warm_up_bytes"),
+        metric(&receiver, "bytes_delivered"),
+    );
+    assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
 }
 
 /// Every byte is compared, whatever it was read from.
@@ -72,7 +91,6 @@ pub fn what_files_cannot_do_is_unsupported(driver: &dyn Driver) {
         with(|options| options.direction = Direction::Reverse),
         with(|options| options.direction = Direction::Both),
         with(|options| options.duration = Some(Duration::from_secs(1))),
-        with(|options| options.warm_up = Duration::from_secs(1)),
         with(|options| options.finish = Finish::Abandon),
         WorkloadKind::StopAndWait {
             size: Bytes(10),

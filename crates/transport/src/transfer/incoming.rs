@@ -15,7 +15,7 @@ use crate::{
     },
     context::LiveCounters,
     driver::TransportError,
-    trial::{findings::Deliveries, watch::Delivered},
+    trial::{findings::Deliveries, warm_up::WarmUp, watch::Delivered},
 };
 
 /// Takes the content of a transfer.
@@ -23,6 +23,7 @@ pub struct Incoming {
     plan: Plan,
     digest: bool,
     live: Arc<LiveCounters>,
+    warm_up: Arc<WarmUp>,
     state: Mutex<State>,
 }
 
@@ -56,6 +57,8 @@ struct Edge {
 /// What one part came to.
 struct Part {
     length: u64,
+    /// Bytes of it that came in the warm-up.
+    in_warm_up: u64,
     /// Whole messages in it, sound and not.
     sound: u64,
     corrupted: u64,
@@ -65,11 +68,16 @@ struct Part {
 }
 
 impl Incoming {
-    pub(super) fn new(content: Content, live: &Arc<LiveCounters>) -> Arc<Self> {
+    pub(super) fn new(
+        content: Content,
+        live: &Arc<LiveCounters>,
+        warm_up: &Arc<WarmUp>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,
             digest: content.digest,
             live: Arc::clone(live),
+            warm_up: Arc::clone(warm_up),
             state: Mutex::default(),
         })
     }
@@ -94,6 +102,8 @@ impl Incoming {
             let live = &self.live;
             live.bytes_delivered
                 .fetch_sub(part.length, Ordering::AcqRel);
+            live.bytes_in_warm_up
+                .fetch_sub(part.in_warm_up, Ordering::AcqRel);
             live.messages_delivered
                 .fetch_sub(part.sound, Ordering::AcqRel);
             state.corrupted -= part.corrupted;
@@ -111,6 +121,7 @@ impl Incoming {
             message: None,
             part: Part {
                 length: 0,
+                in_warm_up: 0,
                 sound: 0,
                 corrupted: 0,
                 edges: Vec::new(),
@@ -263,6 +274,10 @@ impl IncomingPart {
         self.part.sound += sound;
         let now = MonotonicTime::now();
         let live = &self.incoming.live;
+        if !self.incoming.warm_up.is_over(now) {
+            self.part.in_warm_up += came;
+            live.bytes_in_warm_up.fetch_add(came, Ordering::Relaxed);
+        }
         live.messages_delivered.fetch_add(sound, Ordering::Relaxed);
         let all = live.bytes_delivered.fetch_add(came, Ordering::Release) + came;
         Deliveries::note(&mut self.incoming.lock().deliveries, now, all);
@@ -286,6 +301,7 @@ impl Drop for IncomingPart {
         }
         let nothing = Part {
             length: 0,
+            in_warm_up: 0,
             sound: 0,
             corrupted: 0,
             edges: Vec::new(),

@@ -37,7 +37,7 @@ use crate::{
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::Trial,
+    trial::{Trial, warm_up::WarmUp},
 };
 
 pub use incoming::{Incoming, IncomingPart};
@@ -103,8 +103,8 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
 /// sampler and for the report.
 pub struct Connections {
     all: AllConnections,
-    /// At a receiver: the first one opens the window.
-    observer: Option<Arc<dyn Observer>>,
+    /// At a receiver: the first one opens the window, and begins the warm-up.
+    window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
     times: Mutex<Times>,
 }
 
@@ -115,10 +115,10 @@ struct Times {
 }
 
 impl Connections {
-    fn new(end: &'static str, observer: Option<Arc<dyn Observer>>) -> Arc<Self> {
+    fn new(end: &'static str, window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>) -> Arc<Self> {
         Arc::new(Self {
             all: AllConnections::new(end),
-            observer,
+            window,
             times: Mutex::default(),
         })
     }
@@ -137,10 +137,14 @@ impl Connections {
         }
         // In this order, as everywhere: opening the window takes some tens of microseconds, which
         // are no part of it.
-        if let Some(observer) = &self.observer {
+        if let Some((observer, _)) = &self.window {
             observer.on_window(WindowEdge::Start);
         }
-        times.first = Some(MonotonicTime::now());
+        let now = MonotonicTime::now();
+        if let Some((_, warm_up)) = &self.window {
+            warm_up.begin(now);
+        }
+        times.first = Some(now);
     }
 
     /// A connection of the transfer is there; `took` from its own connect call, at a sender.
@@ -189,6 +193,7 @@ pub(crate) struct Content {
     /// At a sender from a file.
     noise: Option<Noise>,
     digest: bool,
+    warm_up: Duration,
 }
 
 impl Content {
@@ -211,6 +216,7 @@ impl Content {
             plan,
             noise,
             digest: options.verify == Verify::Digest,
+            warm_up: options.warm_up,
         })
     }
 }
@@ -219,6 +225,7 @@ impl Content {
 pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
     let left_alone = BulkOptions {
         verify: options.verify,
+        warm_up: options.warm_up,
         ..BulkOptions::default()
     };
     if *options == left_alone {
@@ -233,8 +240,6 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
         ("`direction`", "leave it out, or choose another transport")
     } else if options.duration.is_some() {
         ("`duration`", "write a `size` instead")
-    } else if !options.warm_up.is_zero() {
-        ("`warm_up`", "leave it out, and choose a larger `size`")
     } else {
         ("`finish`", "leave it out, or choose another transport")
     };

@@ -13,6 +13,7 @@ use bytes::BytesMut;
 
 use super::Content;
 use crate::{
+    clock::MonotonicTime,
     content::{
         noise::Noise,
         plan::{HEADER_BYTES, Plan},
@@ -20,6 +21,7 @@ use crate::{
     },
     context::LiveCounters,
     driver::TransportError,
+    trial::warm_up::WarmUp,
 };
 
 /// About so many bytes of whole messages lie ready for a part, so that they need not be copied.
@@ -36,6 +38,7 @@ pub struct Outgoing {
     /// Read so far; what had to be sent again counts again.
     read: AtomicU64,
     digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
+    warm_up: Arc<WarmUp>,
 }
 
 impl fmt::Debug for Outgoing {
@@ -52,13 +55,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Outgoing {
-    pub(super) fn new(content: Content, live: &Arc<LiveCounters>) -> Arc<Self> {
+    pub(super) fn new(
+        content: Content,
+        live: &Arc<LiveCounters>,
+        warm_up: &Arc<WarmUp>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,
             noise: content.noise,
             live: Arc::clone(live),
             read: AtomicU64::new(0),
             digests: content.digest.then(Mutex::default),
+            warm_up: Arc::clone(warm_up),
         })
     }
 
@@ -95,6 +103,7 @@ impl Outgoing {
     }
 
     fn count(&self, bytes: usize) {
+        self.warm_up.is_over(MonotonicTime::now());
         let bytes = bytes as u64;
         let read = self.read.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let sent = read.min(self.plan.size);

@@ -1,6 +1,6 @@
 //! The listening end, which receives.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use regatta_control::SideReport;
@@ -19,6 +19,7 @@ use crate::{
         findings::Findings,
         stream_admission::{admit_until_transfer, last_answers},
         stream_probe::echo,
+        warm_up::WarmUp,
         watch::{ReceiverEnd, ReceiverWatch},
     },
 };
@@ -45,10 +46,12 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let transfer = trial.stop.child();
     watch.transfer(&transfer);
     let observer = Arc::clone(&trial.context.observer);
-    let connections = Connections::new(trial.order.role.name(), Some(Arc::clone(&observer)));
+    let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
+    let window = (Arc::clone(&observer), Arc::clone(&warm_up));
+    let connections = Connections::new(trial.order.role.name(), Some(window));
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
     observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let incoming = Incoming::new(content, &trial.context.live);
+    let incoming = Incoming::new(content, &trial.context.live, &warm_up);
     let echoed = Stop::new();
     let (echoed_here, echoed_there) = (&echoed, &echoed);
     let (load_ref, stream) = (&mut load, &mut meeting.stream);
@@ -98,6 +101,13 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.0.facts.extend(connections.facts());
     findings.stack(connections.as_ref());
     findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
+    if !warm_up.length().is_zero() {
+        let live = &trial.context.live;
+        findings.count(
+            "warm_up_bytes",
+            live.bytes_in_warm_up.load(Ordering::Acquire),
+        );
+    }
     findings.refused(refused);
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());

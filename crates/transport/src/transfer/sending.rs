@@ -20,6 +20,7 @@ use crate::{
         connecting::Begun,
         stream_opening::{begin_report, open, open_load_probe},
         stream_probe,
+        warm_up::WarmUp,
         watch::{Delivered, SenderEnd},
     },
 };
@@ -49,7 +50,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
     };
     let (connection, mut meeting, offer) =
         meet.await.map_err(|error| trial.explain_opening(error))?;
-    let outgoing = Outgoing::new(content, live);
+    let warm_up = Arc::new(WarmUp::new(&trial.context.observer, content.warm_up));
+    let outgoing = Outgoing::new(content, live, &warm_up);
     let connections = Connections::new(trial.order.role.name(), None);
 
     let Begun {
@@ -57,6 +59,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         watch,
         started,
     } = trial.begin()?;
+    warm_up.begin(started);
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
     watch.connection(&statistics);
     let whole = Delivered {
@@ -107,6 +110,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
         connections.set_up(),
     );
     findings.goodput(delivered, time);
+    if !warm_up.length().is_zero() {
+        findings.metric("warm_up_ns", warm_up.length().as_nanos() as f64);
+    }
     findings.samples(trial, &samples, time);
     // The counters run ahead by what was read for the connections and has not left.
     let sent = |counter: &std::sync::atomic::AtomicU64, delivered: u64| {

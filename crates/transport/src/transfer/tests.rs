@@ -1,14 +1,23 @@
 //! Outgoing against incoming, in parts of any size and order, with parts that are cut and sent again.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
 
 use rand::{RngExt as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use regatta_control::{Role, TrialOrder};
+use regatta_control::{Note, Role, TrialOrder};
 use regatta_model::{Pattern, Verify, WorkloadKind};
 
 use super::{Content, Incoming, Outgoing};
-use crate::{context::LiveCounters, testing::order_for};
+use crate::{
+    clock::MonotonicTime,
+    context::{LiveCounters, Observer, StatisticsSource, WindowEdge},
+    opening::Purpose,
+    testing::order_for,
+    trial::warm_up::WarmUp,
+};
 
 fn order(role: Role, size: u64, message: u64, seed: u64) -> TrialOrder {
     let mut order = order_for(role, "files", size, message);
@@ -23,6 +32,21 @@ fn order(role: Role, size: u64, message: u64, seed: u64) -> TrialOrder {
     order
 }
 
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn on_window(&self, _: WindowEdge) {}
+
+    fn on_connection(&self, _: Purpose, _: Weak<dyn StatisticsSource>) {}
+
+    fn send_note(&self, _: Note) {}
+}
+
+fn warm_up(length: Duration) -> Arc<WarmUp> {
+    let observer: Arc<dyn Observer> = Arc::new(Unobserved);
+    Arc::new(WarmUp::new(&observer, length))
+}
+
 fn ends(
     size: u64,
     message: u64,
@@ -34,10 +58,11 @@ fn ends(
 ) {
     let content = |role| Content::new(&order(role, size, message, 1)).expect("a content");
     let (sent, got) = (Arc::default(), Arc::default());
+    let none = warm_up(Duration::ZERO);
     (
-        Outgoing::new(content(Role::Sender), &sent),
+        Outgoing::new(content(Role::Sender), &sent, &none),
         sent,
-        Incoming::new(content(Role::Receiver), &got),
+        Incoming::new(content(Role::Receiver), &got, &none),
         got,
     )
 }
@@ -134,6 +159,33 @@ fn a_changed_byte_is_one_corrupted_message_also_on_an_edge() {
         (incoming.corrupted(), incoming.delivered().messages),
         (0, 3)
     );
+}
+
+#[test]
+fn what_comes_in_the_warm_up_is_told_apart_unless_it_comes_again() {
+    let live: Arc<LiveCounters> = Arc::default();
+    let length = Duration::from_secs(3600);
+    let warm_up = warm_up(length);
+    let content = Content::new(&order(Role::Receiver, 3000, 1000, 1)).expect("a content");
+    let incoming = Incoming::new(content, &live, &warm_up);
+    let told = || {
+        (
+            live.bytes_in_warm_up.load(Ordering::Relaxed),
+            live.bytes_delivered.load(Ordering::Relaxed),
+        )
+    };
+    incoming.part(0).take(&[0; 1000]).expect("within");
+    incoming.part(1000).take(&[0; 500]).expect("within");
+    assert_eq!(told(), (1500, 1500));
+    warm_up.begin(MonotonicTime(
+        MonotonicTime::now().0 - length.as_nanos() as i64,
+    ));
+    let mut part = incoming.part(1500);
+    part.take(&[0; 700]).expect("within");
+    assert_eq!(told(), (1500, 2200));
+    // What was cut and comes again counts when it comes again.
+    incoming.part(0).take(&[0; 1000]).expect("within");
+    assert_eq!(told(), (500, 2200));
 }
 
 #[test]

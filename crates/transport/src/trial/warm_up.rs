@@ -1,40 +1,80 @@
 //! The beginning of a transfer that is left out of its figures.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
-use super::Trial;
-use crate::{clock::MonotonicTime, context::WindowEdge};
+use crate::{
+    clock::MonotonicTime,
+    context::{Observer, WindowEdge},
+};
 
 /// The warm-up of one end of a transfer.
-#[derive(Debug)]
 pub(crate) struct WarmUp {
-    until: MonotonicTime,
+    observer: Arc<dyn Observer>,
+    length: Duration,
+    /// [`MonotonicTime::NEVER`] until the transfer begins.
+    until: AtomicI64,
     over: AtomicBool,
 }
 
+impl fmt::Debug for WarmUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WarmUp")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
 impl WarmUp {
-    /// A warm-up of this length of a transfer that began then.
-    pub(crate) fn new(started: MonotonicTime, length: Duration) -> Self {
+    /// A warm-up of this length, which may be zero, of a transfer that has not begun.
+    pub(crate) fn new(observer: &Arc<dyn Observer>, length: Duration) -> Self {
         Self {
-            until: started + length,
+            observer: Arc::clone(observer),
+            length,
+            until: AtomicI64::new(MonotonicTime::NEVER.0),
             over: AtomicBool::new(length.is_zero()),
         }
     }
 
+    /// The same of a transfer that began then.
+    pub(crate) fn since(
+        observer: &Arc<dyn Observer>,
+        started: MonotonicTime,
+        length: Duration,
+    ) -> Self {
+        let warm_up = Self::new(observer, length);
+        warm_up.begin(started);
+        warm_up
+    }
+
+    /// The transfer began then.
+    pub(crate) fn begin(&self, started: MonotonicTime) {
+        self.until
+            .store((started + self.length).0, Ordering::Release);
+    }
+
+    /// How long it is.
+    pub(crate) const fn length(&self) -> Duration {
+        self.length
+    }
+
     /// Whether it is over at this moment. The window over which CPU time is charged begins anew
     /// when it ends.
-    pub(crate) fn is_over(&self, trial: &Trial, now: MonotonicTime) -> bool {
+    pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
         if self.over.load(Ordering::Relaxed) {
             return true;
         }
-        if now < self.until {
+        if now.0 < self.until.load(Ordering::Acquire) {
             return false;
         }
         if !self.over.swap(true, Ordering::Relaxed) {
-            trial.context.observer.on_window(WindowEdge::Start);
+            self.observer.on_window(WindowEdge::Start);
         }
         true
     }

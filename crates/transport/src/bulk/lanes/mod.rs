@@ -195,7 +195,7 @@ impl<'a> Shared<'a> {
             over: Stop::new(),
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
-            warm_up: WarmUp::new(started, lanes.options.warm_up),
+            warm_up: WarmUp::since(&trial.context.observer, started, lanes.options.warm_up),
             left: AtomicUsize::new(lanes.lanes.len()),
             digest_sent: AtomicU64::new(0),
             digest_delivered: AtomicU64::new(0),
@@ -218,7 +218,7 @@ impl<'a> Shared<'a> {
 
     /// Whether the warm-up is over at this moment.
     fn is_warm(&self, now: MonotonicTime) -> bool {
-        self.warm_up.is_over(self.trial, now)
+        self.warm_up.is_over(now)
     }
 
     /// Until when lanes of a transfer with a duration send.
