@@ -4,7 +4,7 @@
 # make run      install what is missing, build, run the default study, show the results
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
-# make fuzz     damaged input for ten minutes a target: for a nightly check
+# make fuzz     damaged input for ten minutes a target, as .ci/nightly does
 # make doctor   what this machine can do
 # make lab-kernel the guest kernel for virtual time
 # make cross-check both emulators against each other and theory, into docs/emulators.md
