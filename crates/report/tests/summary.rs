@@ -369,6 +369,45 @@ fn equal_to_the_first_is_not_equal_to_one_another() {
 }
 
 #[test]
+fn who_differs_too_much_to_be_told_apart_is_not_among_the_fastest_for_that() {
+    let mut data = common::run(common::study(), |_| None);
+    let values = |label: &str, round: u32| match label {
+        "tcp" => 590e6 + f64::from(round * round) * 1e6,
+        "tcp-bbr" => 310e6 + f64::from(round) * 1e6,
+        _ => [500e6, 5e6, 560e6, 30e6, 60e6][round as usize],
+    };
+    data.header.study.transports.truncate(4);
+    data.header
+        .study
+        .transports
+        .retain(|t| t.label != "tcp-hybla");
+    data.trials
+        .retain(|t| ["tcp", "tcp-bbr", "tcp-tls"].contains(&t.transport.as_str()));
+    for trial in &mut data.trials {
+        trial
+            .metrics
+            .insert("goodput_bps".into(), values(&trial.transport, trial.round));
+    }
+    let verdict = summarise(&data).verdict;
+    let text = &verdict.conditions[0].text;
+    assert!(
+        text.starts_with("Under `baseline`, `tcp` was the fastest with 596.0 Mbit/s, 1.91 times as fast as `tcp-bbr` (")
+            && text.ends_with(
+                "; `tcp-tls` (231.0 Mbit/s) differed too much between rounds to be told apart from \
+                 the fastest."
+            ),
+        "{text}"
+    );
+    let overall = &verdict.overall;
+    assert!(
+        overall.contains(
+            "`tcp` under `baseline` (596.0 Mbit/s; no difference from it detected for `tcp-tls`)"
+        ),
+        "{overall}"
+    );
+}
+
+#[test]
 fn who_closed_too_early_is_not_called_unreliable_elsewhere() {
     let mut data = common::full();
     let mut abandoned = data.header.study.workloads[0].clone();

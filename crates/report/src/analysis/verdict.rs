@@ -205,18 +205,46 @@ impl<'a> Field<'a> {
         not_enough
     }
 
-    /// The fastest of the reliable ones, with all that cannot be told apart from it.
+    /// The fastest of the reliable ones, with those behind it that cannot be told apart from it, up
+    /// to the first that can; and those that cannot behind that one. Whose rounds differ much cannot
+    /// be told apart from anything, and is not among the fastest for that.
+    fn front(&self) -> (Vec<&'a Cell>, Vec<&'a Cell>) {
+        let Some(first) = self.whole.first() else {
+            return Default::default();
+        };
+        let slower = |cell: &Cell| self.compare(first, cell).conclusion == Conclusion::Faster;
+        let decided = !(self.whole.iter().skip(1))
+            .any(|cell| self.compare(first, cell).conclusion == Conclusion::NotEnoughRounds);
+        let end = match self.whole.iter().skip(1).position(|cell| slower(cell)) {
+            Some(position) if decided => position + 1,
+            _ => self.whole.len(),
+        };
+        let (front, behind) = self.whole.split_at(end);
+        let together = |cells: &[&'a Cell]| {
+            let cells = cells.iter().copied();
+            cells.filter(|cell| !slower(cell)).collect()
+        };
+        (together(front), together(behind))
+    }
+
+    /// The fastest of the reliable ones; see [`Field::front`].
     fn leaders(&self) -> Vec<&'a Cell> {
+        self.front().0
+    }
+
+    /// Those far behind that cannot be told apart from the fastest; see [`Field::front`].
+    fn scattered(&self) -> Vec<&'a Cell> {
+        self.front().1
+    }
+
+    /// Those that are slower than the fastest for sure.
+    fn slower(&self) -> Vec<&'a Cell> {
         let Some(first) = self.whole.first() else {
             return Vec::new();
         };
-        self.whole
-            .iter()
-            .copied()
-            .filter(|cell| {
-                cell.transport == first.transport
-                    || self.compare(first, cell).conclusion != Conclusion::Faster
-            })
+        let cells = self.whole.iter().copied();
+        cells
+            .filter(|cell| self.compare(first, cell).conclusion == Conclusion::Faster)
             .collect()
     }
 
@@ -267,16 +295,7 @@ impl<'a> Field<'a> {
             " of the reliable transports"
         };
         let leaders = self.leaders();
-        let rest: Vec<&Cell> = self
-            .whole
-            .iter()
-            .copied()
-            .filter(|cell| {
-                !leaders
-                    .iter()
-                    .any(|leader| leader.transport == cell.transport)
-            })
-            .collect();
+        let rest = self.slower();
         let undecided = leaders
             .iter()
             .skip(1)
@@ -328,6 +347,7 @@ impl<'a> Field<'a> {
                 }
             }
             parts.push(format!("{lead}, {margin}"));
+            parts.extend(self.about_scattered());
             return parts;
         }
         let named: Vec<String> = leaders.iter().map(|cell| self.delivered(cell)).collect();
@@ -366,22 +386,25 @@ impl<'a> Field<'a> {
             }
             parts.push(margin);
         }
+        parts.extend(self.about_scattered());
         parts
+    }
+
+    fn about_scattered(&self) -> Option<String> {
+        let scattered = self.scattered();
+        let named: Vec<String> = scattered.iter().map(|cell| self.delivered(cell)).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "{} differed too much between rounds to be told apart from the fastest",
+                list(&named)
+            )
+        })
     }
 
     /// Neighbours behind the leaders that cannot be told apart.
     fn also_equal(&self, first: &Cell) -> Option<String> {
         let leaders = self.leaders();
-        let rest: Vec<&Cell> = self
-            .whole
-            .iter()
-            .copied()
-            .filter(|cell| {
-                !leaders
-                    .iter()
-                    .any(|leader| leader.transport == cell.transport)
-            })
-            .collect();
+        let rest = self.slower();
         if leaders.iter().any(|cell| {
             cell.transport != first.transport
                 && self.compare(first, cell).conclusion == Conclusion::NotEnoughRounds

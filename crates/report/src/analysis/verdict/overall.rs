@@ -111,15 +111,16 @@ fn leader(field: &Field<'_>, places: &Places) -> String {
         return String::new();
     };
     let leaders = field.leaders();
-    let names = names(&leaders);
+    let scattered = field.scattered();
+    let names = names(&[leaders.as_slice(), &scattered].concat());
     let at = places.name(field);
     if undecided(field, first) {
         format!("too few rounds to name one {at}")
     } else if field.whole.len() == 1 {
         format!("only `{}` {at} ({})", first.transport, field.rate(first))
-    } else if leaders.len() == 1 {
+    } else if names.len() == 1 {
         format!("`{}` {at} ({})", first.transport, field.rate(first))
-    } else if !field.all_equal(&leaders) {
+    } else if !field.all_equal(&leaders) || !scattered.is_empty() {
         format!(
             "`{}` {at} ({}; no difference from it detected for {})",
             first.transport,
@@ -149,7 +150,7 @@ fn by_leader(led: &[&Field<'_>], places: &Places) -> Vec<String> {
             "too few rounds to name one".to_owned()
         } else if field.whole.len() == 1 {
             format!("only `{}`", first.transport)
-        } else if leaders.len() == 1 {
+        } else if leaders.len() == 1 && field.scattered().is_empty() {
             format!("`{}`", first.transport)
         } else if leaders.len() == field.whole.len() && field.all_equal(&leaders) {
             "no difference detected".to_owned()
