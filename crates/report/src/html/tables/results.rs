@@ -478,15 +478,6 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
 /// Published figures beside the measured ones, one table for each condition and workload.
 pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
-    let names: BTreeSet<&str> = summary
-        .published
-        .iter()
-        .map(|p| p.metric.as_str())
-        .collect();
-    let columns: Vec<&MetricDefinition> = metric::METRICS
-        .iter()
-        .filter(|m| names.contains(m.name))
-        .collect();
     let mut tables = Vec::new();
     // Figures that name no workload stand before those that do.
     let workloads: Vec<Option<&str>> = std::iter::once(None)
@@ -510,6 +501,11 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
         if here.is_empty() {
             continue;
         }
+        let names: BTreeSet<&str> = here.iter().map(|p| p.metric.as_str()).collect();
+        let columns: Vec<&MetricDefinition> = metric::METRICS
+            .iter()
+            .filter(|m| names.contains(m.name))
+            .collect();
         let mut labels: Vec<&str> = Vec::new();
         for p in &here {
             if !labels.contains(&p.transport.as_str()) {
