@@ -2,12 +2,14 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use nix::sys::signal as signals;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::Reader;
 use serde_json::Value;
@@ -105,6 +107,14 @@ impl Bench {
             .env_remove("NO_COLOR")
             .env_remove("REGATTA_LOG")
             .stdin(Stdio::null());
+        // Under `nohup` the tests inherit that this signal is ignored, and would pass it on.
+        let heard = || {
+            // SAFETY: the default disposition is no handler.
+            unsafe { signals::signal(signals::Signal::SIGHUP, signals::SigHandler::SigDfl) }?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec, `heard` makes one system call and allocates nothing.
+        unsafe { command.pre_exec(heard) };
         command
     }
 
