@@ -107,13 +107,17 @@ impl Bench {
             .env_remove("NO_COLOR")
             .env_remove("REGATTA_LOG")
             .stdin(Stdio::null());
-        // Under `nohup` the tests inherit that this signal is ignored, and would pass it on.
+        // Under `nohup`, or behind a shell's `&`, the tests inherit that these are ignored, and would
+        // pass it on.
         let heard = || {
-            // SAFETY: the default disposition is no handler.
-            unsafe { signals::signal(signals::Signal::SIGHUP, signals::SigHandler::SigDfl) }?;
+            use signals::{SigHandler, Signal};
+            for heard in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+                // SAFETY: the default disposition is no handler.
+                unsafe { signals::signal(heard, SigHandler::SigDfl) }?;
+            }
             Ok(())
         };
-        // SAFETY: between fork and exec, `heard` makes one system call and allocates nothing.
+        // SAFETY: between fork and exec, `heard` makes system calls and allocates nothing.
         unsafe { command.pre_exec(heard) };
         command
     }
