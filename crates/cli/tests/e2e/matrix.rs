@@ -12,9 +12,6 @@ const BULK_BYTES: f64 = 300_000.0;
 const MESSAGES: f64 = 40.0;
 const CONNECTIONS: f64 = 4.0;
 
-/// Trials of the more than 200 whose path may be late: more than a pause or two is a fault.
-const MOST_DISTURBED: usize = 2;
-
 /// One round of everything. The deadline is far above what a lossy trial takes: a reliable
 /// transport that reaches it has lost its way, and the test says so.
 fn study() -> String {
@@ -79,7 +76,6 @@ fn every_driver_carries_every_workload_through_loss() {
     bench.write("matrix.toml", &study());
     let _ = bench.run(&["run", "matrix.toml", "--out", "out"]);
     let mut wrong = Vec::new();
-    let mut disturbed = Vec::new();
     let mut measured = 0;
     for trial in trials(&bench.path("out")) {
         let what = format!(
@@ -98,11 +94,6 @@ fn every_driver_carries_every_workload_through_loss() {
                     wrong.push(format!("{what}: unsupported: {:?}", trial.reasons));
                 }
                 continue;
-            }
-            // One pause of a shared machine is a tenth of the packets of so short a transfer, and makes
-            // its figures worthless; what was delivered is held to the same.
-            Outcome::Invalid if trial.reasons.iter().all(|reason| reason.contains(" late")) => {
-                disturbed.push(what.clone());
             }
             other => {
                 wrong.push(format!("{what}: {other:?}: {:?}", trial.reasons));
@@ -145,9 +136,5 @@ fn every_driver_carries_every_workload_through_loss() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(
-        disturbed.len() <= MOST_DISTURBED,
-        "late paths: {disturbed:?}"
-    );
     assert!(measured >= 100, "only {measured} trials were measured");
 }
