@@ -102,11 +102,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.stack(connections.as_ref());
     findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
     if !warm_up.length().is_zero() {
-        let live = &trial.context.live;
-        findings.count(
-            "warm_up_bytes",
-            live.bytes_in_warm_up.load(Ordering::Acquire),
-        );
+        let warm = trial.context.live.bytes_in_warm_up.load(Ordering::Acquire);
+        // What comes after the deadline is in neither.
+        findings.count("warm_up_bytes", warm.min(delivered.bytes));
     }
     findings.refused(refused);
     findings.0.facts.extend(endpoint.facts());

@@ -13,7 +13,7 @@ use regatta_control::Note;
 
 use crate::{
     clock::MonotonicTime,
-    context::{ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
+    context::{LiveCounters, ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
     driver::TransportError,
     opening::Purpose,
     stop::Stop,
@@ -26,6 +26,24 @@ pub(crate) struct Delivered {
     pub messages: u64,
 }
 
+impl Delivered {
+    /// What an end has handed over so far.
+    pub(crate) fn sent(live: &LiveCounters) -> Self {
+        Self {
+            bytes: live.bytes_sent.load(Ordering::Relaxed),
+            messages: live.messages_sent.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What has come to an end so far.
+    pub(crate) fn here(live: &LiveCounters) -> Self {
+        Self {
+            bytes: live.bytes_delivered.load(Ordering::Acquire),
+            messages: live.messages_delivered.load(Ordering::Acquire),
+        }
+    }
+}
+
 /// How a transfer ended for its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderEnd {
@@ -34,8 +52,13 @@ pub(crate) enum SenderEnd {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The deadline came first; so much was handed over, and the receiver was told so.
-    Deadline { at: MonotonicTime, sent: Delivered },
+    /// The deadline came first; so much was handed over, and the receiver was told so. So much had
+    /// come to this end, where the other one sends as well.
+    Deadline {
+        at: MonotonicTime,
+        sent: Delivered,
+        delivered: Delivered,
+    },
 }
 
 impl SenderEnd {
@@ -132,11 +155,12 @@ impl SenderShared {
             let now = MonotonicTime::now();
             if now >= deadline {
                 let live = &self.context.live;
-                let sent = Delivered {
-                    bytes: live.bytes_sent.load(Ordering::Relaxed),
-                    messages: live.messages_sent.load(Ordering::Relaxed),
-                };
-                state.end = Some(SenderEnd::Deadline { at: deadline, sent });
+                let sent = Delivered::sent(live);
+                state.end = Some(SenderEnd::Deadline {
+                    at: deadline,
+                    sent,
+                    delivered: Delivered::here(live),
+                });
                 Self::sample(&mut state);
                 drop(state);
                 self.stop_at_deadline(sent);
@@ -299,6 +323,8 @@ struct ReceiverState {
     /// When a sender that the deadline stopped said that nothing more leaves it, and how many
     /// messages have.
     left: Option<(MonotonicTime, u64)>,
+    /// What the connecting end had got of this one's at its deadline.
+    theirs: Option<Delivered>,
     /// The thread has ended: nothing will be heard any more.
     deaf: bool,
     /// Stops the transfer's flow, once it is there.
@@ -334,7 +360,12 @@ impl ReceiverShared {
                     self.changed.notify_all();
                     continue;
                 }
-                _ => continue,
+                Note::Received { messages, bytes } => {
+                    self.lock().theirs = Some(Delivered { bytes, messages });
+                    self.changed.notify_all();
+                    continue;
+                }
+                Note::Arrived { .. } => continue,
             };
             if deadline_reached {
                 self.stop_at_deadline(now, messages);
@@ -357,11 +388,7 @@ impl ReceiverShared {
     }
 
     fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
-        let live = &self.context.live;
-        let here = Delivered {
-            bytes: live.bytes_delivered.load(Ordering::Acquire),
-            messages: live.messages_delivered.load(Ordering::Acquire),
-        };
+        let here = Delivered::here(&self.context.live);
         let (delivered, first, transfer) = {
             let mut state = self.lock();
             let transfer = state.transfer.clone();
@@ -495,6 +522,11 @@ impl ReceiverWatch {
     /// What [`Self::left`] says, when the flow has ended: the note can come later than that.
     pub(crate) fn left_after_break(&self) -> Option<(MonotonicTime, u64)> {
         self.heard(|state| state.left)
+    }
+
+    /// What the connecting end, stopped at its deadline, says that it had got of this one's.
+    pub(crate) fn theirs_after_break(&self) -> Option<Delivered> {
+        self.heard(|state| state.theirs)
     }
 
     /// Waits a while for what control is to say.

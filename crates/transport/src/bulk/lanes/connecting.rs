@@ -86,22 +86,38 @@ pub(super) async fn run<E: StreamEndpoint>(
         let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
         return Err(trial.explain(error));
     };
-    if matches!(end, SenderEnd::Deadline { .. }) && set_up.is_none() {
-        return Err(trial.no_connection(trial.order.deadline));
-    }
-    let theirs = if shared.abandons() && !matches!(end, SenderEnd::Deadline { .. }) {
-        answer_while_closing(trial, endpoint).await?
-    } else if matches!(end, SenderEnd::Deadline { .. }) {
-        trial.answer_over_control()?
-    } else {
-        Delivered {
-            bytes: acknowledged.bytes,
-            messages: acknowledged.messages,
+    let (ours, theirs) = match end {
+        SenderEnd::Deadline { .. } if set_up.is_none() => {
+            return Err(trial.no_connection(trial.order.deadline));
         }
+        SenderEnd::Deadline {
+            delivered: ours, ..
+        } => {
+            if shared.ways().1 {
+                trial.context.observer.send_note(Note::Received {
+                    messages: ours.messages,
+                    bytes: ours.bytes,
+                });
+            }
+            (ours, trial.answer_over_control()?)
+        }
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } if shared.abandons() => (ours, answer_while_closing(trial, endpoint).await?),
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } => (
+            ours,
+            Delivered {
+                bytes: acknowledged.bytes,
+                messages: acknowledged.messages,
+            },
+        ),
     };
-    let mut delivered = shared.delivered();
-    delivered.bytes += theirs.bytes;
-    delivered.messages += theirs.messages;
+    let delivered = Delivered {
+        bytes: ours.bytes + theirs.bytes,
+        messages: ours.messages + theirs.messages,
+    };
     let size = lanes.size
         * if lanes
             .lanes
@@ -121,7 +137,7 @@ pub(super) async fn run<E: StreamEndpoint>(
             findings.metric("message_loss_ratio", 0.0);
         }
     }
-    shared.report(&mut findings, Some(theirs));
+    shared.report(&mut findings, ours, Some(theirs));
     if let Some(probed) = &probed {
         let early = matches!(end, SenderEnd::Deadline { .. });
         findings.load_probe(trial, probed, "own connection", early);

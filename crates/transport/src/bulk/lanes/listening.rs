@@ -92,8 +92,12 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial.context.live.set_phase(Phase::Done);
 
     let error = shared.tally().error.take();
-    let ended = match watch.end_after_break() {
-        Some(ReceiverEnd::Complete { at, .. } | ReceiverEnd::Deadline { at, .. }) => at,
+    let (ended, ours, theirs) = match watch.end_after_break() {
+        Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, None),
+        Some(ReceiverEnd::Deadline { at, delivered, .. }) => {
+            let theirs = shared.ways().0.then(|| watch.theirs_after_break());
+            (at, delivered, theirs.flatten())
+        }
         Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
         None => {
             let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
@@ -104,7 +108,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     findings.span(started, ended);
     findings.0.facts.extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
-    shared.report(&mut findings, None);
+    shared.report(&mut findings, ours, theirs);
     if trial.order.role == Role::Sender {
         own_samples(&mut findings, &shared);
         if whole && !shared.abandons() {

@@ -249,31 +249,30 @@ impl<'a> Shared<'a> {
         last
     }
 
+    /// Whether lanes carry something from this end, and whether some carry something to it.
+    fn ways(&self) -> (bool, bool) {
+        let lanes = &self.lanes.lanes;
+        let out = lanes.iter().any(|lane| self.sends(lane));
+        (out, !lanes.iter().all(|lane| self.sends(lane)))
+    }
+
     /// What this end has sent, by its live counters.
     fn sent(&self) -> Delivered {
-        let live = &self.trial.context.live;
-        Delivered {
-            bytes: live.bytes_sent.load(Ordering::Relaxed),
-            messages: live.messages_sent.load(Ordering::Relaxed),
-        }
+        Delivered::sent(&self.trial.context.live)
     }
 
     /// What this end has got, by its live counters.
     fn delivered(&self) -> Delivered {
-        let live = &self.trial.context.live;
-        Delivered {
-            bytes: live.bytes_delivered.load(Ordering::Acquire),
-            messages: live.messages_delivered.load(Ordering::Acquire),
-        }
+        Delivered::here(&self.trial.context.live)
     }
 
-    /// Puts what this end knows of the lanes into its report. `theirs`: what the other end has got
-    /// of this end's, where that is known.
-    fn report(&self, findings: &mut Findings, theirs: Option<Delivered>) {
+    /// Puts what this end knows of the lanes into its report. `ours`: what it has got when the
+    /// transfer ended; `theirs`: what the other end has got of this end's, where that is known.
+    fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
+        let (sends, receives) = self.ways();
         let options = &self.lanes.options;
         let tally = self.tally();
-        let role = self.trial.order.role;
-        if self.lanes.lanes.iter().any(|lane| lane.sent_by == role) {
+        if sends {
             let mut sent = self.sent();
             if let Some(theirs) = theirs {
                 // The counters lag behind by the message under way at the deadline, part of which
@@ -296,14 +295,13 @@ impl<'a> Shared<'a> {
                 findings.fact("digest.sent", format!("{digest:016x}"));
             }
         }
-        if self.lanes.lanes.iter().any(|lane| lane.sent_by != role) {
-            findings.delivery(self.delivered(), tally.corrupted, tally.deliveries);
+        if receives {
+            findings.delivery(ours, tally.corrupted, tally.deliveries);
             let live = &self.trial.context.live;
             if !options.warm_up.is_zero() {
-                findings.count(
-                    "warm_up_bytes",
-                    live.bytes_in_warm_up.load(Ordering::Relaxed),
-                );
+                let warm = live.bytes_in_warm_up.load(Ordering::Relaxed);
+                // What comes after the deadline is in neither.
+                findings.count("warm_up_bytes", warm.min(ours.bytes));
             }
             if options.verify == regatta_model::Verify::Digest {
                 let digest = self.digest_delivered.load(Ordering::Relaxed);
@@ -316,7 +314,7 @@ impl<'a> Shared<'a> {
         findings.fact("flows", options.flows.to_string());
         if self.abandons() {
             findings.fact("finish", "abandon");
-            if role == Role::Sender {
+            if self.trial.order.role == Role::Sender {
                 findings.warn(
                     "abandoned",
                     "the sender closed as soon as its last message was handed over, as some \
