@@ -43,19 +43,11 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
             hint: unknown_hint(&transport.driver, &names),
         });
     };
-    // One at a time, to know which one it is.
-    for (name, value) in &transport.options {
-        let one = std::collections::BTreeMap::from([(name.clone(), value.clone())]);
-        driver.check_options(&one).map_err(|error| Wrong {
-            option: Some(name.clone()),
-            message: error.to_string(),
-            hint: error.hint().to_owned(),
-        })?;
-    }
+    // All at once: some need each other.
     driver
         .check_options(&transport.options)
         .map_err(|error| Wrong {
-            option: None,
+            option: Some(error.name().to_owned()),
             message: error.to_string(),
             hint: error.hint().to_owned(),
         })

@@ -167,6 +167,15 @@ pub enum OptionError {
 }
 
 impl OptionError {
+    /// The option.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown { name, .. } => name,
+            Self::Value { name, .. } => name,
+        }
+    }
+
     /// What to write instead.
     #[must_use]
     pub fn hint(&self) -> &str {

@@ -121,6 +121,44 @@ fn streams_of_the_kernel_s_sctp_and_of_quic_keep_a_loss_from_holding_up_the_othe
     bench.assert_nothing_left();
 }
 
+/// The study on the page about SCTP, as it stands there, and with another time-out: the primary path
+/// is lost in the middle of a transfer, which goes on over the other one once what was in flight has
+/// timed out. In real time a pause of the machine times out paths that nothing is wrong with.
+#[test]
+fn sctp_goes_on_over_another_path_when_its_retransmission_time_out_has_passed() {
+    let page = include_str!("../../../../docs/transports/sctp.md");
+    let written = page.split("```toml\n").nth(1).expect("a study");
+    let written = written.split("```").next().expect("its end");
+    // From the loss of the path to the first data after it pass the time-out, which runs from the last
+    // acknowledgement, and what that and the data sent again take over the path with its queue.
+    const PATH_MS: f64 = 110.0;
+    let bench = Bench::new();
+    for (rto, rto_ms) in [("200ms", 200.0), ("1s", 1000.0)] {
+        let study = written.replace("\"200ms\"", &format!("\"{rto}\""));
+        assert!(study.contains(&format!("rto_min = \"{rto}\"")), "{study}");
+        bench.write("failover.toml", &study);
+        let how = ["--bed", "uml", "--clock", "virtual", "--rounds", "1"];
+        bench.run(&[&["run", "failover.toml", "--out", rto], &how[..]].concat());
+        let trials = trials(&bench.path(rto));
+        assert_eq!(trials.len(), 1);
+        let trial = &trials[0];
+        assert_ran(trial);
+        assert_eq!(trial.metrics["bytes_delivered"], 20e6);
+        for side in ["sender", "receiver"] {
+            let outcome = &trial.facts[&format!("sctp.primary_path.{side}")];
+            assert!(outcome.starts_with("taken down"), "{outcome}");
+        }
+        let paths: Vec<&str> = trial.facts["sctp.paths.sender"].split(", ").collect();
+        assert_eq!(paths.len(), 2, "{paths:?}");
+        assert!(paths[1].ends_with(" active"), "{paths:?}");
+        assert!(!paths[0].ends_with(" active"), "{paths:?}");
+        let took_ms = trial.metrics["fail_over_time_ns"] / 1e6;
+        println!("rto_min {rto}: {took_ms:.1} ms, {paths:?}");
+        assert!((rto_ms..rto_ms + PATH_MS).contains(&took_ms), "{took_ms}");
+    }
+    bench.assert_nothing_left();
+}
+
 /// Trials by cell and round, as two runs that are divided otherwise tell them in another order.
 fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
     let mut all = trials(&bench.path(out));
