@@ -339,14 +339,9 @@ fn who_delivered_nothing_is_not_the_fastest() {
     assert!(!verdict.overall.contains("tcp"), "{}", verdict.overall);
 }
 
-#[test]
-fn equal_to_the_first_is_not_equal_to_one_another() {
+/// A run of `tcp`, `tcp-bbr` and `tcp-tls` with these goodputs by transport and round, in bit/s.
+fn three_transports(goodput_bps: impl Fn(&str, u32) -> f64) -> RunData {
     let mut data = common::run(common::study(), |_| None);
-    let values = |label: &str, round: u32| match label {
-        "tcp" => [90e6, 130e6, 95e6, 120e6, 100e6][round as usize],
-        "tcp-bbr" => 100e6 + f64::from(round),
-        _ => 99e6 - f64::from(round * round),
-    };
     data.header.study.transports.truncate(4);
     data.header
         .study
@@ -355,10 +350,21 @@ fn equal_to_the_first_is_not_equal_to_one_another() {
     data.trials
         .retain(|t| ["tcp", "tcp-bbr", "tcp-tls"].contains(&t.transport.as_str()));
     for trial in &mut data.trials {
-        trial
-            .metrics
-            .insert("goodput_bps".into(), values(&trial.transport, trial.round));
+        trial.metrics.insert(
+            "goodput_bps".into(),
+            goodput_bps(&trial.transport, trial.round),
+        );
     }
+    data
+}
+
+#[test]
+fn equal_to_the_first_is_not_equal_to_one_another() {
+    let data = three_transports(|label, round| match label {
+        "tcp" => [90e6, 130e6, 95e6, 120e6, 100e6][round as usize],
+        "tcp-bbr" => 100e6 + f64::from(round),
+        _ => 99e6 - f64::from(round * round),
+    });
     let summary = summarise(&data);
     let text = &summary.verdict.conditions[0].text;
     assert_eq!(
@@ -370,24 +376,11 @@ fn equal_to_the_first_is_not_equal_to_one_another() {
 
 #[test]
 fn who_differs_too_much_to_be_told_apart_is_not_among_the_fastest_for_that() {
-    let mut data = common::run(common::study(), |_| None);
-    let values = |label: &str, round: u32| match label {
+    let data = three_transports(|label, round| match label {
         "tcp" => 590e6 + f64::from(round * round) * 1e6,
         "tcp-bbr" => 310e6 + f64::from(round) * 1e6,
         _ => [500e6, 5e6, 560e6, 30e6, 60e6][round as usize],
-    };
-    data.header.study.transports.truncate(4);
-    data.header
-        .study
-        .transports
-        .retain(|t| t.label != "tcp-hybla");
-    data.trials
-        .retain(|t| ["tcp", "tcp-bbr", "tcp-tls"].contains(&t.transport.as_str()));
-    for trial in &mut data.trials {
-        trial
-            .metrics
-            .insert("goodput_bps".into(), values(&trial.transport, trial.round));
-    }
+    });
     let verdict = summarise(&data).verdict;
     let text = &verdict.conditions[0].text;
     assert!(

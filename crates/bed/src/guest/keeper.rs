@@ -336,10 +336,7 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
         command.arg(format!("vec{index}:transport=fd,fd={wire}"));
     }
     if order.clock == Clock::Virtual {
-        command.args([
-            "time-travel=inf-cpu".to_owned(),
-            format!("time-travel-start={VIRTUAL_START_S}"),
-        ]);
+        command.arg("time-travel=inf-cpu");
         // SAFETY: between fork and exec this makes two system calls and allocates nothing.
         unsafe { command.pre_exec(without_random_numbers) };
     }
@@ -381,10 +378,6 @@ fn state_is_larger_than_known() -> bool {
 fn state_is_larger_than_known() -> bool {
     false
 }
-
-/// Wall clock at which a virtual clock starts, in seconds since the Unix epoch: 1 January 2026. Some
-/// transports look at the date of a certificate; that two runs have the same one is what counts.
-pub(crate) const VIRTUAL_START_S: u64 = 1_767_225_600;
 
 /// Has the system refuse random numbers to the program that this process becomes. The guest's kernel
 /// mixes the host's into its own wherever it gets them, and then no two runs are alike; without

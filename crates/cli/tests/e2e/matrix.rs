@@ -1,4 +1,5 @@
-//! Every driver with every workload over the emulated path, without loss, with 1 % and with 5 %.
+//! Every driver with every workload over the emulated path, without loss, with 1 % and with 5 %: in
+//! virtual time, so that no pause of the machine makes a trial invalid, and on a kernel with SCTP.
 
 use regatta_model::Outcome;
 use regatta_transport::Carries;
@@ -20,6 +21,9 @@ fn study() -> String {
 name = "matrix"
 rounds = 1
 seed = 11
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
 deadline = "60s"
 
 [[condition]]
@@ -90,7 +94,7 @@ fn every_driver_carries_every_workload_through_loss() {
                 let streams = descriptor.carries == Carries::Streams;
                 // Programs of their own carry out one workload.
                 let external = trial.reasons.concat().contains("external programs");
-                if streams && !external && driver.supported(&Default::default()).is_ok() {
+                if streams && !external {
                     wrong.push(format!("{what}: unsupported: {:?}", trial.reasons));
                 }
                 continue;

@@ -16,8 +16,10 @@ use nix::{
     sys::{
         reboot::{RebootMode, reboot},
         resource::{Resource, setrlimit},
+        time::TimeSpec,
         wait::{WaitStatus, waitpid},
     },
+    time::{ClockId, clock_settime},
     unistd::Pid,
 };
 use regatta_model::Clock;
@@ -43,6 +45,8 @@ pub(super) enum InitError {
     Order(io::Error),
     #[error("cannot seed the random numbers: {0}")]
     Seed(io::Error),
+    #[error("cannot set the clock: {0}")]
+    Clock(nix::Error),
     #[error("cannot load the module `{}`: {source}", path.display())]
     Module { path: PathBuf, source: io::Error },
     #[error("cannot switch the loopback interface on: {0}")]
@@ -78,6 +82,7 @@ fn serve() -> Result<(), InitError> {
     let order: Order = serde_json::from_slice(&order).map_err(|e| InitError::Order(e.into()))?;
     if order.clock == Clock::Virtual {
         seed(order.seed).map_err(InitError::Seed)?;
+        set_clock().map_err(InitError::Clock)?;
     }
     modules::load_all()?;
     switches();
@@ -172,6 +177,14 @@ fn seed(seed: u64) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates of
+/// certificates, and two runs must have the same. The kernel's own switch for it,
+/// `time-travel-start`, takes for nanoseconds what its help calls seconds.
+fn set_clock() -> nix::Result<()> {
+    const START_S: i64 = 1_767_225_600;
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(START_S, 0))
 }
 
 /// Room for sockets, which only the first network namespace of a kernel can give: SCTP at 30 ms and
