@@ -336,7 +336,9 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
         command.arg(format!("vec{index}:transport=fd,fd={wire}"));
     }
     if order.clock == Clock::Virtual {
-        command.arg("time-travel=inf-cpu");
+        // The kernel mixes its wall clock into its random numbers before anything can be set in it,
+        // so that it must be the same each time; the guest's first process sets the date.
+        command.args(["time-travel=inf-cpu", "time-travel-start=1000000000"]);
         // SAFETY: between fork and exec this makes two system calls and allocates nothing.
         unsafe { command.pre_exec(without_random_numbers) };
     }

@@ -251,14 +251,19 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
     assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
     check_times(&sender, delivered as u64, what);
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
-    assert!(
-        sender
-            .warnings
-            .iter()
-            .any(|warning| warning.code == "deadline_reached"),
-        "{what}"
-    );
+    says_the_deadline(&sender, delivered, what);
     assert_eq!(pair.receiver_seen.edges().last(), Some(&WindowEdge::End));
+}
+
+/// The connecting end says that its deadline ended the transfer, and as many delivered bytes as are
+/// counted at the end that got them: what comes after it counts at neither.
+pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
+    let said = (connecting.warnings.iter()).find(|warning| warning.code == "deadline_reached");
+    let said = said.map(|warning| warning.message.as_str());
+    assert!(
+        said.is_some_and(|said| said.contains(&format!(": {delivered} of "))),
+        "{what}: {said:?}, {delivered}"
+    );
 }
 
 /// Waits until the receiver has something.

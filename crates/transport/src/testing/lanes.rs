@@ -5,7 +5,7 @@ use std::time::Duration;
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
 
-use super::{Pair, run_pair};
+use super::{Pair, contract::says_the_deadline, run_pair};
 use crate::{driver::Driver, driver::TransportError};
 
 /// Runs every clause.
@@ -241,15 +241,6 @@ pub fn the_deadline_ends_every_lane(driver: &dyn Driver) {
         assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
         let connecting = [&sender, &receiver][usize::from(direction == Direction::Reverse)];
         assert_eq!(metric(connecting, "transfer_time_ns"), 300e6, "{what}");
-        let said = connecting
-            .warnings
-            .iter()
-            .find(|warning| warning.code == "deadline_reached");
-        // What comes after it counts at neither end.
-        let said = said.map(|warning| warning.message.as_str());
-        assert!(
-            said.is_some_and(|said| said.contains(&format!(": {delivered} of "))),
-            "{what}: {said:?}, {delivered}"
-        );
+        says_the_deadline(connecting, delivered, &what);
     }
 }

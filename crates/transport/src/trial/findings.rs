@@ -91,14 +91,19 @@ impl Findings {
         self.metric("transfer_time_ns", (ended - started) as f64);
         self.metric("set_up_time_ns", set_up.map(|time| time.as_nanos() as f64));
         if matches!(end, SenderEnd::Deadline { .. }) {
+            let what = match &trial.order.workload.kind {
+                WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
+                    format!("{} bytes", delivered.bytes)
+                }
+                _ if delivered.bytes < size => format!("{} of {size} bytes", delivered.bytes),
+                _ => format!("all {size} bytes, which the sender did not know yet"),
+            };
             self.warn(
                 "deadline_reached",
                 format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
-                     delivered by then: {} of {} bytes",
+                     delivered by then: {what}",
                     format_duration(trial.order.deadline),
-                    delivered.bytes,
-                    size
                 ),
                 format!(
                     "give a longer `deadline` or {}",
