@@ -82,8 +82,10 @@ fn failed(what: &str, failure: &Failure) -> Trouble {
         Status::IdMismatch | Status::Encryption => {
             "give the sender the URL of this very receiver, which prints another one each time"
         }
-        Status::FileWrite => "see what the receiver says of the file",
-        Status::SourceRead => "see what the sender says of the file",
+        Status::FileWrite => {
+            "make room or a place for the file at the receiver, and start both ends again"
+        }
+        Status::SourceRead => "make the file readable at the sender, and start both ends again",
         Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };

@@ -62,8 +62,9 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
     let files = sink.commit().map_err(|error| {
         Trouble::io(
             Status::FileWrite,
-            "all arrived, and not every file could be given its name",
+            "all arrived, and not every file could be given its name; the sender was told that all is well",
         )(error)
+        .hint("move what is in the way aside, and send again with `--overwrite`")
     })?;
     let begun = host.came.get().copied().unwrap_or(listening);
     progress::summary("received", files, report.bytes, begun);

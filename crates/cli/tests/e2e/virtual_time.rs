@@ -159,6 +159,62 @@ fn sctp_goes_on_over_another_path_when_its_retransmission_time_out_has_passed() 
     bench.assert_nothing_left();
 }
 
+/// What came after the warm-up is counted over the time from its end to the last byte, whatever the
+/// transport does then: closing many connections over a lossy path takes time-outs.
+#[test]
+fn goodput_after_a_warm_up_ends_with_the_last_byte() {
+    let bench = Bench::new();
+    let study = head("warm").replace("rounds = 1", "rounds = 3")
+        + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"wdt\"\n\
+        [[condition]]\nname = \"clean\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\n\
+        [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"0.5%\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"4MB\"\nwarm_up = \"200ms\"\n\
+        [workload.probe]\nidle_messages = 0\nunder_load = false\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), 12);
+    for trial in &trials {
+        assert_ran(trial);
+        let metric = |name: &str| trial.metrics[name];
+        let bits = (metric("bytes_delivered") - metric("warm_up_bytes")) * 8.0;
+        let counted_ms = bits / metric("goodput_bps") * 1e3;
+        let rest_ms = (metric("transfer_time_ns") - metric("warm_up_ns")) / 1e6;
+        let what = format!("{} under {}", trial.transport, trial.condition);
+        println!("{what}: {counted_ms:.1} ms of {rest_ms:.1}");
+        // The receiver begins when the connection has come, half a round trip or more after the
+        // sender, and has all half a round trip before the sender knows it.
+        assert!(
+            counted_ms < rest_ms - 15.0,
+            "{what}: {counted_ms}, {rest_ms}"
+        );
+    }
+    bench.assert_nothing_left();
+}
+
+/// Of its own accord a guest's kernel closes TCP's window when all sockets together have a small part
+/// of its memory, which one connection over such a path has in flight.
+#[test]
+fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
+    let bench = Bench::new();
+    let study = head("fat")
+        + "[[transport]]\ndriver = \"tcp\"\ncc = \"cubic\"\n\
+        [[condition]]\nname = \"fat\"\nrtt = \"300ms\"\nrate = \"1Gbit/s\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"200MB\"\nmessage = \"64kB\"\n\
+        [workload.probe]\nidle_messages = 0\nunder_load = false\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    let trials = trials(&bench.path("out"));
+    let trial = &trials[0];
+    assert_ran(trial);
+    let limited = (trial.warnings.iter()).find(|warning| warning.code == "window_limited");
+    assert_eq!(limited, None);
+    // Slow start from ten segments takes twelve round trips to a full path, the rest two seconds.
+    let took_ms = trial.metrics["transfer_time_ns"] / 1e6;
+    assert!((3000.0..6000.0).contains(&took_ms), "{took_ms}");
+    bench.assert_nothing_left();
+}
+
 /// Trials by cell and round, as two runs that are divided otherwise tell them in another order.
 fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
     let mut all = trials(&bench.path(out));

@@ -15,7 +15,11 @@ use crate::{
     },
     context::LiveCounters,
     driver::TransportError,
-    trial::{findings::Deliveries, warm_up::WarmUp, watch::Delivered},
+    trial::{
+        findings::Deliveries,
+        warm_up::WarmUp,
+        watch::{Completion, Delivered},
+    },
 };
 
 /// Takes the content of a transfer.
@@ -24,6 +28,8 @@ pub struct Incoming {
     digest: bool,
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
+    /// Ends the transfer with its last byte: what closing the connections takes is no part of it.
+    completion: Option<Completion>,
     state: Mutex<State>,
 }
 
@@ -72,12 +78,14 @@ impl Incoming {
         content: Content,
         live: &Arc<LiveCounters>,
         warm_up: &Arc<WarmUp>,
+        completion: Option<Completion>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,
             digest: content.digest,
             live: Arc::clone(live),
             warm_up: Arc::clone(warm_up),
+            completion,
             state: Mutex::default(),
         })
     }
@@ -280,7 +288,12 @@ impl IncomingPart {
         }
         live.messages_delivered.fetch_add(sound, Ordering::Relaxed);
         let all = live.bytes_delivered.fetch_add(came, Ordering::Release) + came;
-        Deliveries::note(&mut self.incoming.lock().deliveries, now, all);
+        Deliveries::note(&mut incoming.lock().deliveries, now, all);
+        if all == plan.size
+            && let Some(completion) = &incoming.completion
+        {
+            completion.complete(incoming.delivered());
+        }
         Ok(())
     }
 

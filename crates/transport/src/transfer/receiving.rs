@@ -8,7 +8,7 @@ use regatta_control::SideReport;
 use super::{Connections, Content, Incoming, TransferEndpoint, meeting::make_offer};
 use crate::{
     content::acknowledgement::Acknowledgement,
-    context::{Phase, StatisticsSource, WindowEdge},
+    context::{Phase, StatisticsSource},
     driver::TransportError,
     one_flow::without_transfer,
     opening::Purpose,
@@ -51,12 +51,16 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let connections = Connections::new(trial.order.role.name(), Some(window));
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
     observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let incoming = Incoming::new(content, &trial.context.live, &warm_up);
+    let incoming = Incoming::new(
+        content,
+        &trial.context.live,
+        &warm_up,
+        Some(watch.completion()),
+    );
     let echoed = Stop::new();
     let (echoed_here, echoed_there) = (&echoed, &echoed);
     let (load_ref, stream) = (&mut load, &mut meeting.stream);
     let taking = Taking {
-        trial,
         watch: &watch,
         endpoint,
         incoming: &incoming,
@@ -84,18 +88,28 @@ pub(crate) async fn run<E: TransferEndpoint>(
         )
         .await;
 
-    let (ended, delivered) = match watch.end_after_break() {
-        Some(
-            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
-        ) => (at, delivered),
-        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
-        None => {
-            let closed = TransportError::Closed { flow: "transfer" };
-            return Err(trial.explain(result.err().unwrap_or(closed)));
+    let end = watch.end_after_break();
+    let digest = match result {
+        Ok(digest) => digest,
+        // What was whole must have come to a sound end as well, unless its sender was stopped before
+        // it knew.
+        Err(error)
+            if matches!(end, Some(ReceiverEnd::Complete { .. })) && !transfer.is_stopped() =>
+        {
+            return Err(trial.explain(error));
         }
+        Err(error) if end.is_none() => return Err(trial.explain(error)),
+        Err(_) => None,
+    };
+    let (ended, delivered) = match end {
+        // Messages in several parts are counted with the last of these.
+        Some(ReceiverEnd::Complete { at, .. }) => (at, incoming.delivered()),
+        Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered),
+        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
+        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
     };
     findings.span(connections.first().unwrap_or(meeting.arrived), ended);
-    if let Ok(Some(digest)) = result {
+    if let Some(digest) = digest {
         findings.fact("digest.delivered", format!("{digest:016x}"));
     }
     findings.0.facts.extend(connections.facts());
@@ -115,7 +129,6 @@ pub(crate) async fn run<E: TransferEndpoint>(
 
 /// What the transfer itself needs.
 struct Taking<'a, E> {
-    trial: &'a Trial,
     watch: &'a ReceiverWatch,
     endpoint: &'a E,
     incoming: &'a Arc<Incoming>,
@@ -131,9 +144,8 @@ impl<E: TransferEndpoint> Taking<'_, E> {
             .receive(self.incoming, self.connections, self.stop)?;
         let digest = self.incoming.finish()?;
         let delivered = self.incoming.delivered();
-        if self.watch.complete(delivered) {
-            self.trial.context.observer.on_window(WindowEdge::End);
-        }
+        // A transfer of no bytes has no last one.
+        self.watch.completion().complete(delivered);
         let said = Acknowledgement {
             bytes: delivered.bytes,
             messages: delivered.messages,

@@ -62,7 +62,7 @@ fn ends(
     (
         Outgoing::new(content(Role::Sender), &sent, &none),
         sent,
-        Incoming::new(content(Role::Receiver), &got, &none),
+        Incoming::new(content(Role::Receiver), &got, &none, None),
         got,
     )
 }
@@ -167,7 +167,7 @@ fn what_comes_in_the_warm_up_is_told_apart_unless_it_comes_again() {
     let length = Duration::from_secs(3600);
     let warm_up = warm_up(length);
     let content = Content::new(&order(Role::Receiver, 3000, 1000, 1)).expect("a content");
-    let incoming = Incoming::new(content, &live, &warm_up);
+    let incoming = Incoming::new(content, &live, &warm_up, None);
     let told = || {
         (
             live.bytes_in_warm_up.load(Ordering::Relaxed),

@@ -387,6 +387,18 @@ impl ReceiverShared {
         self.changed.notify_all();
     }
 
+    fn complete(&self, delivered: Delivered) -> bool {
+        let mut state = self.lock();
+        if state.end.is_some() {
+            return false;
+        }
+        state.end = Some(ReceiverEnd::Complete {
+            at: MonotonicTime::now(),
+            delivered,
+        });
+        true
+    }
+
     fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
         let here = Delivered::here(&self.context.live);
         let (delivered, first, transfer) = {
@@ -425,6 +437,18 @@ impl ReceiverShared {
         }
         // The probe's last messages are answered still, if there is a transfer to stop alone.
         transfer.as_ref().unwrap_or(&self.session).stop();
+    }
+}
+
+/// Ends a transfer from elsewhere; see [`ReceiverWatch::completion`].
+pub(crate) struct Completion(Arc<ReceiverShared>);
+
+impl Completion {
+    /// All is here, unless the transfer had ended otherwise.
+    pub(crate) fn complete(&self, delivered: Delivered) {
+        if self.0.complete(delivered) {
+            self.0.context.observer.on_window(WindowEdge::End);
+        }
     }
 }
 
@@ -491,15 +515,12 @@ impl ReceiverWatch {
 
     /// Ends the transfer: all that will be counted is counted. False if it had ended otherwise.
     pub(crate) fn complete(&self, delivered: Delivered) -> bool {
-        let mut state = self.shared.lock();
-        if state.end.is_some() {
-            return false;
-        }
-        state.end = Some(ReceiverEnd::Complete {
-            at: MonotonicTime::now(),
-            delivered,
-        });
-        true
+        self.shared.complete(delivered)
+    }
+
+    /// What ends the transfer, and its window, where the last byte arrives.
+    pub(crate) fn completion(&self) -> Completion {
+        Completion(Arc::clone(&self.shared))
     }
 
     /// When the sender's note came that it has sent everything, and how many messages it sent.

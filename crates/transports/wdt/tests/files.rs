@@ -155,12 +155,17 @@ fn what_is_there_is_replaced_only_on_request() {
     }
     // The link was replaced, not what it led to.
     assert!(!temp.path().join("link").is_symlink());
-    // A directory is no file.
+    // A directory is no file, whether it is there at once or appears meanwhile.
     fs::create_dir(temp.path().join("d")).expect("made");
-    put(&replacing, &block(3, "d", 3, 0, 3), b"new").expect("taken");
+    let refused = replacing
+        .begin(&block(3, "d", 3, 0, 3))
+        .expect_err("a directory");
+    assert_eq!(refused.kind(), io::ErrorKind::IsADirectory);
+    put(&replacing, &block(3, "e", 3, 0, 3), b"new").expect("taken");
+    fs::create_dir(temp.path().join("e")).expect("made");
     assert!(replacing.commit().is_err());
     drop(replacing);
-    assert_eq!(tree(temp.path()).len(), 4);
+    assert_eq!(tree(temp.path()).len(), 5);
 }
 
 #[test]

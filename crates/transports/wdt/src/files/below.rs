@@ -135,6 +135,15 @@ impl Below {
         }
     }
 
+    /// Whether a directory has this name.
+    pub(super) fn has_directory(&self, name: &CStr) -> io::Result<bool> {
+        match self.status(name, libc::AT_SYMLINK_NOFOLLOW) {
+            Ok(status) => Ok(status.st_mode & libc::S_IFMT == libc::S_IFDIR),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The file system that the directory lies on.
     pub(super) fn device(&self) -> io::Result<libc::dev_t> {
         self.status(c"", libc::AT_EMPTY_PATH)

@@ -95,6 +95,10 @@ impl Shared {
                 if !self.options.overwrite && parent.has(&name)? {
                     return Err(io::ErrorKind::AlreadyExists.into());
                 }
+                // Nor is it replaced on request, and it is found out before anything is sent for it.
+                if parent.has_directory(&name)? {
+                    return Err(io::ErrorKind::IsADirectory.into());
+                }
                 Ok(())
             }
             // It will be made.
