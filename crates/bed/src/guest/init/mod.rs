@@ -203,8 +203,8 @@ fn switches() {
         let triple = format!("4096 4194304 {ROOM_BYTES}");
         let _ = fs::write(Path::new("/proc/sys/net/sctp").join(name), triple);
     }
-    // What all sockets of a protocol may have together. By itself the kernel closes windows at an
-    // eleventh of its memory, which one connection over 300 ms at 1 Gbit/s has in flight.
+    // What all sockets of a protocol may have together. By itself the kernel closes windows from a
+    // sixteenth of its memory on, which one connection over 300 ms at 1 Gbit/s has in flight.
     let pages = nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total() / PAGE_BYTES);
     let triple = format!("{} {} {}", pages / 2, pages / 4 * 3, pages / 4 * 3);
     for name in ["ipv4/tcp_mem", "ipv4/udp_mem"] {
