@@ -16,29 +16,42 @@ SHELL := /bin/bash
 # Steps share one build directory and one machine that is being measured.
 .NOTPARALLEL:
 
+CACHE := $(HOME)/.cache/regatta
 # One build directory for every clone of this user, so that a fresh one builds in seconds.
-export CARGO_TARGET_DIR ?= $(HOME)/.cache/regatta/target
+export CARGO_TARGET_DIR ?= $(CACHE)/target
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-TOOLS := $(HOME)/.cache/regatta/tools
-CARGO_DENY_VERSION := 0.20.2
-CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+# Flags for BoringSSL. Another path would compile it again, so it is the same for every clone.
+BORINGSSL_CMAKE := $(CACHE)/boringssl-$(firstword $(shell sha256sum scripts/boringssl.cmake | cut -c1-12)).cmake
+export CMAKE_TOOLCHAIN_FILE := $(BORINGSSL_CMAKE)
 
-.PHONY: help run test bench fuzz doctor lab-kernel cross-check external external-lock build fmt lint deny readme tests tools-build tools-test tools-bench tools-kernel
+TOOLS := $(CACHE)/tools
+CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
+CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
+
+# The tests' profile: see Cargo.toml.
+NEXTEST = "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
+
+.PHONY: help run test bench fuzz doctor lab-kernel cross-check external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# How far `make run` is; its prerequisites see this, too.
+step = ==
+run: step = == step $(1) of 3:
+
 run: build ## Build in release, run the default study, show the results
+	@echo "$(call step,3) the default study, two minutes (./regatta run)"
 	./regatta run
 	@echo "The binary is ./regatta: try './regatta --help'."
 
 doctor: build ## Show what this machine can do, and what to type where it cannot
 	./regatta doctor
 
-test: fmt lint deny readme tests ## Formatting, lints, licences, the README's commands, all tests
+test: fmt deny lint tests readme ## Formatting, lints, licences, the README's commands, all tests
 
-bench: build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
+bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
 
 fuzz: tools-build ## Damaged input for every fuzz target, ten minutes each, from another seed each day
@@ -52,42 +65,58 @@ lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@lab/build-kernel
 
 cross-check: lab-kernel ## Both emulators against each other and theory, into docs/emulators.md
-	cargo build --locked --package regatta-bed --bin regatta-bed-host
+	cargo build --locked --profile bench --package regatta-bed --bin regatta-bed-host
 	@for part in compare theory; do \
-	  "$(CARGO_TARGET_DIR)/debug/regatta-bed-host" emulators $$part docs/emulators.md; \
+	  "$(CARGO_TARGET_DIR)/release/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
 
 # After a change of external/*/requirements.in.
 external-lock:
 	@scripts/external --lock
 
-# The link lets the commands of the README be typed as they stand there.
+# What plain cargo needs to share the build directory: eval "$(make -s env)"
+env: $(BORINGSSL_CMAKE)
+	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)'"
+
+# A file of its own, as `make test` builds another binary of that name into the same directory.
 build: tools-build
+	@if [ -e "$(CARGO_TARGET_DIR)/release/regatta" ]; then \
+	  echo "$(call step,2) compile what has changed"; \
+	else \
+	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: 5 to 10 minutes on two cores"; \
+	fi
 	cargo build --release --locked --package regatta-cli
-	ln -sfn "$(CARGO_TARGET_DIR)/release/regatta" regatta
+	@rm -f regatta && { ln "$(CARGO_TARGET_DIR)/release/regatta" regatta 2>/dev/null || cp "$(CARGO_TARGET_DIR)/release/regatta" regatta; }
 
 fmt: tools-build
 	cargo fmt --all --check
 
 lint: tools-build
-	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	cargo clippy --locked --workspace --all-targets --profile bench -- --deny warnings
 
 deny: $(CARGO_DENY)
 	"$(CARGO_DENY)" --locked check bans licenses sources
 
-readme: build
-	@if [ -x scripts/readme-commands ]; then PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands </dev/null; fi
+# With the binary of the tests, which they have just built.
+readme: tests
+	@REGATTA="$(CARGO_TARGET_DIR)/release/regatta" scripts/readme-commands
 
-# Last, so that the output ends with the sum of the tests' own summary lines.
-tests: tools-build tools-test external lab-kernel
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; ended=0; \
-	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || ended=1; \
-	awk '/^test result:/ { passed += $$4; failed += $$6 } \
-	     END { printf "%d passed, %d failed\n", passed, failed }' "$$log"; \
-	exit $$ended
+# In three groups: see .config/nextest.toml.
+tests: $(CARGO_NEXTEST) tools-build tools-test external lab-kernel
+	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
+	$(NEXTEST) $(NEXTEST_ARGS)
 
-tools-build:
+# What is too long for every change: 200 kills, the README's commands in a fresh clone.
+nightly: build
+	REGATTA_LONG_TESTS=1 $(MAKE) tests NEXTEST_ARGS="--profile nightly"
+	PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands --whole </dev/null
+
+tools-build: $(BORINGSSL_CMAKE)
+	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ cmake libclang
+
+$(BORINGSSL_CMAKE): scripts/boringssl.cmake
+	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:
 	@scripts/need chromium python3 linux.uml iptables
@@ -98,5 +127,6 @@ tools-kernel:
 tools-bench:
 	@scripts/need iperf3 libusrsctp
 
-$(CARGO_DENY): | tools-build
-	cargo install --locked --version $(CARGO_DENY_VERSION) --root "$(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)" cargo-deny
+# The tools of the tests, pinned; without optimisation, as compiling it takes longer than it saves.
+$(CARGO_DENY) $(CARGO_NEXTEST): | tools-build
+	@scripts/install-tool "$@"

@@ -39,6 +39,20 @@ pub fn registry() -> Vec<&'static dyn Driver> {
     .concat()
 }
 
+/// Drivers whose stacks this build leaves out, by the name of the driver, which is that of the feature.
+pub const LEFT_OUT: &[&str] = &[
+    #[cfg(not(feature = "quic-quinn"))]
+    "quic-quinn",
+    #[cfg(not(feature = "quic-noq"))]
+    "quic-noq",
+    #[cfg(not(feature = "quic-quiche"))]
+    "quic-quiche",
+    #[cfg(not(feature = "quic-s2n"))]
+    "quic-s2n",
+    #[cfg(not(feature = "sctp-userspace"))]
+    "sctp-userspace",
+];
+
 /// Looks a driver up by its name.
 #[must_use]
 pub fn find_driver(name: &str) -> Option<&'static dyn Driver> {

@@ -33,6 +33,16 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
         .iter()
         .find(|driver| driver.descriptor().name == transport.driver)
     else {
+        if regatta_agent::LEFT_OUT.contains(&transport.driver.as_str()) {
+            return Err(Wrong {
+                option: None,
+                message: format!("`{}` was left out of this build", transport.driver),
+                hint: format!(
+                    "build with `cargo build --release --features {}`",
+                    transport.driver
+                ),
+            });
+        }
         let names: Vec<&'static str> = drivers
             .iter()
             .map(|driver| driver.descriptor().name)

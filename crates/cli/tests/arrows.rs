@@ -100,6 +100,10 @@ fn the_arrows_point_one_way() {
     let mut wrong = Vec::new();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = short(package["name"].as_str().expect("a name"));
+        // Features of other people's crates, and no code.
+        if name == "workspace-hack" {
+            continue;
+        }
         let Some(may) = allowed.get(name) else {
             wrong.push(format!("`{name}` is not in the list of crates"));
             continue;
@@ -108,7 +112,8 @@ fn the_arrows_point_one_way() {
             let used = dependency["name"].as_str().expect("a name");
             // Tests may look up as far as they like; what is built may not.
             let built = dependency["kind"].is_null();
-            if built && used.starts_with("regatta-") && !may.contains(&short(used)) {
+            let ours = used.starts_with("regatta-") && used != "regatta-workspace-hack";
+            if built && ours && !may.contains(&short(used)) {
                 wrong.push(format!("`{name}` uses `{}`", short(used)));
             }
             if built && used == "anyhow" && !matches!(name, "cli" | "bench") {

@@ -7,19 +7,36 @@
 //! | `quic-quiche` | quiche on BoringSSL and tokio, one current-thread runtime per end |
 //! | `quic-s2n` | s2n-quic on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!
+//! Each stack is a feature of this crate (`quinn`, `noq`, `quiche`, `s2n`), on by default.
+//!
 //! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
 //! waits with an end ([`wait`]), the time for which flow control held a sender back ([`blocked`]),
 //! options that all have ([`options`]), files
 //! that a trial leaves ([`files`]).
 
+// Without some of the stacks, some of what they share is unused.
+#![cfg_attr(
+    not(all(
+        feature = "quinn",
+        feature = "noq",
+        feature = "quiche",
+        feature = "s2n"
+    )),
+    allow(dead_code, unused_imports)
+)]
+
 pub mod blocked;
 pub mod files;
+#[cfg(feature = "noq")]
 pub mod noq_driver;
 pub mod options;
 pub mod path;
+#[cfg(feature = "quiche")]
 pub mod quiche_driver;
+#[cfg(feature = "quinn")]
 pub mod quinn_driver;
 pub mod quinn_family;
+#[cfg(feature = "s2n")]
 pub mod s2n_driver;
 pub mod wait;
 
@@ -30,9 +47,13 @@ use regatta_transport_sockets::{socket, timer};
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[
+        #[cfg(feature = "quinn")]
         &quinn_driver::QuicQuinn,
+        #[cfg(feature = "noq")]
         &noq_driver::QuicNoq,
+        #[cfg(feature = "quiche")]
         &quiche_driver::QuicQuiche,
+        #[cfg(feature = "s2n")]
         &s2n_driver::QuicS2n,
     ]
 }

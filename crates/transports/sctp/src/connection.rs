@@ -10,9 +10,10 @@ use sctp_proto::StreamId;
 
 use crate::{
     association::Message,
-    link::{Link, timed_out, within},
+    link::Link,
     options::LONGEST_MESSAGE_BYTES,
     statistics::Statistics,
+    wait::{timed_out, within},
 };
 
 /// After so many bytes written, they are sent without waiting for the application to wait.

@@ -31,10 +31,11 @@ use crate::{
     association::Message,
     connection::{SctpConnection, pass_on},
     core::{Core, Incoming},
-    link::{Link, Shared, timed_out, within},
+    link::{Link, Shared},
     messages::SctpFlow,
     options::{LONGEST_MESSAGE_BYTES, Options, Sizes},
     socket::Datagrams,
+    wait::{timed_out, within},
 };
 
 /// How long an end stays, beside some round trips, to close its associations in good order. One

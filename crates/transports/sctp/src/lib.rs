@@ -1,6 +1,6 @@
 //! SCTP twice: of the running kernel (`kernel`), and in user space, with `sctp-proto` at both ends
-//! and its packets as payload of UDP (as RFC 6951). All rooms but `kernel` are the latter's; `link`
-//! and `timer` have what both use to wait.
+//! and its packets as payload of UDP (as RFC 6951). All modules but `kernel` and `wait` are the
+//! latter's, and the feature `userspace`, on by default, compiles them.
 //!
 //! - `driver` says what it is; `options` reads what a study sets and sizes windows.
 //! - `core` has one end's socket and associations and drives them; `association` is one of them;
@@ -8,17 +8,29 @@
 //! - `endpoint`, `connection` and `messages` are what the workloads use; `link` is their hold on
 //!   an association.
 
+#[cfg(feature = "userspace")]
 mod association;
+#[cfg(feature = "userspace")]
 mod connection;
+#[cfg(feature = "userspace")]
 mod core;
+#[cfg(feature = "userspace")]
 mod driver;
+#[cfg(feature = "userspace")]
 mod endpoint;
 mod kernel;
+#[cfg(feature = "userspace")]
 mod link;
+#[cfg(feature = "userspace")]
 mod messages;
+#[cfg(feature = "userspace")]
 mod options;
+#[cfg(feature = "userspace")]
 mod socket;
+#[cfg(feature = "userspace")]
 mod statistics;
+mod wait;
+#[cfg(feature = "userspace")]
 mod wire;
 
 use regatta_transport::Driver;
@@ -26,5 +38,9 @@ use regatta_transport::Driver;
 /// The drivers of this crate: `sctp`, `sctp-userspace`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&kernel::driver::Sctp, &driver::SctpUserspace]
+    &[
+        &kernel::driver::Sctp,
+        #[cfg(feature = "userspace")]
+        &driver::SctpUserspace,
+    ]
 }

@@ -14,6 +14,7 @@ use sctp_proto::StreamId;
 use crate::{
     association::{Association, Ending},
     core::{Core, Number},
+    wait::within,
 };
 
 /// The state of one end; all its tasks run on one thread, aborts come from others.
@@ -161,22 +162,5 @@ impl Abort for Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.shared.lock().release(self.number);
-    }
-}
-
-/// Runs a future that may be dropped, at most until the moment; `None` if it came first. Once a
-/// moment has passed, the future is still polled once.
-pub(crate) async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Output> {
-    if moment == MonotonicTime::NEVER {
-        return Some(future.await);
-    }
-    tokio::time::timeout(moment.remaining(), future).await.ok()
-}
-
-/// The error of a wait that took too long.
-pub(crate) fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {
-    TransportError::TimedOut {
-        what: what.into(),
-        seconds: MonotonicTime::now().since(since).as_secs_f64(),
     }
 }

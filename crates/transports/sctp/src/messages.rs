@@ -15,11 +15,8 @@ use regatta_transport::{
 use sctp_proto::StreamId;
 
 use crate::{
-    association::Message,
-    connection::pass_on,
-    link::{Link, within},
-    options::LONGEST_MESSAGE_BYTES,
-    statistics::Statistics,
+    association::Message, connection::pass_on, link::Link, options::LONGEST_MESSAGE_BYTES,
+    statistics::Statistics, wait::within,
 };
 
 /// How much one batch holds: enough to make its cost small beside its work.

@@ -12,7 +12,7 @@ use super::{
     endpoint::{LONGEST_STREAM_MESSAGE_BYTES, within_exactly},
     statistics::Statistics,
 };
-use crate::link::{timed_out, within};
+use crate::wait::{timed_out, within};
 
 /// An established association; closed in good order when its last user is gone.
 pub(crate) struct KernelConnection {

@@ -34,7 +34,7 @@ use super::{
     paths::Paths,
     socket,
 };
-use crate::link::{timed_out, within};
+use crate::wait::{timed_out, within};
 
 /// Longest user message of a stream, in bytes. Short enough that a stream does not wait long for
 /// another one's message, long enough that a system call is cheap beside it.
