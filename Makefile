@@ -54,8 +54,8 @@ test: fmt deny lint tests readme ## Formatting, lints, licences, the README's co
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
 
-fuzz: tools-build ## Damaged input for every fuzz target, ten minutes each, from another seed each day
-	@scripts/fuzz
+fuzz: $(CARGO_NEXTEST) tools-build ## Damaged input for every fuzz target, ten minutes each, from another seed each day
+	@scripts/fuzz $(NEXTEST) --profile nightly --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)
 
 external: ## Make the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
