@@ -102,34 +102,33 @@ fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
 }
 
 #[test]
-fn a_program_that_misbehaves_costs_its_own_trial_alone() {
+fn a_program_that_dies_costs_its_own_trial_alone() {
     let dies = Script::new("dies", "echo 'the last words' >&2\nexit 3");
+    costs_its_own_trial_alone(&dies.0, FailureKind::Failed, "the last words");
+}
+
+#[test]
+fn a_program_that_is_missing_costs_its_own_trial_alone() {
+    let missing = Path::new("/no/such/driver");
+    costs_its_own_trial_alone(missing, FailureKind::Failed, "No such file");
+}
+
+#[test]
+fn a_program_that_is_unsupported_costs_its_own_trial_alone() {
     let unsupported = Script::new("unsupported", "echo 'not on this host' >&2\nexit 77");
+    costs_its_own_trial_alone(&unsupported.0, FailureKind::Unsupported, "not on this host");
+}
+
+fn costs_its_own_trial_alone(program: &Path, kind: FailureKind, words: &str) {
     let mut agent = Agent::greeted();
-    for (trial, program, kind, words) in [
-        (0, dies.0.as_path(), FailureKind::Failed, "the last words"),
-        (
-            1,
-            Path::new("/no/such/driver"),
-            FailureKind::Failed,
-            "No such file",
-        ),
-        (
-            2,
-            unsupported.0.as_path(),
-            FailureKind::Unsupported,
-            "not on this host",
-        ),
-    ] {
-        let [receiver, _] = both(trial, program, 1000);
-        agent.say(&regatta_control::ToAgent::Prepare {
-            order: Box::new(receiver),
-        });
-        let (found, reasons, _) = agent.hear_failure();
-        assert_eq!(found, kind, "{reasons:?}");
-        assert!(reasons.concat().contains(words), "{reasons:?}");
-    }
-    let [receiver, _] = both(3, &example(), 1000);
+    let [receiver, _] = both(0, program, 1000);
+    agent.say(&regatta_control::ToAgent::Prepare {
+        order: Box::new(receiver),
+    });
+    let (found, reasons, _) = agent.hear_failure();
+    assert_eq!(found, kind, "{reasons:?}");
+    assert!(reasons.concat().contains(words), "{reasons:?}");
+    let [receiver, _] = both(1, &example(), 1000);
     assert!(agent.prepare(receiver).is_some(), "the same agent goes on");
 }
 

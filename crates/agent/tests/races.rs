@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Pair, order, tls};
-use regatta_control::{Role, SideReport, TrialOrder};
+use common::{Agent, Pair, order, tls};
+use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
 
@@ -19,15 +19,90 @@ fn both(trial: u32, driver: &str, change: impl Fn(&mut TrialOrder)) -> [TrialOrd
     })
 }
 
-/// Drivers of the registry that this host supports, by name, with what they carry.
-fn supported() -> Vec<(&'static str, Carries)> {
-    let found: Vec<_> = regatta_agent::registry()
-        .into_iter()
-        .filter(|driver| driver.supported(&Default::default()).is_ok())
-        .map(|driver| (driver.descriptor().name, driver.descriptor().carries))
-        .collect();
-    assert!(!found.is_empty(), "no driver is supported here");
-    found
+/// Makes the tests of each of these drivers.
+macro_rules! drivers {
+    ($($module:ident => $name:literal)+) => {
+        $(
+            mod $module {
+                use super::*;
+
+                #[test]
+                fn races_through_two_agents() {
+                    run($name, super::races_through_two_agents);
+                }
+
+                #[test]
+                fn the_death_of_the_receiver_costs_one_trial_and_not_the_sender() {
+                    run($name, |driver, carries| {
+                        survives(driver, carries, Role::Receiver, Role::Sender);
+                    });
+                }
+
+                #[test]
+                fn the_death_of_the_sender_costs_one_trial_and_not_the_receiver() {
+                    run($name, |driver, carries| {
+                        survives(driver, carries, Role::Sender, Role::Receiver);
+                    });
+                }
+
+                #[test]
+                fn an_abort_in_mid_transfer_leaves_agents_that_race_again() {
+                    run($name, super::an_abort_in_mid_transfer_leaves_agents_that_race_again);
+                }
+            }
+        )+
+
+        /// Drivers that have tests.
+        const TESTED: &[&str] = &[$($name),+];
+    };
+}
+
+drivers! {
+    tcp => "tcp"
+    tcp_tls => "tcp-tls"
+    mptcp => "mptcp"
+    udp => "udp"
+    udp_reliable => "udp-reliable"
+    quic_quinn => "quic-quinn"
+    quic_noq => "quic-noq"
+    quic_quiche => "quic-quiche"
+    quic_s2n => "quic-s2n"
+    sctp => "sctp"
+    sctp_userspace => "sctp-userspace"
+    wdt => "wdt"
+    external => "external"
+    quic_aioquic => "quic-aioquic"
+    sctp_pysctp => "sctp-pysctp"
+    quic_go => "quic-go"
+}
+
+#[test]
+fn every_driver_of_the_registry_has_its_tests() {
+    let registry = regatta_agent::registry();
+    let mut names: Vec<_> = registry.iter().map(|it| it.descriptor().name).collect();
+    let mut tested = TESTED.to_vec();
+    names.sort_unstable();
+    tested.sort_unstable();
+    assert_eq!(names, tested);
+}
+
+/// Runs a test of a driver with what it carries. Where this host does not support the driver, an
+/// agent must say so.
+fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
+    let registry = regatta_agent::registry();
+    let driver = registry.iter().find(|it| it.descriptor().name == name);
+    let driver = driver.unwrap_or_else(|| panic!("no driver is called `{name}`"));
+    let Err(unsupported) = driver.supported(&Default::default()) else {
+        return test(name, driver.descriptor().carries);
+    };
+    println!("`{name}`: {unsupported}");
+    let [receiver, _] = both(0, name, |_| ());
+    let mut agent = Agent::greeted();
+    agent.say(&ToAgent::Prepare {
+        order: Box::new(receiver),
+    });
+    let (kind, reasons, _) = agent.hear_failure();
+    assert_eq!(kind, FailureKind::Unsupported, "{reasons:?}");
 }
 
 fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
@@ -117,38 +192,35 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
     );
 }
 
-#[test]
-fn every_driver_races_through_two_agents() {
-    for (driver, carries) in supported() {
-        let mut pair = Pair::greeted();
-        // The same agents run trial after trial: sizes that are no multiple of the message, one
-        // message of one byte, and enough for a few samples.
-        for (trial, size, message) in [(0, 1_000_000, 1_000), (1, 10_007, 1_000), (2, 1, 1)] {
-            let [receiver, sender] = both(trial, driver, |order| {
-                order.workload.kind = WorkloadKind::Bulk {
-                    size: Bytes(size),
-                    message: Bytes(message),
-                    pattern: Pattern::Data,
-                    options: regatta_model::BulkOptions::default(),
-                };
-                order.workload.probe.idle_messages = 3;
-                order.sample_interval = Duration::from_millis(5);
-            });
-            let ends = pair.race(receiver, sender);
-            let end = |side: &str| match &ends[side] {
-                Ok(report) => report.clone(),
-                Err(failure) => panic!("{driver}, trial {trial}, {side}: {failure:?}"),
+fn races_through_two_agents(driver: &'static str, carries: Carries) {
+    let mut pair = Pair::greeted();
+    // The same agents run trial after trial: sizes that are no multiple of the message, one
+    // message of one byte, and enough for a few samples.
+    for (trial, size, message) in [(0, 1_000_000, 1_000), (1, 10_007, 1_000), (2, 1, 1)] {
+        let [receiver, sender] = both(trial, driver, |order| {
+            order.workload.kind = WorkloadKind::Bulk {
+                size: Bytes(size),
+                message: Bytes(message),
+                pattern: Pattern::Data,
+                options: regatta_model::BulkOptions::default(),
             };
-            check(driver, carries, size, &end("sender"), &end("receiver"));
-        }
-        for agent in [&mut pair.sender, &mut pair.receiver] {
-            agent.input = None;
-            assert_eq!(
-                agent.child.wait().expect("our child").code(),
-                Some(0),
-                "{driver}"
-            );
-        }
+            order.workload.probe.idle_messages = 3;
+            order.sample_interval = Duration::from_millis(5);
+        });
+        let ends = pair.race(receiver, sender);
+        let end = |side: &str| match &ends[side] {
+            Ok(report) => report.clone(),
+            Err(failure) => panic!("{driver}, trial {trial}, {side}: {failure:?}"),
+        };
+        check(driver, carries, size, &end("sender"), &end("receiver"));
+    }
+    for agent in [&mut pair.sender, &mut pair.receiver] {
+        agent.input = None;
+        assert_eq!(
+            agent.child.wait().expect("our child").code(),
+            Some(0),
+            "{driver}"
+        );
     }
 }
 
@@ -170,48 +242,37 @@ fn endless(order: &mut TrialOrder) {
 
 /// What a driver does by itself when its peer is gone, each driver's own tests hold; the controller
 /// knows at once that an agent died, and aborts the other.
-#[test]
-fn the_death_of_one_agent_costs_one_trial_and_not_the_other_agent() {
-    for (driver, carries) in supported() {
-        for (killed, survivor) in [
-            (Role::Receiver, Role::Sender),
-            (Role::Sender, Role::Receiver),
-        ] {
-            let mut pair = Pair::greeted();
-            let [receiver, sender] = both(0, driver, endless);
-            pair.start(receiver, sender);
-            pair.kill(killed);
-            let asked = Instant::now();
-            pair.abort(survivor, 0);
-            let took = asked.elapsed();
-            assert!(took < ABORT_LIMIT, "{driver}, {killed:?} killed: {took:?}");
-            pair.replace(killed);
-            let [receiver, sender] = both(1, driver, |_| ());
-            let ends = pair.race(receiver, sender);
-            let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
-                panic!("{driver} after a death: {ends:?}");
-            };
-            check(driver, carries, 1_000_000, sender, receiver);
-        }
-    }
+fn survives(driver: &'static str, carries: Carries, killed: Role, survivor: Role) {
+    let mut pair = Pair::greeted();
+    let [receiver, sender] = both(0, driver, endless);
+    pair.start(receiver, sender);
+    pair.kill(killed);
+    let asked = Instant::now();
+    pair.abort(survivor, 0);
+    let took = asked.elapsed();
+    assert!(took < ABORT_LIMIT, "{driver}, {killed:?} killed: {took:?}");
+    pair.replace(killed);
+    let [receiver, sender] = both(1, driver, |_| ());
+    let ends = pair.race(receiver, sender);
+    let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
+        panic!("{driver} after a death: {ends:?}");
+    };
+    check(driver, carries, 1_000_000, sender, receiver);
 }
 
-#[test]
-fn an_abort_in_mid_transfer_leaves_agents_that_race_again() {
-    for (driver, carries) in supported() {
-        let mut pair = Pair::greeted();
-        let [receiver, sender] = both(0, driver, endless);
-        pair.start(receiver, sender);
-        let asked = Instant::now();
-        pair.abort(Role::Sender, 0);
-        pair.abort(Role::Receiver, 0);
-        let took = asked.elapsed();
-        assert!(took < ABORT_LIMIT, "{driver}: {took:?}");
-        let [receiver, sender] = both(1, driver, |_| ());
-        let ends = pair.race(receiver, sender);
-        let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
-            panic!("{driver} after an abort: {ends:?}");
-        };
-        check(driver, carries, 1_000_000, sender, receiver);
-    }
+fn an_abort_in_mid_transfer_leaves_agents_that_race_again(driver: &'static str, carries: Carries) {
+    let mut pair = Pair::greeted();
+    let [receiver, sender] = both(0, driver, endless);
+    pair.start(receiver, sender);
+    let asked = Instant::now();
+    pair.abort(Role::Sender, 0);
+    pair.abort(Role::Receiver, 0);
+    let took = asked.elapsed();
+    assert!(took < ABORT_LIMIT, "{driver}: {took:?}");
+    let [receiver, sender] = both(1, driver, |_| ());
+    let ends = pair.race(receiver, sender);
+    let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
+        panic!("{driver} after an abort: {ends:?}");
+    };
+    check(driver, carries, 1_000_000, sender, receiver);
 }

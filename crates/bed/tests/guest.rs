@@ -6,21 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::guest::testing::{Clock, in_guest};
-
-/// All of these share one guest.
-#[test]
-fn in_a_guest() {
-    let _ = in_guest("shared::", Clock::Real);
-}
+use regatta_bed::guest::testing::{Clock, in_guest, in_shared_guest};
 
 mod shared {
     use super::*;
-    use regatta_bed::guest::is_guest;
+
+    fn is_here(case: &str) -> bool {
+        in_shared_guest("shared", case, Clock::Real)
+    }
 
     #[test]
     fn the_host_s_files_cannot_be_written() {
-        if !is_guest() {
+        if !is_here("the_host_s_files_cannot_be_written") {
             return;
         }
         let own = std::env::current_dir().expect("a directory");
@@ -56,7 +53,7 @@ mod shared {
 
     #[test]
     fn every_congestion_control_can_be_chosen() {
-        if !is_guest() {
+        if !is_here("every_congestion_control_can_be_chosen") {
             return;
         }
         let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -71,7 +68,7 @@ mod shared {
 
     #[test]
     fn sctp_and_room_for_it() {
-        if !is_guest() {
+        if !is_here("sctp_and_room_for_it") {
             return;
         }
         // SAFETY: takes numbers only.

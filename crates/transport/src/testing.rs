@@ -1,18 +1,20 @@
 //! Running both ends of a trial in one process, without agents: for the tests of drivers.
 //!
 //! [`trial_context`] makes a context in memory, [`run_pair`] runs a sender and a receiver with
-//! their notes passed on, and [`contract`] holds what every driver must do.
+//! their notes passed on, [`contract`] has what every driver must do, and
+//! [`contract_tests!`](crate::contract_tests) makes a test of each clause for a driver.
 
+pub mod cases;
 pub mod connections;
 pub mod contract;
 pub mod exchanges;
 pub mod files;
-pub mod lanes;
+pub mod flows;
 
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak, mpsc},
     thread,
     time::Duration,
 };
@@ -201,6 +203,44 @@ pub fn run_pair_while(
     change: impl Fn(&mut TrialOrder),
     meanwhile: impl FnOnce(&TrialContext, &TrialContext),
 ) -> Result<Pair, TransportError> {
+    run_both(driver, size, message, change, |sender, receiver, _| {
+        meanwhile(sender, receiver);
+    })
+}
+
+/// As [`run_pair`]; `then` runs in this thread with the receiver's context once the sender has ended.
+///
+/// # Errors
+/// What keeps an end from being prepared.
+pub fn run_pair_then(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+    then: impl FnOnce(&TrialContext),
+) -> Result<Pair, TransportError> {
+    run_both(
+        driver,
+        size,
+        message,
+        change,
+        |_, receiver, sender_ended| {
+            // A sender that panicked has ended too.
+            let _ = sender_ended.recv();
+            then(receiver);
+        },
+    )
+}
+
+/// Runs both ends; `meanwhile` has both contexts (sender, receiver), and is told when the sender has
+/// ended.
+fn run_both(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+    meanwhile: impl FnOnce(&TrialContext, &TrialContext, &mpsc::Receiver<()>),
+) -> Result<Pair, TransportError> {
     let name = driver.descriptor().name;
     let mut receiver_order = order_for(Role::Receiver, name, size, message);
     let mut sender_order = order_for(Role::Sender, name, size, message);
@@ -231,8 +271,14 @@ pub fn run_pair_while(
     };
     let (sender, receiver) = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(peers.1));
-        let sender = scope.spawn(move || sender.run(peers.0));
-        meanwhile(&sender_context, &receiver_context);
+        let (ended, sender_ended) = mpsc::channel();
+        let sender = scope.spawn(move || {
+            let result = sender.run(peers.0);
+            // Only some tests wait for it.
+            let _ = ended.send(());
+            result
+        });
+        meanwhile(&sender_context, &receiver_context, &sender_ended);
         (join(sender), join(receiver))
     });
     Ok(Pair {

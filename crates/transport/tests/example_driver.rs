@@ -27,7 +27,6 @@ use regatta_transport::{
     stream::{
         Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
     },
-    testing,
 };
 
 /// How often a waiting accept looks for a connection and for its stop.
@@ -291,8 +290,6 @@ impl ByteStream for Stream {
     }
 }
 
-// 5. The contract of every driver: sizes from one byte up, deadline, vanished peers, strangers.
-#[test]
-fn the_example_holds_the_contract() {
-    testing::contract::holds(&TcpStd);
-}
+// 5. The contract of every driver, one test for each clause: sizes from one byte up, deadline,
+// vanished peers, strangers.
+regatta_transport::contract_tests! { tcp_std: streams => &TcpStd }

@@ -1,4 +1,4 @@
-//! Tests that run in a guest.
+//! Tests that run in a guest, and artefacts that the processes of one test run share.
 //!
 //! A test of any crate that has this one among its dev-dependencies begins with
 //!
@@ -15,62 +15,218 @@
 //! ```
 //!
 //! The same test program is started again in a guest, with this one test; its failure there is
-//! this test's failure, with its output. A boot takes about a second, so tests that can share a
-//! guest do: name a module (`"in_guest::"`) and all of it runs there.
+//! this test's failure, with its output. A boot takes one to two seconds, so the tests of a module
+//! share a guest with [`in_shared_guest`]: each is still a test of its own, with its own verdict
+//! and output.
 
 use std::{
     env,
     ffi::{c_char, c_int},
+    fmt::Write as _,
     fs::{self, File},
-    io::{self, Read, Seek, Write},
+    io::{self, BufRead, BufReader, Read, Seek, Write},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
+    process::{Command, ExitCode, Stdio},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
+    thread,
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 pub use super::Clock;
-use super::{Guest, INIT_COMMAND, KEEPER_COMMAND, Order, Said, find, is_guest};
+use super::{Guest, INIT_COMMAND, KEEPER_COMMAND, Order, Said, find, is_guest, say};
 
 /// Environment variable with the directory of this test run, whose test processes share artefacts
 /// in it: absent where nothing is shared.
 pub const TEST_RUN_DIR: &str = "REGATTA_TEST_RUN_DIR";
 
-/// Longest that a guest may take for its tests.
-const LONGEST: Duration = Duration::from_secs(180);
+/// First argument of the process that runs cases in a guest, before their names.
+const CASES_COMMAND: &str = "guest-cases";
 
-/// Whether this is a guest, in which the test is to be run. Where it is not, the tests of this
-/// program whose names contain `filter` are run in a new guest, and `false` is returned when they
-/// have succeeded.
+/// Longest that one case may take in a guest, with what comes before it.
+const LONGEST_CASE: Duration = Duration::from_secs(180);
+
+/// Longest that processes of a case may outlive it.
+const LONGEST_LEAK: Duration = Duration::from_secs(10);
+
+/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
+/// new guest, and `false` is returned when it has succeeded.
 ///
-/// `filter` should be the whole name with its modules, or a module's with `::` behind it.
+/// `case` is the test's whole name with its modules.
 ///
 /// # Panics
-/// If there is no kernel for a guest, if the guest does not start, or if a test fails in it: with
-/// everything that was heard of it.
+/// If there is no kernel for a guest, if the guest does not start, or if the test fails in it: with
+/// its output and everything that was heard of the guest.
 #[must_use]
-pub fn in_guest(filter: &str, clock: Clock) -> bool {
+pub fn in_guest(case: &str, clock: Clock) -> bool {
     if is_guest() {
         return true;
     }
+    alone(case, clock);
+    false
+}
+
+/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
+/// guest that it shares with the other tests of its module, and `false` is returned when this one
+/// has succeeded.
+///
+/// `module` is the module's name in its test program, `case` the name of the test below it, and
+/// `clock` the same in all of the module's tests. The first process of a test run that needs the
+/// guest boots it and runs the module's tests in it, each in a process of its own; the others wait
+/// for that and find their verdict and output there. As many guests share the module's tests as
+/// this machine has cores: test *i* of the module is run by guest *i* modulo the cores. Without a
+/// directory of the test run ([`TEST_RUN_DIR`]) a guest is booted for this test alone.
+///
+/// # Panics
+/// As [`in_guest`], and if there is no such test below `module`.
+#[must_use]
+pub fn in_shared_guest(module: &str, case: &str, clock: Clock) -> bool {
+    if is_guest() {
+        return true;
+    }
+    let name = format!("{module}::{case}");
+    if test_run_directory().is_none() {
+        alone(&name, clock);
+        return false;
+    }
+    let executable = env::current_exe().expect("this program's file");
+    let cases = cases_below(&executable, module);
+    let index = cases.iter().position(|other| *other == name);
+    let index = index.unwrap_or_else(|| panic!("there is no test `{name}`"));
+    let guests = thread::available_parallelism().map_or(1, usize::from);
+    let share = index % guests;
+    let program = executable.file_name().expect("a file's name");
+    let program = program.to_string_lossy();
+    let key = format!("{program}-{}-{share}", module.replace("::", "."));
+    let share: Vec<_> = cases.into_iter().skip(share).step_by(guests).collect();
+    once_per_test_run(
+        &key,
+        |directory| run_in_guest(directory, &share, clock),
+        |directory| judge(directory, &name),
+    );
+    false
+}
+
+/// Runs one test in a guest of its own.
+fn alone(case: &str, clock: Clock) {
+    let directory = Temporary::new().expect("a temporary directory");
+    run_in_guest(&directory.0, &[case.to_owned()], clock)
+        .unwrap_or_else(|error| panic!("{error}"));
+    judge(&directory.0, case);
+}
+
+/// Names of the tests below a module, in the order of the test program's list.
+fn cases_below(executable: &Path, module: &str) -> Vec<String> {
+    let output = Command::new(executable)
+        .args(["--list", "--format", "terse"])
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("this program runs");
+    assert!(output.status.success(), "the list of this program's tests");
+    let prefix = format!("{module}::");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .filter(|name| name.starts_with(&prefix))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Message of the process that runs cases in a guest.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Progress {
+    /// A line of the case's standard output or error.
+    Line { case: String, line: String },
+    /// The case has ended.
+    Ended { case: String, passed: bool },
+}
+
+/// File with the output of a case, in the directory of a guest's verdicts.
+fn output_file(directory: &Path, case: &str) -> PathBuf {
+    directory.join(format!("{}.output", case.replace("::", ".")))
+}
+
+/// File that is there if a case has passed or failed.
+fn verdict_file(directory: &Path, case: &str, passed: bool) -> PathBuf {
+    let verdict = if passed { "passed" } else { "failed" };
+    directory.join(format!("{}.{verdict}", case.replace("::", ".")))
+}
+
+/// File with what was heard of the guest itself, the last line saying how it ended.
+fn heard_file(directory: &Path) -> PathBuf {
+    directory.join("guest.heard")
+}
+
+/// Runs cases in a new guest and writes their verdicts and outputs to a directory.
+///
+/// # Errors
+/// In words, if no guest can be started. What happens to a guest later is for the cases that have
+/// no verdict then.
+fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), String> {
+    let mut guest = start_guest(cases, clock)?;
+    let written = |error: io::Error| format!("cannot write to {}: {error}", directory.display());
+    let mut heard = String::new();
+    let mut until = Instant::now() + LONGEST_CASE;
+    let end = loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match guest.hear(left) {
+            Some(Said::Up { release }) => {
+                let _ = writeln!(heard, "guest with Linux {release}");
+            }
+            Some(Said::Beat) => {}
+            Some(Said::Console { line }) => {
+                let _ = writeln!(heard, "console: {line}");
+            }
+            Some(Said::Output { line }) => {
+                let _ = writeln!(heard, "{line}");
+            }
+            Some(Said::Message { text }) => match serde_json::from_str(&text) {
+                Ok(Progress::Line { case, line }) => {
+                    let mut options = File::options();
+                    let file = options.create(true).append(true);
+                    let mut file = file.open(output_file(directory, &case)).map_err(written)?;
+                    writeln!(file, "{line}").map_err(written)?;
+                }
+                Ok(Progress::Ended { case, passed }) => {
+                    File::create(verdict_file(directory, &case, passed)).map_err(written)?;
+                    until = Instant::now() + LONGEST_CASE;
+                }
+                Err(_) => {
+                    let _ = writeln!(heard, "{text}");
+                }
+            },
+            Some(Said::Ended { code }) => break format!("the guest's program ended with {code}"),
+            Some(Said::Failed { reasons, hint }) => {
+                break format!("the guest failed: {}; {hint}", reasons.join(": "));
+            }
+            None => break format!("no case ended within {LONGEST_CASE:?}"),
+        }
+    };
+    let _ = writeln!(heard, "{end}");
+    fs::write(heard_file(directory), heard).map_err(written)
+}
+
+/// Starts a guest in which this program runs cases.
+fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
     // Whatever refers to it keeps the linker from leaving it out.
     std::hint::black_box(DIVERT);
-    let kernel = find(None, clock).unwrap_or_else(|error| panic!("{error}; {}", error.hint()));
-    let executable = env::current_exe().expect("this program's file");
-    let mut arguments = vec![
-        filter.to_owned(),
-        "--nocapture".to_owned(),
-        "--test-threads=1".to_owned(),
-    ];
-    if !filter.ends_with("::") {
-        arguments.push("--exact".to_owned());
-    }
-    let directory = env::current_dir().expect("a directory");
+    let kernel = find(None, clock).map_err(|error| format!("{error}; {}", error.hint()))?;
+    let executable = env::current_exe().map_err(|error| error.to_string())?;
+    let directory = env::current_dir().map_err(|error| error.to_string())?;
     let mut environment: Vec<(String, String)> = env::vars()
         .filter(|(name, _)| name == "PATH" || name == "HOME" || name.starts_with("REGATTA_"))
+        .filter(|(name, _)| name != TEST_RUN_DIR)
         .collect();
     environment.push(("PWD".to_owned(), directory.display().to_string()));
     environment.push(("RUST_BACKTRACE".to_owned(), "1".to_owned()));
+    let mut arguments = vec![CASES_COMMAND.to_owned()];
+    arguments.extend_from_slice(cases);
     let order = Order {
         kernel: kernel.path,
         clock,
@@ -81,36 +237,101 @@ pub fn in_guest(filter: &str, clock: Clock) -> bool {
         files: None,
         payload: String::new(),
     };
-    let mut guest = Guest::start(&executable, &order).expect("a guest's keeper");
-    let until = Instant::now() + LONGEST;
-    let mut heard = Vec::new();
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match guest.hear(left) {
-            Some(Said::Up { release }) => heard.push(format!("guest with Linux {release}")),
-            Some(Said::Beat) => {}
-            Some(Said::Console { line }) => heard.push(format!("console: {line}")),
-            Some(Said::Output { line } | Said::Message { text: line }) => heard.push(line),
-            Some(Said::Ended { code: 0 }) => break,
-            Some(other) => panic!("in the guest:\n{}\n{other:?}", heard.join("\n")),
-            None => panic!(
-                "the guest did not end within {LONGEST:?}:\n{}",
-                heard.join("\n")
-            ),
-        }
+    Guest::start(&executable, &order).map_err(|error| format!("cannot start a guest: {error}"))
+}
+
+/// Prints the output of a case that was run in a guest.
+///
+/// # Panics
+/// If it failed, or has no verdict: then with everything that was heard of the guest.
+fn judge(directory: &Path, case: &str) {
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let heard = read(heard_file(directory));
+    if let Some(kernel) = heard.lines().next() {
+        println!("in a {kernel}");
     }
-    let heard = heard.join("\n");
-    println!("{heard}");
-    // A name that no test has would succeed, too.
+    print!("{}", read(output_file(directory, case)));
+    if verdict_file(directory, case, true).exists() {
+        return;
+    }
     assert!(
-        !heard.contains("running 0 tests") && heard.contains("test result: ok."),
-        "no test ran in the guest: is `{filter}` its whole name?"
+        verdict_file(directory, case, false).exists(),
+        "`{case}` did not end in its guest, of which was heard:\n{heard}"
     );
-    false
+    panic!("`{case}` failed in its guest; its output is above");
+}
+
+/// Runs the cases that the arguments name, in a guest, each in a process of its own. Their verdicts
+/// are messages; the process itself succeeds.
+fn cases_main() -> ExitCode {
+    if !is_guest() {
+        eprintln!("error: this is not a guest");
+        return ExitCode::FAILURE;
+    }
+    for case in env::args().skip(2) {
+        let passed = run_case(&case).unwrap_or_else(|error| {
+            tell_line(&case, format!("cannot run `{case}`: {error}"));
+            false
+        });
+        tell(&Progress::Ended { case, passed });
+    }
+    ExitCode::SUCCESS
+}
+
+fn tell(progress: &Progress) {
+    let text = serde_json::to_string(progress).expect("messages can be written as JSON");
+    // Without it the case has no verdict, which its test says.
+    let _ = say(&text);
+}
+
+fn tell_line(case: &str, line: String) {
+    let case = case.to_owned();
+    tell(&Progress::Line { case, line });
+}
+
+/// Whether a case passes in a process of its own.
+fn run_case(case: &str) -> io::Result<bool> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = Command::new(env::current_exe()?)
+        .args([case, "--exact", "--include-ignored", "--nocapture"])
+        .arg("--test-threads=1")
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .spawn()?;
+    let (sender, told) = mpsc::channel();
+    let name = case.to_owned();
+    let telling = move || {
+        // A name that no test has would succeed, too.
+        let mut ran = false;
+        for line in BufReader::new(reader).split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            ran |= line.starts_with("test result: ok. 1 passed;");
+            tell_line(&name, line);
+        }
+        // Nobody waits any more for what comes too late.
+        let _ = sender.send(ran);
+    };
+    thread::Builder::new()
+        .name("output of a case".into())
+        .spawn(telling)?;
+    let status = child.wait()?;
+    let Ok(ran) = told.recv_timeout(LONGEST_LEAK) else {
+        let line = format!("a process that it started outlives it by {LONGEST_LEAK:?}");
+        tell_line(case, line);
+        return Ok(false);
+    };
+    if !status.success() {
+        tell_line(case, format!("it ended with {status}"));
+    } else if !ran {
+        tell_line(case, format!("no test ran: is `{case}` its whole name?"));
+    }
+    Ok(ran && status.success())
 }
 
 /// A test program has a `main` that is not ours. This runs before it and makes the program a
-/// guest's keeper or first process where it was started as one.
+/// guest's keeper or first process, or runs cases in a guest, where it was started for that.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static DIVERT: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = divert;
@@ -128,9 +349,10 @@ extern "C" fn divert(
     let code = match first.to_str() {
         Ok(KEEPER_COMMAND) => super::keeper_main(),
         Ok(INIT_COMMAND) => super::init_main(),
+        Ok(CASES_COMMAND) => cases_main(),
         _ => return,
     };
-    std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
+    std::process::exit(i32::from(code != ExitCode::SUCCESS));
 }
 
 /// Result of `read` on an artefact that the test processes of one test run share.
@@ -162,14 +384,19 @@ pub fn once_per_test_run<T>(
         !key.is_empty() && !key.starts_with('.') && key.chars().all(sound),
         "`{key}` is not the name of an artefact"
     );
-    let shared = env::var_os(TEST_RUN_DIR).filter(|directory| !directory.is_empty());
-    if let Some(directory) = shared {
-        return shared_in(Path::new(&directory), key, make, read);
+    if let Some(directory) = test_run_directory() {
+        return shared_in(&directory, key, make, read);
     }
     let directory = Temporary::new()
         .unwrap_or_else(|error| panic!("cannot make a directory for `{key}`: {error}"));
     make(&directory.0).unwrap_or_else(|error| panic!("{error}"));
     read(&directory.0)
+}
+
+/// Directory of this test run, if there is one.
+fn test_run_directory() -> Option<PathBuf> {
+    let directory = env::var_os(TEST_RUN_DIR)?;
+    (!directory.is_empty()).then(|| PathBuf::from(directory))
 }
 
 /// [`once_per_test_run`] with the directory of the test run.

@@ -6,7 +6,7 @@ use regatta_model::{Link, QueueDiscipline};
 use regatta_stats::{binomial_interval, describe, mean_interval, quantile};
 
 use super::{
-    Found, Outcome,
+    Found, Outcome, Selection,
     conditions::{Case, cases},
     hosts::{EMULATORS, Flow, Hosts},
     table::Table,
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-pub(super) fn run() -> Outcome<Found> {
+pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     let mut delays = Table::new(
         "One-way delay, in milliseconds",
         &[
@@ -149,6 +149,9 @@ pub(super) fn run() -> Outcome<Found> {
     );
     let mut differences = Vec::new();
     for case in cases() {
+        if !selection.has(&case.condition.name) {
+            continue;
+        }
         let mut seen = Vec::new();
         for path in EMULATORS {
             // New hosts: a case leaves nothing behind for the next.

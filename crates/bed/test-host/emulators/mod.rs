@@ -4,6 +4,9 @@
 //! there, prints tables in Markdown, and puts them into FILE, between the lines `<!-- compare -->`
 //! and `<!-- end -->`. It fails if something differs by more than chance and the stated bounds
 //! explain.
+//!
+//! `emulators compare|theory --only CASE` in a guest runs one case there; `emulators cases
+//! compare|theory` lists their names.
 
 mod compare;
 mod conditions;
@@ -12,6 +15,7 @@ mod table;
 mod theory;
 
 use std::{
+    cell::Cell,
     error::Error,
     path::Path,
     process::ExitCode,
@@ -35,6 +39,29 @@ struct Found {
     differences: Vec<String>,
 }
 
+/// Which cases are run.
+struct Selection<'a> {
+    /// The only one; all of them if absent.
+    only: Option<&'a str>,
+    /// Whether names are printed and nothing is run.
+    listing: bool,
+    /// Cases that were run.
+    run: Cell<usize>,
+}
+
+impl Selection<'_> {
+    /// Whether the case of this name is to be run.
+    fn has(&self, name: &str) -> bool {
+        if self.listing {
+            println!("{name}");
+            return false;
+        }
+        let selected = self.only.is_none_or(|only| only == name);
+        self.run.set(self.run.get() + usize::from(selected));
+        selected
+    }
+}
+
 pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
@@ -54,15 +81,34 @@ fn run() -> Outcome<ExitCode> {
     let mut arguments: Vec<String> = std::env::args().skip(2).collect();
     let real = arguments.iter().any(|argument| argument == "--real");
     arguments.retain(|argument| argument != "--real");
+    let listing = arguments.first().is_some_and(|first| first == "cases");
+    if listing {
+        arguments.remove(0);
+    }
     let what = arguments.first().map(String::as_str);
     let Some(what @ ("compare" | "theory")) = what else {
-        return Err("usage: emulators compare|theory [--real] [FILE]".into());
+        return Err("usage: emulators [cases] compare|theory [--real] [--only CASE | FILE]".into());
     };
-    if guest::is_guest() {
-        let found = match what {
-            "compare" => compare::run()?,
-            _ => theory::run()?,
+    let only = match arguments.get(1..3) {
+        Some([flag, case]) if flag == "--only" => Some(case.as_str()),
+        _ => None,
+    };
+    if listing || guest::is_guest() {
+        let selection = Selection {
+            only,
+            listing,
+            run: Cell::new(0),
         };
+        let found = match what {
+            "compare" => compare::run(&selection)?,
+            _ => theory::run(&selection)?,
+        };
+        if listing {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if selection.run.get() == 0 {
+            return Err(format!("there is no case `{}`", only.unwrap_or_default()).into());
+        }
         for table in &found.tables {
             println!("{table}");
         }
@@ -74,6 +120,9 @@ fn run() -> Outcome<ExitCode> {
         } else {
             ExitCode::FAILURE
         });
+    }
+    if only.is_some() {
+        return Err("a single case is run in a guest".into());
     }
     let clock = if real { Clock::Real } else { Clock::Virtual };
     let started = Instant::now();

@@ -6,7 +6,7 @@ use regatta_model::{Bytes, Condition, Emulator, Link, PathSetup, Ratio};
 use regatta_stats::plausible_counts;
 
 use super::{
-    Found, Outcome,
+    Found, Outcome, Selection,
     conditions::{forward, mbps, ms},
     hosts::{EMULATORS, Hosts, Sending},
     table::Table,
@@ -23,12 +23,12 @@ const RESPONSE_TOLERANCE: f64 = 0.2;
 /// Payload of a full segment over Ethernet with time stamps.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-pub(super) fn run() -> Outcome<Found> {
+pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     let mut differences = Vec::new();
     let tables = vec![
-        losses(&mut differences)?,
-        queues(&mut differences)?,
-        responses(&mut differences)?,
+        losses(selection, &mut differences)?,
+        queues(selection, &mut differences)?,
+        responses(selection, &mut differences)?,
     ];
     Ok(Found {
         tables,
@@ -37,13 +37,16 @@ pub(super) fn run() -> Outcome<Found> {
 }
 
 /// Independent losses are binomial.
-fn losses(differences: &mut Vec<String>) -> Outcome<Table> {
+fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     const PACKETS: u64 = 20_000;
     let mut table = Table::new(
         "UDP: lost of 20 000 packets",
         &["loss", "99.99 % of sound paths", "netem", "user space"],
     );
     for loss in [0.001, 0.01, 0.05, 0.3] {
+        if !selection.has(&format!("loss of {}", Ratio(loss))) {
+            continue;
+        }
         let link = Link {
             delay: ms(5),
             rate: mbps(100),
@@ -72,7 +75,7 @@ fn losses(differences: &mut Vec<String>) -> Outcome<Table> {
 }
 
 /// A packet that finds a full drop-tail queue's last place waits for size over rate.
-fn queues(differences: &mut Vec<String>) -> Outcome<Table> {
+fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "Full drop-tail queue: longest one-way delay, in milliseconds",
         &["rate", "queue", "theory", "netem", "user space"],
@@ -92,6 +95,10 @@ fn queues(differences: &mut Vec<String>) -> Outcome<Table> {
             queue_packets: packets,
             ..Link::default()
         };
+        let size = packets.map_or_else(|| Bytes(bytes).to_string(), |n| format!("{n} packets"));
+        if !selection.has(&format!("queue of {size} at {rate} Mbit/s")) {
+            continue;
+        }
         let transmission_ns = PACKET_BYTES as f64 * 8000.0 / rate as f64;
         let waiting = packets.unwrap_or(bytes / PACKET_BYTES) as f64;
         // Those that wait, and its own; before them one may be under transmission.
@@ -103,7 +110,6 @@ fn queues(differences: &mut Vec<String>) -> Outcome<Table> {
             interval: Duration::from_nanos((transmission_ns / 1.5) as u64),
         };
         let condition = forward("queue", link);
-        let size = packets.map_or_else(|| Bytes(bytes).to_string(), |n| format!("{n} packets"));
         let mut row = vec![
             format!("{rate} Mbit/s"),
             size,
@@ -210,7 +216,7 @@ fn flows() -> [Response; 4] {
 }
 
 /// TCP alone on a path whose rate it never reaches.
-fn responses(differences: &mut Vec<String>) -> Outcome<Table> {
+fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "TCP: goodput under loss, in Mbit/s, mean of two seeds; in brackets against the function at \
          the loss that the flows met",
@@ -241,13 +247,17 @@ fn responses(differences: &mut Vec<String>) -> Outcome<Table> {
                 "every 1/p-th"
             }
         };
-        let condition = forward("response", link);
-        let mut row = vec![format!(
+        let name = format!(
             "{}, {} loss, {how}, {} ms",
             response.congestion_control,
             Ratio(loss),
             response.round_trip.as_millis()
-        )];
+        );
+        if !selection.has(&name) {
+            continue;
+        }
+        let condition = forward("response", link);
+        let mut row = vec![name];
         row.push(mbit(rate_of(&response, loss)));
         for path in EMULATORS {
             row.extend(met(&response, &condition, path, differences)?);

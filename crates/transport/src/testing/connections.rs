@@ -10,7 +10,7 @@ use super::{
     contract::{metric, name, pair},
     run_pair,
 };
-use crate::{context::WindowEdge, descriptor::Carries, driver::Driver, driver::TransportError};
+use crate::{context::WindowEdge, driver::Driver, driver::TransportError};
 
 fn short(connections: u32, handshake: Handshake, request: u64, response: u64) -> WorkloadKind {
     WorkloadKind::ShortConnections {
@@ -99,58 +99,60 @@ fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, wha
 
 /// Connections one after another each have their answer, with every handshake that the driver
 /// names; others are unsupported.
-pub fn short_connections_have_their_answers(driver: &dyn Driver) {
-    let descriptor = driver.descriptor();
-    for (handshake, capability) in [
-        (Handshake::Full, None),
-        (Handshake::Resumed, Some("resumption")),
-        (Handshake::EarlyData, Some("0-rtt")),
-        (Handshake::Retry, Some("retry")),
-    ] {
-        let named = capability.is_none_or(|name| descriptor.capabilities.contains(&name));
-        let kind = short(20, handshake, 100, 1000);
-        if descriptor.carries == Carries::Messages || !named {
-            is_unsupported(driver, &kind);
-            continue;
-        }
-        for (connections, request, response) in [(20, 100, 1000), (3, 0, 1), (2, 5000, 300_000)] {
-            let kind = short(connections, handshake, request, response);
-            let what = format!("{}: {}", name(driver), kind.in_words());
-            let (sender, _, pair) = run(driver, &kind);
-            let count = f64::from(connections);
-            assert_eq!(metric(&sender, "connections_completed"), count, "{what}");
-            assert_eq!(metric(&sender, "connections_failed"), 0.0, "{what}");
-            check_handshakes(handshake, connections, &sender, &what);
-            for quantile in ["", "_p50", "_p95", "_p99"] {
-                let of = |what: &str| metric(&sender, &format!("{what}{quantile}_ns"));
-                let (first, all) = (of("time_to_first_byte"), of("time_to_completion"));
-                assert!(of("set_up_time") <= first && first <= all, "{what}");
-                assert!(all > 0.0 && all < 5e9, "{what}");
-            }
-            for histogram in [
-                "set_up_time_ns",
-                "time_to_first_byte_ns",
-                "time_to_completion_ns",
-            ] {
-                assert!(
-                    sender
-                        .histograms
-                        .iter()
-                        .any(|found| found.name == histogram),
-                    "{what}: no {histogram}"
-                );
-            }
-            assert!(!sender.metrics.contains_key("goodput_bps"), "{what}");
-            check_edges(&pair, &what);
-        }
+pub fn short_connections_have_their_answers(
+    driver: &dyn Driver,
+    handshake: Handshake,
+    connections: u32,
+    request: u64,
+    response: u64,
+) {
+    let capability = match handshake {
+        Handshake::Full => None,
+        Handshake::Resumed => Some("resumption"),
+        Handshake::EarlyData => Some("0-rtt"),
+        Handshake::Retry => Some("retry"),
+    };
+    let kind = short(connections, handshake, request, response);
+    let named = |name| driver.descriptor().capabilities.contains(&name);
+    if !capability.is_none_or(named) {
+        return is_unsupported(driver, &kind);
     }
+    let what = format!("{}: {}", name(driver), kind.in_words());
+    let (sender, _, pair) = run(driver, &kind);
+    let count = f64::from(connections);
+    assert_eq!(metric(&sender, "connections_completed"), count, "{what}");
+    assert_eq!(metric(&sender, "connections_failed"), 0.0, "{what}");
+    check_handshakes(handshake, connections, &sender, &what);
+    for quantile in ["", "_p50", "_p95", "_p99"] {
+        let of = |what: &str| metric(&sender, &format!("{what}{quantile}_ns"));
+        let (first, all) = (of("time_to_first_byte"), of("time_to_completion"));
+        assert!(of("set_up_time") <= first && first <= all, "{what}");
+        assert!(all > 0.0 && all < 5e9, "{what}");
+    }
+    for histogram in [
+        "set_up_time_ns",
+        "time_to_first_byte_ns",
+        "time_to_completion_ns",
+    ] {
+        assert!(
+            sender
+                .histograms
+                .iter()
+                .any(|found| found.name == histogram),
+            "{what}: no {histogram}"
+        );
+    }
+    assert!(!sender.metrics.contains_key("goodput_bps"), "{what}");
+    check_edges(&pair, &what);
+}
+
+/// A driver of messages says that it makes no short connections.
+pub fn short_connections_are_unsupported(driver: &dyn Driver, handshake: Handshake) {
+    is_unsupported(driver, &short(20, handshake, 100, 1000));
 }
 
 /// More connections than there is time for: measured are those that were done by the deadline.
 pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
-    if driver.descriptor().carries == Carries::Messages {
-        return;
-    }
     let begun = Instant::now();
     let (sender, _, pair) = pair(driver, 0, 1, |order| {
         // Large answers, so that a quick host does not run out of ports.
@@ -179,11 +181,8 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
 
 /// A sender without this trial's token has no answer.
 pub fn short_connections_need_the_token(driver: &dyn Driver) {
-    if driver.descriptor().carries == Carries::Messages {
-        return;
-    }
     let begun = Instant::now();
-    let pair = super::run_pair_while(
+    let pair = super::run_pair_then(
         driver,
         0,
         1,
@@ -194,10 +193,7 @@ pub fn short_connections_need_the_token(driver: &dyn Driver) {
                 order.token = "00".repeat(16);
             }
         },
-        |_, receiver| {
-            std::thread::sleep(Duration::from_millis(800));
-            receiver.stop.stop();
-        },
+        |receiver| receiver.stop.stop(),
     )
     .expect("both ends can be prepared");
     assert!(pair.sender.is_err(), "{}", name(driver));
@@ -216,53 +212,55 @@ fn many(count: u64, length: u64, per_second: f64, streams: u32, spread: Spread) 
 
 /// Messages that leave on a schedule all arrive whole, over streams and over connections, and
 /// their delays are known; over streams of one connection only where the driver has several.
-pub fn messages_over_many_streams_arrive(driver: &dyn Driver) {
-    let descriptor = driver.descriptor();
-    for (count, length, per_second, streams, spread) in [
-        (300, 1000, 3000.0, 8, Spread::Streams),
-        (100, 1, 1000.0, 1, Spread::Streams),
-        (7, 20_000, 1000.0, 10, Spread::Streams),
-        (100, 50_000, 500.0, 4, Spread::Connections),
-    ] {
-        let kind = many(count, length, per_second, streams, spread);
-        let one_only = spread == Spread::Streams && streams > 1 && !descriptor.multiplexes;
-        if descriptor.carries == Carries::Messages || one_only {
-            is_unsupported(driver, &kind);
-            continue;
-        }
-        let what = format!("{}: {}", name(driver), kind.in_words());
-        let (sender, receiver, pair) = run(driver, &kind);
-        let (messages, bytes) = (count as f64, (count * length) as f64);
-        assert_eq!(metric(&sender, "messages_sent"), messages, "{what}");
-        assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
-        assert_eq!(metric(&receiver, "messages_delivered"), messages, "{what}");
-        assert_eq!(metric(&receiver, "bytes_delivered"), bytes, "{what}");
-        assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
-        let median = metric(&receiver, "message_delay_p50_ns");
-        assert!(median > 0.0 && median < 1e9, "{what}: {median}");
-        assert!(
-            metric(&receiver, "message_delay_p95_ns") >= median,
-            "{what}"
-        );
-        let max = metric(&receiver, "message_delay_max_ns");
-        assert!(max >= metric(&receiver, "message_delay_p99_ns"), "{what}");
-        let histogram = &receiver.histograms[0];
-        assert_eq!(histogram.name, "message_delay_ns", "{what}");
-        // The last message does not leave before it is due.
-        let least = (messages - 1.0) / per_second * 1e9;
-        assert!(metric(&sender, "transfer_time_ns") >= least, "{what}");
-        assert_eq!(sender.facts["streams"], streams.to_string(), "{what}");
-        check_edges(&pair, &what);
+pub fn messages_over_many_streams_arrive(
+    driver: &dyn Driver,
+    count: u64,
+    length: u64,
+    per_second: f64,
+    streams: u32,
+    spread: Spread,
+) {
+    let kind = many(count, length, per_second, streams, spread);
+    if spread == Spread::Streams && streams > 1 && !driver.descriptor().multiplexes {
+        return is_unsupported(driver, &kind);
     }
+    let what = format!("{}: {}", name(driver), kind.in_words());
+    let (sender, receiver, pair) = run(driver, &kind);
+    let (messages, bytes) = (count as f64, (count * length) as f64);
+    assert_eq!(metric(&sender, "messages_sent"), messages, "{what}");
+    assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
+    assert_eq!(metric(&receiver, "messages_delivered"), messages, "{what}");
+    assert_eq!(metric(&receiver, "bytes_delivered"), bytes, "{what}");
+    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    let median = metric(&receiver, "message_delay_p50_ns");
+    assert!(median > 0.0 && median < 1e9, "{what}: {median}");
+    assert!(
+        metric(&receiver, "message_delay_p95_ns") >= median,
+        "{what}"
+    );
+    let max = metric(&receiver, "message_delay_max_ns");
+    assert!(max >= metric(&receiver, "message_delay_p99_ns"), "{what}");
+    let histogram = &receiver.histograms[0];
+    assert_eq!(histogram.name, "message_delay_ns", "{what}");
+    // The last message does not leave before it is due.
+    let least = (messages - 1.0) / per_second * 1e9;
+    assert!(metric(&sender, "transfer_time_ns") >= least, "{what}");
+    assert_eq!(sender.facts["streams"], streams.to_string(), "{what}");
+    check_edges(&pair, &what);
+}
+
+/// A driver of messages says that it has no streams to spread messages over.
+pub fn messages_over_many_streams_are_unsupported(
+    driver: &dyn Driver,
+    streams: u32,
+    spread: Spread,
+) {
+    is_unsupported(driver, &many(100, 1000, 1000.0, streams, spread));
 }
 
 /// More messages than there is time for: measured are those that arrived by the deadline.
 pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
-    let descriptor = driver.descriptor();
-    if descriptor.carries == Carries::Messages {
-        return;
-    }
-    let spread = if descriptor.multiplexes {
+    let spread = if driver.descriptor().multiplexes {
         Spread::Streams
     } else {
         Spread::Connections

@@ -1,11 +1,9 @@
 //! What every driver of transfers must do.
 
-use regatta_control::TrialOrder;
-use regatta_model::{
-    Arrivals, BulkOptions, Bytes, Direction, Finish, Handshake, Pattern, Spread, Verify,
-    WorkloadKind,
-};
 use std::time::Duration;
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Pattern, Verify, WorkloadKind};
 
 use super::{
     contract::{metric, name, pair},
@@ -13,18 +11,8 @@ use super::{
 };
 use crate::driver::{Driver, TransportError};
 
-/// Runs every clause.
-///
-/// # Panics
-/// At the first clause that the driver breaks, saying which.
-pub fn hold(driver: &dyn Driver) {
-    digests_agree_from_memory_and_from_a_file(driver);
-    a_warm_up_is_left_out(driver);
-    what_files_cannot_do_is_unsupported(driver);
-}
-
 /// What arrives during the warm-up of a transfer that its deadline ends is told apart.
-pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
+pub fn a_transfer_s_warm_up_is_left_out(driver: &dyn Driver) {
     let change = |order: &mut TrialOrder| {
         order.deadline = Duration::from_millis(1000);
         if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
@@ -42,101 +30,57 @@ pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
 }
 
 /// Every byte is compared, whatever it was read from.
-pub fn digests_agree_from_memory_and_from_a_file(driver: &dyn Driver) {
-    for pattern in [Pattern::Random, Pattern::File] {
-        for (size, message) in [(0, 1), (1, 1), (1_000_003, 10_000), (3_000_017, 1_000_001)] {
-            let change = |order: &mut TrialOrder| {
-                if let WorkloadKind::Bulk {
-                    pattern: there,
-                    options,
-                    ..
-                } = &mut order.workload.kind
-                {
-                    *there = pattern;
-                    options.verify = Verify::Digest;
-                }
-            };
-            let what = format!("{}, {size} bytes of {pattern:?}", name(driver));
-            let (sender, receiver, _) = pair(driver, size, message, change);
-            assert_eq!(metric(&receiver, "bytes_delivered"), size as f64, "{what}");
-            assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
-            assert_eq!(
-                sender.facts["digest.sent"], receiver.facts["digest.delivered"],
-                "{what}"
-            );
-            assert_eq!(
-                sender.facts.contains_key("file"),
-                pattern == Pattern::File,
-                "{what}"
-            );
+pub fn digests_agree_from_memory_and_from_a_file(
+    driver: &dyn Driver,
+    pattern: Pattern,
+    size: u64,
+    message: u64,
+) {
+    let change = |order: &mut TrialOrder| {
+        if let WorkloadKind::Bulk {
+            pattern: there,
+            options,
+            ..
+        } = &mut order.workload.kind
+        {
+            *there = pattern;
+            options.verify = Verify::Digest;
         }
-    }
+    };
+    let what = format!("{}, {size} bytes of {pattern:?}", name(driver));
+    let (sender, receiver, _) = pair(driver, size, message, change);
+    assert_eq!(metric(&receiver, "bytes_delivered"), size as f64, "{what}");
+    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    assert_eq!(
+        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        "{what}"
+    );
+    assert_eq!(
+        sender.facts.contains_key("file"),
+        pattern == Pattern::File,
+        "{what}"
+    );
 }
 
-/// What is asked for besides is refused before anything is tried, with what to do instead.
-pub fn what_files_cannot_do_is_unsupported(driver: &dyn Driver) {
-    let bulk = |options| WorkloadKind::Bulk {
-        size: Bytes(1000),
-        message: Bytes(100),
-        pattern: Pattern::Data,
-        options,
-    };
-    let with = |change: fn(&mut BulkOptions)| {
-        let mut options = BulkOptions::default();
-        change(&mut options);
-        bulk(options)
-    };
-    let kinds = [
-        with(|options| options.flows = 2),
-        with(|options| options.direction = Direction::Reverse),
-        with(|options| options.direction = Direction::Both),
-        with(|options| options.duration = Some(Duration::from_secs(1))),
-        with(|options| options.finish = Finish::Abandon),
-        WorkloadKind::StopAndWait {
-            size: Bytes(10),
-            message: Bytes(1),
-            pattern: Pattern::Data,
-            timeout: Duration::from_secs(1),
-        },
-        WorkloadKind::RequestResponse {
-            requests: 1,
-            request: Bytes(1),
-            response: Bytes(1),
-            arrivals: Arrivals::Closed { outstanding: 1 },
-        },
-        WorkloadKind::ShortConnections {
-            connections: 1,
-            handshake: Handshake::Full,
-            request: Bytes(1),
-            response: Bytes(1),
-        },
-        WorkloadKind::MultiStream {
-            messages: 1,
-            message: Bytes(1),
-            messages_per_second: 1.0,
-            streams: 1,
-            spread: Spread::Connections,
-        },
-    ];
-    for kind in kinds {
-        let what = format!("{} with {}", name(driver), kind.in_words());
-        let refused = driver
-            .applicable(&Default::default(), &kind)
-            .expect_err(&what);
-        assert!(!refused.hint.is_empty(), "{what}");
-        // An agent that is asked all the same says so too.
-        let (context, _) = super::trial_context();
-        let mut order = super::order_for(regatta_control::Role::Receiver, name(driver), 1, 1);
-        order.workload.kind = kind.clone();
-        let prepared = driver.prepare(&order, context);
-        assert!(
-            matches!(prepared, Err(TransportError::Unsupported(_))),
-            "{what}"
-        );
-        let pair = run_pair(driver, 1, 1, |order| order.workload.kind = kind.clone());
-        assert!(
-            matches!(pair, Err(TransportError::Unsupported(_))),
-            "{what}"
-        );
-    }
+/// A workload that files cannot carry is refused before anything is tried, with what to do instead.
+pub fn what_files_cannot_do_is_unsupported(driver: &dyn Driver, kind: WorkloadKind) {
+    let what = format!("{} with {}", name(driver), kind.in_words());
+    let refused = driver
+        .applicable(&Default::default(), &kind)
+        .expect_err(&what);
+    assert!(!refused.hint.is_empty(), "{what}");
+    // An agent that is asked all the same says so too.
+    let (context, _) = super::trial_context();
+    let mut order = super::order_for(Role::Receiver, name(driver), 1, 1);
+    order.workload.kind = kind.clone();
+    let prepared = driver.prepare(&order, context);
+    assert!(
+        matches!(prepared, Err(TransportError::Unsupported(_))),
+        "{what}"
+    );
+    let pair = run_pair(driver, 1, 1, |order| order.workload.kind = kind.clone());
+    assert!(
+        matches!(pair, Err(TransportError::Unsupported(_))),
+        "{what}"
+    );
 }

@@ -14,7 +14,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Abort, Carries, Driver, DriverDescriptor, ProtocolSample, Session, StatisticsSource, Stop,
-    TransferEndpoint, TransferSession, TransportError, TrialContext, Unsupported, testing,
+    TransferEndpoint, TransferSession, TransportError, TrialContext, Unsupported,
     transfer::{Connections, Incoming, Outgoing},
 };
 
@@ -238,7 +238,4 @@ impl TransferEndpoint for Files {
     }
 }
 
-#[test]
-fn the_example_of_transfers_holds_the_contract() {
-    testing::contract::holds(&FilesStd);
-}
+regatta_transport::contract_tests! { files_std: files => &FilesStd }

@@ -13,7 +13,7 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{
     TransportError, WindowEdge,
-    testing::{Pair, run_pair, run_pair_while},
+    testing::{Pair, run_pair, run_pair_then, run_pair_while},
 };
 
 fn race(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
@@ -24,46 +24,45 @@ fn race(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     .unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
 }
 
-#[test]
-fn every_size_and_pattern_is_delivered() {
-    for (size, message, pattern) in [
-        (0, 1, Pattern::Data),
-        (1, 1, Pattern::Data),
-        (500, 1, Pattern::Zeros),
-        (100_003, 1400, Pattern::Data),
-        (20_000_000, 65_507, Pattern::Random),
-    ] {
-        let pair = race(size, message, |order| {
-            if let WorkloadKind::Bulk {
-                pattern: filled, ..
-            } = &mut order.workload.kind
-            {
-                *filled = pattern;
-            }
-        });
-        let what = format!("{size} bytes in messages of {message}");
-        let sender = pair
-            .sender
-            .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
-        let receiver = pair
-            .receiver
-            .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
-        let count = size.div_ceil(message) as f64;
-        assert_eq!(sender.metrics["bytes_sent"], size as f64, "{what}");
-        assert_eq!(sender.metrics["messages_sent"], count, "{what}");
-        assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{what}");
-        assert_eq!(receiver.metrics["messages_delivered"], count, "{what}");
-        let time = sender.metrics["transfer_time_ns"];
-        let set_up = sender.metrics["set_up_time_ns"];
-        assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
-        assert_eq!(sender.metrics["goodput_bps"], size as f64 * 8e9 / time);
-        assert_eq!(sender.facts["congestion_control.sender"], "cubic");
-        assert_eq!(receiver.facts["congestion_control.receiver"], "cubic");
-        assert!(sender.facts["external.sender"].starts_with("python-socket "));
-        assert_eq!(sender.warnings, [], "{what}");
-        for seen in [&pair.sender_seen, &pair.receiver_seen] {
-            assert_eq!(seen.edges(), [WindowEdge::Start, WindowEdge::End], "{what}");
+regatta_transport::test_cases! { every_size_and_pattern_is_delivered:
+    size_0_message_1(0, 1, Pattern::Data)
+    size_1_message_1(1, 1, Pattern::Data)
+    size_500_message_1_zeros(500, 1, Pattern::Zeros)
+    size_100003_message_1400(100_003, 1400, Pattern::Data)
+    size_20000000_message_65507_random(20_000_000, 65_507, Pattern::Random)
+}
+
+fn every_size_and_pattern_is_delivered(size: u64, message: u64, pattern: Pattern) {
+    let pair = race(size, message, |order| {
+        if let WorkloadKind::Bulk {
+            pattern: filled, ..
+        } = &mut order.workload.kind
+        {
+            *filled = pattern;
         }
+    });
+    let what = format!("{size} bytes in messages of {message}");
+    let sender = pair
+        .sender
+        .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
+    let receiver = pair
+        .receiver
+        .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
+    let count = size.div_ceil(message) as f64;
+    assert_eq!(sender.metrics["bytes_sent"], size as f64, "{what}");
+    assert_eq!(sender.metrics["messages_sent"], count, "{what}");
+    assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{what}");
+    assert_eq!(receiver.metrics["messages_delivered"], count, "{what}");
+    let time = sender.metrics["transfer_time_ns"];
+    let set_up = sender.metrics["set_up_time_ns"];
+    assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
+    assert_eq!(sender.metrics["goodput_bps"], size as f64 * 8e9 / time);
+    assert_eq!(sender.facts["congestion_control.sender"], "cubic");
+    assert_eq!(receiver.facts["congestion_control.receiver"], "cubic");
+    assert!(sender.facts["external.sender"].starts_with("python-socket "));
+    assert_eq!(sender.warnings, [], "{what}");
+    for seen in [&pair.sender_seen, &pair.receiver_seen] {
+        assert_eq!(seen.edges(), [WindowEdge::Start, WindowEdge::End], "{what}");
     }
 }
 
@@ -114,7 +113,7 @@ fn an_abort_ends_both_ends_within_a_second() {
 
 #[test]
 fn a_wrong_token_delivers_nothing() {
-    let pair = run_pair_while(
+    let pair = run_pair_then(
         external(),
         1000,
         1000,
@@ -125,8 +124,9 @@ fn a_wrong_token_delivers_nothing() {
                 order.token = "00".repeat(16);
             }
         },
-        |_, receiver| {
-            thread::sleep(Duration::from_millis(700));
+        |receiver| {
+            // What is still under way would have arrived by then.
+            thread::sleep(Duration::from_millis(100));
             assert_eq!(receiver.live.bytes_delivered.load(Ordering::Relaxed), 0);
             receiver.stop.stop();
         },

@@ -112,20 +112,32 @@ fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
     }
 }
 
+regatta_transport::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
+    a_line_of_something_else(
+        "echo 'hello, world'\nsleep 60",
+        Role::Sender,
+        "a line that is not of the contract: `hello, world`",
+    )
+    a_line_without_end("exec cat /dev/zero", Role::Sender, "a line of more than 65536 bytes")
+    a_flood_of_lines(
+        "while :; do echo '{\"type\":\"progress\",\"bytes\":1}'; done",
+        Role::Sender,
+        "it said `progress` before it was ready",
+    )
+    no_port(
+        "echo '{\"type\":\"ready\"}'\nsleep 60",
+        Role::Receiver,
+        "it listens and did not say at which port",
+    )
+}
+
+fn rubbish_is_shown_and_a_flood_of_it_ends(then: &str, role: Role, reason: &str) {
+    let script = Script::new(then);
+    contains(&failure(prepare(role, &script.path())), reason);
+}
+
 #[test]
-fn rubbish_is_shown_and_a_flood_of_it_ends() {
-    let script = Script::new("echo 'hello, world'\nsleep 60");
-    let text = failure(prepare(Role::Sender, &script.path()));
-    contains(&text, "a line that is not of the contract: `hello, world`");
-    let script = Script::new("exec cat /dev/zero");
-    let text = failure(prepare(Role::Sender, &script.path()));
-    contains(&text, "a line of more than 65536 bytes");
-    let script = Script::new("while :; do echo '{\"type\":\"progress\",\"bytes\":1}'; done");
-    let text = failure(prepare(Role::Sender, &script.path()));
-    contains(&text, "it said `progress` before it was ready");
-    let script = Script::new("echo '{\"type\":\"ready\"}'\nsleep 60");
-    let text = failure(prepare(Role::Receiver, &script.path()));
-    contains(&text, "it listens and did not say at which port");
+fn another_version_of_the_contract_is_shown() {
     let script = Script::whole(&format!(
         "read -r order; echo '{}'",
         DESCRIPTION.replace(":1,", ":2,")
@@ -134,46 +146,51 @@ fn rubbish_is_shown_and_a_flood_of_it_ends() {
     contains(&text, "it speaks version `2` of the contract and not `1`");
 }
 
+/// A receiver that gets ready, says this, and hangs.
+fn said(lines: &[&str]) -> Script {
+    let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
+    let then = format!(
+        "echo '{{\"type\":\"ready\",\"port\":9}}'\n{}\nsleep 60",
+        lines.join("\n")
+    );
+    Script::new(&then)
+}
+
+// More than there is, less than there is, and other bytes.
+regatta_transport::test_cases! { figures_that_cannot_be_are_refused:
+    too_many_bytes("\"bytes\":1001,\"crc32\":1", "it speaks of `1001` bytes, and there are `1000`")
+    too_few_bytes(
+        "\"bytes\":999,\"crc32\":1",
+        "it is done with `999` of `1000` bytes delivered",
+    )
+    no_checksum("\"bytes\":1000", "did not say the CRC-32")
+    another_checksum(
+        "\"bytes\":1000,\"crc32\":1",
+        "it got is `00000001`, and of what was sent `",
+    )
+    a_negative_number("\"bytes\":-1", "a line that is not of the contract")
+    an_unknown_field("\"bytes\":1000,\"crc\":1", "unknown field `crc`")
+}
+
+fn figures_that_cannot_be_are_refused(done: &str, reason: &str) {
+    let script = said(&[
+        "{\"type\":\"connected\"}",
+        &format!("{{\"type\":\"done\",{done}}}"),
+    ]);
+    contains(&failure(receive(&script)), reason);
+}
+
 #[test]
-fn figures_that_cannot_be_are_refused() {
-    let said = |lines: &[&str]| {
-        let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
-        let then = format!(
-            "echo '{{\"type\":\"ready\",\"port\":9}}'\n{}\nsleep 60",
-            lines.join("\n")
-        );
-        Script::new(&then)
-    };
-    // More than there is, less than there is, and other bytes.
-    for (done, reason) in [
-        (
-            "\"bytes\":1001,\"crc32\":1",
-            "it speaks of `1001` bytes, and there are `1000`",
-        ),
-        (
-            "\"bytes\":999,\"crc32\":1",
-            "it is done with `999` of `1000` bytes delivered",
-        ),
-        ("\"bytes\":1000", "did not say the CRC-32"),
-        (
-            "\"bytes\":1000,\"crc32\":1",
-            "it got is `00000001`, and of what was sent `",
-        ),
-        ("\"bytes\":-1", "a line that is not of the contract"),
-        ("\"bytes\":1000,\"crc\":1", "unknown field `crc`"),
-    ] {
-        let script = said(&[
-            "{\"type\":\"connected\"}",
-            &format!("{{\"type\":\"done\",{done}}}"),
-        ]);
-        contains(&failure(receive(&script)), reason);
-    }
-    // Clocks that are not the monotonic one.
+fn a_clock_that_is_not_the_monotonic_one_is_refused() {
     let script = said(&["{\"type\":\"connected\",\"started_ns\":5,\"at_ns\":6}"]);
     contains(
         &failure(send(&script, SOON)),
         "its times do not follow one another",
     );
+}
+
+#[test]
+fn a_connection_without_its_time_is_refused() {
     let script = said(&["{\"type\":\"connected\"}"]);
     contains(
         &failure(send(&script, SOON)),
@@ -181,9 +198,9 @@ fn figures_that_cannot_be_are_refused() {
     );
 }
 
+/// As with every transport.
 #[test]
-fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
-    // Before it connects: at the deadline, as with every transport.
+fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     let begun = Instant::now();
     let script = Script::new("echo '{\"type\":\"ready\"}'\nexec sleep 60");
     let order_deadline = Duration::from_millis(300);
@@ -207,8 +224,11 @@ fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
         "{:?}",
         begun.elapsed()
     );
+}
 
-    // Before it describes itself: no trial waits for it for long.
+/// No trial waits for it for long.
+#[test]
+fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
     let begun = Instant::now();
     let script = Script::whole("echo 'I am thinking' >&2\nexec sleep 60");
     let text = failure(prepare(Role::Receiver, &script.path()));
@@ -232,33 +252,35 @@ setsid sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; d
 while [ \"$(wc -l <\"$numbers\")\" -lt 3 ]; do sleep 0.01; done
 ";
 
-#[test]
-fn nothing_that_a_program_started_outlives_it() {
-    for end in ["exit 5", "sleep 100"] {
-        let script = Script::whole("");
-        let numbers = script.beside("numbers");
-        fs::write(&numbers, "").expect("a file");
-        let text = format!(
-            "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
-             esac\nnumbers={}\n{CHILDREN}\n\
-             echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
-            numbers.display()
-        );
-        fs::write(script.path(), text).expect("a file");
-        let begun = Instant::now();
-        let marked = || processes_with(&numbers.display().to_string());
-        {
-            let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
-            if end != "sleep 100" {
-                let text = failure(session.run(None));
-                contains(&text, "before it was done");
-            } else {
-                assert!(!marked().is_empty(), "the children were there");
-            }
+regatta_transport::test_cases! { nothing_that_a_program_started_outlives_it:
+    when_it_dies("exit 5")
+    when_its_session_is_dropped("sleep 100")
+}
+
+fn nothing_that_a_program_started_outlives_it(end: &str) {
+    let script = Script::whole("");
+    let numbers = script.beside("numbers");
+    fs::write(&numbers, "").expect("a file");
+    let text = format!(
+        "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
+         esac\nnumbers={}\n{CHILDREN}\n\
+         echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
+        numbers.display()
+    );
+    fs::write(script.path(), text).expect("a file");
+    let begun = Instant::now();
+    let marked = || processes_with(&numbers.display().to_string());
+    {
+        let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
+        if end != "sleep 100" {
+            let text = failure(session.run(None));
+            contains(&text, "before it was done");
+        } else {
+            assert!(!marked().is_empty(), "the children were there");
         }
-        assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
-        assert_eq!(marked(), Vec::<String>::new(), "after `{end}`");
     }
+    assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
+    assert_eq!(marked(), Vec::<String>::new(), "after `{end}`");
 }
 
 /// Numbers of the processes that were started with this word among their arguments.
@@ -304,53 +326,45 @@ fn an_abort_ends_a_program_that_hears_nothing() {
     );
 }
 
-#[test]
-fn what_the_contract_has_no_words_for_is_unsupported() {
-    let script = Script::new("exit 1");
-    let bulk = |options| WorkloadKind::Bulk {
-        size: regatta_model::Bytes(1000),
-        message: regatta_model::Bytes(100),
-        pattern: Pattern::Data,
-        options,
-    };
-    let mut kinds = vec![WorkloadKind::StopAndWait {
+regatta_transport::test_cases! { what_the_contract_has_no_words_for_is_unsupported:
+    stop_and_wait(WorkloadKind::StopAndWait {
         size: regatta_model::Bytes(1000),
         message: regatta_model::Bytes(100),
         pattern: Pattern::Data,
         timeout: Duration::from_secs(1),
-    }];
-    kinds.extend([
-        bulk(BulkOptions {
-            direction: Direction::Both,
-            ..BulkOptions::default()
-        }),
-        bulk(BulkOptions {
-            flows: 2,
-            ..BulkOptions::default()
-        }),
-        bulk(BulkOptions {
-            duration: Some(Duration::from_secs(1)),
-            ..BulkOptions::default()
-        }),
-        bulk(BulkOptions {
-            warm_up: Duration::from_secs(1),
-            ..BulkOptions::default()
-        }),
-        bulk(BulkOptions {
-            finish: Finish::Abandon,
-            ..BulkOptions::default()
-        }),
-    ]);
-    for kind in kinds {
-        let mut order: TrialOrder = order_for(Role::Sender, "external", 1000, 100);
-        with_program(&mut order, &script.path());
-        order.workload.kind = kind;
-        let error = external()
-            .prepare(&order, trial_context().0)
-            .err()
-            .expect("unsupported");
-        assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+    })
+    both_directions(bulk(|options| options.direction = Direction::Both))
+    several_flows(bulk(|options| options.flows = 2))
+    a_duration(bulk(|options| options.duration = Some(Duration::from_secs(1))))
+    a_warm_up(bulk(|options| options.warm_up = Duration::from_secs(1)))
+    abandoning(bulk(|options| options.finish = Finish::Abandon))
+}
+
+fn bulk(change: fn(&mut BulkOptions)) -> WorkloadKind {
+    let mut options = BulkOptions::default();
+    change(&mut options);
+    WorkloadKind::Bulk {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        options,
     }
+}
+
+fn what_the_contract_has_no_words_for_is_unsupported(kind: WorkloadKind) {
+    let script = Script::new("exit 1");
+    let mut order: TrialOrder = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.workload.kind = kind;
+    let error = external()
+        .prepare(&order, trial_context().0)
+        .err()
+        .expect("unsupported");
+    assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+}
+
+#[test]
+fn no_program_is_unsupported_with_what_to_type() {
     let none = external()
         .supported(&Default::default())
         .expect_err("no program is named");

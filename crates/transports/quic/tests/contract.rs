@@ -1,11 +1,23 @@
-//! What every driver must do.
+//! What every driver must do, over loopback.
 
-use regatta_transport::testing::contract;
+use regatta_transport::{Driver, testing::contract};
 use regatta_transport_quic::drivers;
 
+fn driver(name: &str) -> &'static dyn Driver {
+    *drivers()
+        .iter()
+        .find(|driver| driver.descriptor().name == name)
+        .expect("the driver is registered")
+}
+
+regatta_transport::contract_tests! {
+    quinn: streams => driver("quic-quinn");
+    noq: streams => driver("quic-noq");
+    quiche: streams => driver("quic-quiche");
+    s2n: streams => driver("quic-s2n");
+}
+
 #[test]
-fn every_driver_keeps_the_contract() {
-    for driver in drivers() {
-        contract::holds(*driver);
-    }
+fn every_driver_has_its_cases() {
+    contract::drivers_have_cases(&tested_drivers(), drivers());
 }

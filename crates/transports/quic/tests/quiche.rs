@@ -27,24 +27,27 @@ fn text(order: &mut TrialOrder, name: &str, value: &str) {
     option(order, name, OptionValue::Text(value.to_owned()));
 }
 
-#[test]
-fn what_runs_is_read_back() {
-    for name in ["cubic", "reno", "bbr2"] {
-        let pair = pair(1_000_000, |order| {
-            text(order, "cc", name);
-            option(order, "gso", OptionValue::Flag(name == "cubic"));
-        });
-        let facts = pair.sender.expect("a report").facts;
-        assert_eq!(facts["congestion_control.sender"], name);
-        assert_eq!(facts["pacing.sender"].starts_with("on"), name == "bbr2");
-        assert_eq!(facts["gso.sender"] == "off", name != "cubic");
-        assert_eq!(facts["udp_payload_bytes.sender"], "1472");
-        assert_eq!(facts["tls.alpn"], "regatta");
-        assert!(facts["tls.cipher_suite"].starts_with("TLS"));
-        assert_eq!(facts["quic.handshake.sender"], "full");
-        let receiver = pair.receiver.expect("a report").facts;
-        assert_eq!(receiver["receive_buffer_drops.receiver"], "0");
-    }
+regatta_transport::test_cases! { what_runs_is_read_back:
+    cubic("cubic")
+    reno("reno")
+    bbr2("bbr2")
+}
+
+fn what_runs_is_read_back(name: &str) {
+    let pair = pair(1_000_000, |order| {
+        text(order, "cc", name);
+        option(order, "gso", OptionValue::Flag(name == "cubic"));
+    });
+    let facts = pair.sender.expect("a report").facts;
+    assert_eq!(facts["congestion_control.sender"], name);
+    assert_eq!(facts["pacing.sender"].starts_with("on"), name == "bbr2");
+    assert_eq!(facts["gso.sender"] == "off", name != "cubic");
+    assert_eq!(facts["udp_payload_bytes.sender"], "1472");
+    assert_eq!(facts["tls.alpn"], "regatta");
+    assert!(facts["tls.cipher_suite"].starts_with("TLS"));
+    assert_eq!(facts["quic.handshake.sender"], "full");
+    let receiver = pair.receiver.expect("a report").facts;
+    assert_eq!(receiver["receive_buffer_drops.receiver"], "0");
 }
 
 #[test]
@@ -70,26 +73,25 @@ fn a_stream_window_below_the_path_is_seen() {
     );
 }
 
-#[test]
-fn handshakes_are_what_is_asked_for() {
-    for (handshake, made) in [
-        (Handshake::Full, "full"),
-        (Handshake::Resumed, "resumed"),
-        (Handshake::EarlyData, "0-RTT"),
-        (Handshake::Retry, "full"),
-    ] {
-        let pair = pair(0, |order| {
-            order.workload.kind = WorkloadKind::ShortConnections {
-                connections: 10,
-                handshake,
-                request: Bytes(100),
-                response: Bytes(1000),
-            };
-        });
-        let report = pair.sender.expect("a report");
-        assert_eq!(report.metrics["connections_completed"], 10.0, "{made}");
-        assert!(report.warnings.is_empty(), "{made}: {:?}", report.warnings);
-    }
+regatta_transport::test_cases! { handshakes_are_what_is_asked_for:
+    full(Handshake::Full, "full")
+    resumption(Handshake::Resumed, "resumed")
+    early_data(Handshake::EarlyData, "0-RTT")
+    retry(Handshake::Retry, "full")
+}
+
+fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
+    let pair = pair(0, |order| {
+        order.workload.kind = WorkloadKind::ShortConnections {
+            connections: 10,
+            handshake,
+            request: Bytes(100),
+            response: Bytes(1000),
+        };
+    });
+    let report = pair.sender.expect("a report");
+    assert_eq!(report.metrics["connections_completed"], 10.0, "{made}");
+    assert!(report.warnings.is_empty(), "{made}: {:?}", report.warnings);
 }
 
 #[test]

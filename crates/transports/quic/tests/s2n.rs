@@ -43,27 +43,29 @@ fn reports(pair: Pair) -> (SideReport, SideReport) {
     )
 }
 
-#[test]
-fn what_runs_is_read_back() {
-    for name in ["cubic", "bbr"] {
-        let (sender, receiver) = reports(pair(1_000_000, 10_000, |order| {
-            text(order, "cc", name);
-            option(order, "gso", OptionValue::Flag(name == "cubic"));
-        }));
-        let facts = sender.facts;
-        assert_eq!(facts["congestion_control.sender"], name);
-        assert_eq!(facts["gso.sender"] == "off", name != "cubic");
-        assert_eq!(facts["udp_payload_bytes.sender"], "1472");
-        assert_eq!(facts["tls.alpn"], "regatta");
-        assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
-        assert_eq!(receiver.facts["receive_buffer_drops.receiver"], "0");
-        // Handshake, with the random numbers seeded before it.
-        assert!(
-            sender.metrics["set_up_time_ns"] < 20e6,
-            "{:?}",
-            sender.metrics
-        );
-    }
+regatta_transport::test_cases! { what_runs_is_read_back:
+    cubic("cubic")
+    bbr("bbr")
+}
+
+fn what_runs_is_read_back(name: &str) {
+    let (sender, receiver) = reports(pair(1_000_000, 10_000, |order| {
+        text(order, "cc", name);
+        option(order, "gso", OptionValue::Flag(name == "cubic"));
+    }));
+    let facts = sender.facts;
+    assert_eq!(facts["congestion_control.sender"], name);
+    assert_eq!(facts["gso.sender"] == "off", name != "cubic");
+    assert_eq!(facts["udp_payload_bytes.sender"], "1472");
+    assert_eq!(facts["tls.alpn"], "regatta");
+    assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
+    assert_eq!(receiver.facts["receive_buffer_drops.receiver"], "0");
+    // Handshake, with the random numbers seeded before it.
+    assert!(
+        sender.metrics["set_up_time_ns"] < 20e6,
+        "{:?}",
+        sender.metrics
+    );
 }
 
 #[test]
@@ -191,39 +193,43 @@ async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
     connection.close(soon).await;
 }
 
-#[test]
-fn every_connection_proves_its_address_first_when_asked() {
-    const CONNECTIONS: u32 = 5;
-    for (handshake, expected) in [(Handshake::Full, 0), (Handshake::Retry, CONNECTIONS)] {
-        let server = S2nEndpoint::new(&handshakes(Role::Receiver, handshake)).expect("a server");
-        let client = S2nEndpoint::new(&handshakes(Role::Sender, handshake)).expect("a client");
-        let listens = server.listen_address().expect("an address");
-        let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let address = front.local_addr().expect("an address");
-        let (retries, stop) = (AtomicU32::new(0), AtomicBool::new(false));
-        thread::scope(|scope| {
-            scope.spawn(|| relay(&front, listens, &retries, &stop));
-            let served = scope.spawn(|| {
-                let mut arrived = 0;
-                server.block_on(async {
-                    for _ in 0..CONNECTIONS {
-                        answer(&server, &mut arrived).await;
-                    }
-                });
-                arrived
-            });
-            client.block_on(async {
+/// Connections of one test, one after another.
+const CONNECTIONS: u32 = 5;
+
+regatta_transport::test_cases! { every_connection_proves_its_address_first_when_asked:
+    full(Handshake::Full, 0)
+    retry(Handshake::Retry, CONNECTIONS)
+}
+
+fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, expected: u32) {
+    let server = S2nEndpoint::new(&handshakes(Role::Receiver, handshake)).expect("a server");
+    let client = S2nEndpoint::new(&handshakes(Role::Sender, handshake)).expect("a client");
+    let listens = server.listen_address().expect("an address");
+    let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = front.local_addr().expect("an address");
+    let (retries, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| relay(&front, listens, &retries, &stop));
+        let served = scope.spawn(|| {
+            let mut arrived = 0;
+            server.block_on(async {
                 for _ in 0..CONNECTIONS {
-                    exchange(&client, address).await;
+                    answer(&server, &mut arrived).await;
                 }
             });
-            assert_eq!(served.join().expect("no panic"), CONNECTIONS);
-            stop.store(true, Ordering::Relaxed);
+            arrived
         });
-        // One for each, and one more for an Initial packet that was sent again.
-        let seen = retries.load(Ordering::Relaxed);
-        assert!(seen >= expected && seen <= 2 * expected, "{seen}");
-    }
+        client.block_on(async {
+            for _ in 0..CONNECTIONS {
+                exchange(&client, address).await;
+            }
+        });
+        assert_eq!(served.join().expect("no panic"), CONNECTIONS);
+        stop.store(true, Ordering::Relaxed);
+    });
+    // One for each, and one more for an Initial packet that was sent again.
+    let seen = retries.load(Ordering::Relaxed);
+    assert!(seen >= expected && seen <= 2 * expected, "{seen}");
 }
 
 #[test]

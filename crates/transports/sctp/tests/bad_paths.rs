@@ -156,29 +156,33 @@ fn fact(report: &SideReport, name: &str) -> u64 {
     report.facts[name].parse().expect("a count")
 }
 
-#[test]
-fn what_is_lost_is_sent_again() {
+regatta_transport::test_cases! { what_is_lost_is_sent_again:
+    ordered(true)
+    unordered(false)
+}
+
+fn what_is_lost_is_sent_again(ordered: bool) {
     let harm = Harm {
         lost: 50,
         ..Harm::default()
     };
-    for ordered in [true, false] {
-        let sender = all_is_delivered(ordered, harm);
-        // About fifteen of three hundred packets are lost.
-        assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
-    }
+    let sender = all_is_delivered(ordered, harm);
+    // About fifteen of three hundred packets are lost.
+    assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
 }
 
-#[test]
-fn packets_that_come_late_or_twice_do_no_harm() {
+regatta_transport::test_cases! { packets_that_come_late_or_twice_do_no_harm:
+    ordered(true)
+    unordered(false)
+}
+
+fn packets_that_come_late_or_twice_do_no_harm(ordered: bool) {
     let harm = Harm {
         twice: 100,
         late: 100,
         ..Harm::default()
     };
-    for ordered in [true, false] {
-        all_is_delivered(ordered, harm);
-    }
+    all_is_delivered(ordered, harm);
 }
 
 #[test]

@@ -1,16 +1,11 @@
-//! The contract of every driver, held by the streams of `sctp-userspace` and by its messages.
+//! The contract of every driver, held by the streams of `sctp-userspace` and by its messages. Those of
+//! `sctp` are in `kernel.rs`.
 
 mod common;
 
 use common::{Unordered, driver};
-use regatta_transport::testing;
 
-#[test]
-fn streams_hold_the_contract() {
-    testing::contract::holds(driver("sctp-userspace"));
-}
-
-#[test]
-fn unordered_messages_hold_the_contract() {
-    testing::contract::holds(&Unordered::of("sctp-userspace"));
+regatta_transport::contract_tests! {
+    streams: streams => driver("sctp-userspace");
+    unordered_messages: reliable_messages => &Unordered::of("sctp-userspace");
 }

@@ -5,43 +5,22 @@ mod common;
 use std::{collections::BTreeMap, time::Duration};
 
 use common::{Unordered, driver};
-use regatta_bed::guest::{
-    is_guest,
-    testing::{Clock, in_guest},
-};
+use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
 use regatta_transport::testing;
 
-/// Whether this kernel has SCTP; that of a guest must.
-fn is_here() -> bool {
-    is_guest() || driver("sctp").supported(&BTreeMap::new()).is_ok()
-}
-
-/// All of these share one guest.
-#[test]
-fn in_a_guest() {
-    if !is_here() {
-        let _ = in_guest("with_sctp::", Clock::Real);
-    }
+/// Whether this kernel has SCTP. Where it has not, the case is run in a guest, whose kernel must.
+fn is_here(case: &str) -> bool {
+    driver("sctp").supported(&BTreeMap::new()).is_ok()
+        || in_shared_guest("with_sctp", case, Clock::Real)
 }
 
 mod with_sctp {
     use super::*;
 
-    #[test]
-    fn streams_hold_the_contract() {
-        if !is_here() {
-            return;
-        }
-        testing::contract::holds(driver("sctp"));
-    }
-
-    #[test]
-    fn unordered_messages_hold_the_contract() {
-        if !is_here() {
-            return;
-        }
-        testing::contract::holds(&Unordered::of("sctp"));
+    regatta_transport::contract_tests! {
+        streams: streams => driver("sctp"), if is_here;
+        unordered_messages: reliable_messages => &Unordered::of("sctp"), if is_here;
     }
 
     fn text(value: &str) -> OptionValue {
@@ -51,7 +30,7 @@ mod with_sctp {
     /// What is set is what the kernel says that it has, at both ends.
     #[test]
     fn options_are_set_and_read_back() {
-        if !is_here() {
+        if !is_here("options_are_set_and_read_back") {
             return;
         }
         let set = [
@@ -104,7 +83,7 @@ mod with_sctp {
     /// The figures of the association are those of the kernel.
     #[test]
     fn the_kernels_figures_are_reported() {
-        if !is_here() {
+        if !is_here("the_kernels_figures_are_reported") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 10_000_000, 10_000, |order| {
@@ -127,7 +106,7 @@ mod with_sctp {
     /// Message i is on stream i mod k: each of the streams carries its part.
     #[test]
     fn every_stream_is_used() {
-        if !is_here() {
+        if !is_here("every_stream_is_used") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
@@ -169,7 +148,7 @@ mod with_sctp {
     /// Messages longer than a user message of a stream, and longer than any memory to read into.
     #[test]
     fn long_messages_arrive_whole() {
-        if !is_here() {
+        if !is_here("long_messages_arrive_whole") {
             return;
         }
         for message in [100_000, 300_000, 5_000_000] {
@@ -192,7 +171,7 @@ mod with_sctp {
     /// A window that is too small for the path is said to be so.
     #[test]
     fn a_small_window_is_said() {
-        if !is_here() {
+        if !is_here("a_small_window_is_said") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {

@@ -13,36 +13,42 @@ fn driver(name: &str) -> &'static dyn Driver {
         .expect("the driver is registered")
 }
 
-#[test]
-fn tcp_holds_the_contract() {
-    testing::contract::holds(driver("tcp"));
+regatta_transport::contract_tests! {
+    tcp: streams => driver("tcp");
+    tcp_tls: streams => driver("tcp-tls");
+    mptcp: streams => driver("mptcp");
 }
 
 #[test]
-fn tcp_tls_holds_the_contract() {
-    testing::contract::holds(driver("tcp-tls"));
+fn every_driver_has_its_cases() {
+    testing::contract::drivers_have_cases(&tested_drivers(), regatta_transport_tcp::drivers());
 }
 
 fn cc(name: &str) -> BTreeMap<String, OptionValue> {
     BTreeMap::from([("cc".to_owned(), OptionValue::Text(name.to_owned()))])
 }
 
-#[test]
-fn the_congestion_control_is_set_and_read_back_at_both_ends() {
-    // `reno` is in every kernel.
-    for (options, expected) in [(BTreeMap::new(), "cubic"), (cc("reno"), "reno")] {
-        let pair = testing::run_pair(driver("tcp"), 1000, 1000, |order| {
-            order.transport.options.clone_from(&options);
-        })
-        .expect("both ends can be prepared");
-        let sender = pair.sender.expect("a report");
-        let receiver = pair.receiver.expect("a report");
-        assert_eq!(sender.facts["congestion_control.sender"], expected);
-        assert_eq!(receiver.facts["congestion_control.receiver"], expected);
-        assert!(sender.metrics["congestion_window_max_bytes"] > 0.0);
-        assert!(sender.metrics["min_rtt_ns"] > 0.0);
-        assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
-    }
+regatta_transport::test_cases! { the_congestion_control_is_set_and_read_back_at_both_ends:
+    the_default(BTreeMap::new(), "cubic")
+    // It is in every kernel.
+    reno(cc("reno"), "reno")
+}
+
+fn the_congestion_control_is_set_and_read_back_at_both_ends(
+    options: BTreeMap<String, OptionValue>,
+    expected: &str,
+) {
+    let pair = testing::run_pair(driver("tcp"), 1000, 1000, |order| {
+        order.transport.options.clone_from(&options);
+    })
+    .expect("both ends can be prepared");
+    let sender = pair.sender.expect("a report");
+    let receiver = pair.receiver.expect("a report");
+    assert_eq!(sender.facts["congestion_control.sender"], expected);
+    assert_eq!(receiver.facts["congestion_control.receiver"], expected);
+    assert!(sender.metrics["congestion_window_max_bytes"] > 0.0);
+    assert!(sender.metrics["min_rtt_ns"] > 0.0);
+    assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
 }
 
 #[test]
@@ -78,7 +84,7 @@ fn only_the_certificate_of_the_run_is_trusted() {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(other.cert.der())
     };
-    let pair = testing::run_pair_while(
+    let pair = testing::run_pair_then(
         driver("tcp-tls"),
         1000,
         1000,
@@ -87,10 +93,7 @@ fn only_the_certificate_of_the_run_is_trusted() {
                 order.tls.certificate_der_base64.clone_from(&other);
             }
         },
-        |_, receiver| {
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            receiver.stop.stop();
-        },
+        |receiver| receiver.stop.stop(),
     )
     .expect("both ends can be prepared");
     let error = pair.sender.expect_err("the certificate is another's");

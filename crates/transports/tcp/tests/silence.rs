@@ -61,8 +61,12 @@ fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
     }
 }
 
-#[test]
-fn a_connect_call_without_answer_can_be_aborted_and_times_out() {
+regatta_transport::test_cases! { a_connect_call_without_answer_can_be_aborted_and_times_out:
+    tcp("tcp")
+    tcp_tls("tcp-tls")
+}
+
+fn a_connect_call_without_answer_can_be_aborted_and_times_out(name: &str) {
     // A listener whose queue is full does not answer.
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -71,58 +75,60 @@ fn a_connect_call_without_answer_can_be_aborted_and_times_out() {
     let address = listener.local_addr().expect("an address");
     let peer = address.as_socket().expect("of the internet");
     let _first = TcpStream::connect(peer).expect("the queue takes one");
-    for name in ["tcp", "tcp-tls"] {
-        aborted_sender_ends(name, peer);
-        never_connected_sender_times_out(name, peer);
-    }
+    aborted_sender_ends(name, peer);
+    never_connected_sender_times_out(name, peer);
 }
 
-#[test]
-fn a_peer_that_accepts_and_says_nothing_can_be_left() {
+regatta_transport::test_cases! { a_peer_that_accepts_and_says_nothing_can_be_left:
+    tcp("tcp")
+    tcp_tls("tcp-tls")
+}
+
+fn a_peer_that_accepts_and_says_nothing_can_be_left(name: &str) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
     let peer = listener.local_addr().expect("an address");
-    for name in ["tcp", "tcp-tls"] {
-        aborted_sender_ends(name, peer);
-    }
+    aborted_sender_ends(name, peer);
 }
 
-#[test]
-fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running() {
-    for name in ["tcp", "tcp-tls"] {
-        let (sender_context, sender_seen) = testing::trial_context();
-        let (receiver_context, receiver_seen) = testing::trial_context();
-        sender_seen.connect(&receiver_context.mailbox);
-        receiver_seen.connect(&sender_context.mailbox);
-        let order = |role| testing::order_for(role, name, 100_000, 1000);
-        let receiver = driver(name)
-            .prepare(&order(Role::Receiver), receiver_context)
-            .expect("a receiver");
-        let peer = receiver.listen_address().expect("an address");
-        let sender = driver(name)
-            .prepare(&order(Role::Sender), sender_context)
-            .expect("a sender");
-        // One that is gone again, one that speaks something else.
-        drop(TcpStream::connect(peer).expect("connected"));
-        let mut other = TcpStream::connect(peer).expect("connected");
-        other
-            .write_all(b"GET / HTTP/1.1\r\nHost: regatta.invalid\r\n\r\n")
-            .expect("sent");
-        let (sender, receiver) = thread::scope(|scope| {
-            let receiver = scope.spawn(|| receiver.run(None));
-            (sender.run(Some(peer)), receiver.join().expect("no panic"))
-        });
-        sender.expect("a sender's report");
-        let receiver = receiver.expect("a receiver's report");
-        assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
-        let refused = receiver
-            .warnings
-            .iter()
-            .find(|warning| warning.code == "flow_refused")
-            .expect("it is said");
-        assert!(
-            refused.message.starts_with("2 flows"),
-            "{}",
-            refused.message
-        );
-    }
+regatta_transport::test_cases! { flows_that_are_not_of_the_trial_do_not_keep_it_from_running:
+    tcp("tcp")
+    tcp_tls("tcp-tls")
+}
+
+fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
+    let (sender_context, sender_seen) = testing::trial_context();
+    let (receiver_context, receiver_seen) = testing::trial_context();
+    sender_seen.connect(&receiver_context.mailbox);
+    receiver_seen.connect(&sender_context.mailbox);
+    let order = |role| testing::order_for(role, name, 100_000, 1000);
+    let receiver = driver(name)
+        .prepare(&order(Role::Receiver), receiver_context)
+        .expect("a receiver");
+    let peer = receiver.listen_address().expect("an address");
+    let sender = driver(name)
+        .prepare(&order(Role::Sender), sender_context)
+        .expect("a sender");
+    // One that is gone again, one that speaks something else.
+    drop(TcpStream::connect(peer).expect("connected"));
+    let mut other = TcpStream::connect(peer).expect("connected");
+    other
+        .write_all(b"GET / HTTP/1.1\r\nHost: regatta.invalid\r\n\r\n")
+        .expect("sent");
+    let (sender, receiver) = thread::scope(|scope| {
+        let receiver = scope.spawn(|| receiver.run(None));
+        (sender.run(Some(peer)), receiver.join().expect("no panic"))
+    });
+    sender.expect("a sender's report");
+    let receiver = receiver.expect("a receiver's report");
+    assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
+    let refused = receiver
+        .warnings
+        .iter()
+        .find(|warning| warning.code == "flow_refused")
+        .expect("it is said");
+    assert!(
+        refused.message.starts_with("2 flows"),
+        "{}",
+        refused.message
+    );
 }

@@ -17,14 +17,28 @@ fn reliable() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[1]
 }
 
-#[test]
-fn udp_holds_the_contract() {
-    testing::contract::holds(udp());
+regatta_transport::contract_tests! {
+    udp: messages => udp();
+    udp_reliable: streams => reliable();
+    a_sliding_window: streams => &With(reliable(), &[("window", OptionValue::Number(256))]);
+    // All but those with the longest message.
+    udp_framed: messages[
+        options_are_checked,
+        random_data_is_delivered,
+        random_data_of_another_seed_is_not_delivered,
+        probes_are_answered,
+        the_deadline_is_kept,
+        an_abort_ends_both_ends,
+        an_abort_ends_a_receiver_that_waits,
+        a_vanished_receiver_is_noticed,
+        a_wrong_token_is_refused,
+        a_stranger_is_refused,
+    ] => &udp_framed();
 }
 
 #[test]
-fn udp_reliable_holds_the_contract() {
-    testing::contract::holds(reliable());
+fn every_driver_has_its_cases() {
+    contract::drivers_have_cases(&tested_drivers(), regatta_transport_udp::drivers());
 }
 
 /// A driver whose trials have these options unless they say otherwise.
@@ -53,54 +67,39 @@ impl Driver for With {
     }
 }
 
-#[test]
-fn a_sliding_window_holds_the_contract() {
-    testing::contract::holds(&With(reliable(), &[("window", OptionValue::Number(256))]));
-}
-
-#[test]
-fn framed_udp_holds_the_contract_but_for_the_longest_message() {
-    let framed = udp_framed();
-    contract::options_are_checked(&framed);
-    contract::random_data_is_delivered(&framed);
-    contract::probes_are_answered(&framed);
-    contract::the_deadline_is_kept(&framed);
-    contract::an_abort_ends_both_ends(&framed);
-    contract::a_vanished_receiver_is_noticed(&framed);
-    contract::a_wrong_token_is_refused(&framed);
-    contract::a_stranger_is_refused(&framed);
-}
-
 fn udp_framed() -> With {
     static OPTIONS: LazyLock<[(&str, OptionValue); 1]> =
         LazyLock::new(|| [("frame", text("conn"))]);
     With(udp(), &*OPTIONS)
 }
 
+regatta_transport::test_cases! { framed_udp_carries_what_fits_beside_its_header:
+    size_0_message_1(0, 1)
+    size_1_message_1(1, 1)
+    size_163_message_17(163, 17)
+    size_100000_message_1400(100_000, 1400)
+    size_400000_message_65486(400_000, 65_486)
+}
+
+fn framed_udp_carries_what_fits_beside_its_header(size: u64, message: u64) {
+    let pair = testing::run_pair(&udp_framed(), size, message, |order| {
+        order.path.mtu_bytes = 1500;
+    })
+    .expect("both ends can be prepared");
+    let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
+    assert_eq!(receiver.metrics["bytes_delivered"], size as f64);
+    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.facts["acknowledgement"], "in_band");
+    let warning = sender
+        .warnings
+        .iter()
+        .find(|w| w.code == "ip_fragmentation");
+    assert_eq!(warning.is_some(), message > 1472 - 21, "{message}");
+}
+
 #[test]
-fn framed_udp_carries_what_fits_beside_its_header() {
-    for (size, message) in [
-        (0, 1),
-        (1, 1),
-        (163, 17),
-        (100_000, 1400),
-        (400_000, 65_486),
-    ] {
-        let pair = testing::run_pair(&udp_framed(), size, message, |order| {
-            order.path.mtu_bytes = 1500;
-        })
-        .expect("both ends can be prepared");
-        let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
-        assert_eq!(receiver.metrics["bytes_delivered"], size as f64);
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-        assert_eq!(sender.metrics["messages_lost"], 0.0);
-        assert_eq!(sender.facts["acknowledgement"], "in_band");
-        let warning = sender
-            .warnings
-            .iter()
-            .find(|w| w.code == "ip_fragmentation");
-        assert_eq!(warning.is_some(), message > 1472 - 21, "{message}");
-    }
+fn what_does_not_fit_beside_the_header_of_framed_udp_is_unsupported() {
     let error = testing::run_pair(&udp_framed(), 65_487, 65_487, |_| {})
         .err()
         .expect("it does not fit");
@@ -112,48 +111,52 @@ fn text(value: &str) -> OptionValue {
     OptionValue::Text(value.to_owned())
 }
 
-#[test]
-fn a_rate_is_kept() {
-    // 2 Mbit at 20 Mbit/s, in messages that fit a packet and in ones that do not.
-    for message in [1400, 10_000] {
-        let pair = testing::run_pair(udp(), 250_000, message, |order| {
-            order.path.mtu_bytes = 1500;
-            let rate = ("rate".to_owned(), text("20Mbit/s"));
-            order.transport.options.extend([rate]);
-        })
-        .expect("both ends can be prepared");
-        let sender = pair.sender.expect("a report");
-        let goodput = sender.metrics["goodput_bps"];
-        // Every message takes its time, the last one too; a busy machine makes it later, never
-        // earlier.
-        assert!((10e6..=20e6).contains(&goodput), "{message}: {goodput}");
-        assert_eq!(sender.metrics["messages_lost"], 0.0);
-        let fragmented = sender
-            .warnings
-            .iter()
-            .any(|warning| warning.code == "ip_fragmentation");
-        assert_eq!(fragmented, message > 1472);
-    }
+regatta_transport::test_cases! { a_rate_is_kept:
+    by_messages_that_fit_a_packet(1400)
+    by_messages_that_are_fragmented(10_000)
 }
 
-#[test]
-fn it_works_without_segmentation_offload() {
-    for gso in [true, false] {
-        let pair = testing::run_pair(udp(), 2_000_000, 1400, |order| {
-            order.path.mtu_bytes = 1500;
-            let gso = ("gso".to_owned(), OptionValue::Flag(gso));
-            order.transport.options.extend([gso]);
-        })
-        .expect("both ends can be prepared");
-        let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
-        if !gso {
-            assert_eq!(sender.facts["gso.sender"], "off");
-            assert_eq!(receiver.facts["gro.receiver"], "off");
-        }
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-        assert!(receiver.metrics["interarrival_jitter_ns"] >= 0.0);
-        assert!(receiver.metrics["one_way_delay_ns"] > 0.0);
+/// 2 Mbit at 20 Mbit/s, in messages that fit a packet and in ones that do not.
+fn a_rate_is_kept(message: u64) {
+    let pair = testing::run_pair(udp(), 250_000, message, |order| {
+        order.path.mtu_bytes = 1500;
+        let rate = ("rate".to_owned(), text("20Mbit/s"));
+        order.transport.options.extend([rate]);
+    })
+    .expect("both ends can be prepared");
+    let sender = pair.sender.expect("a report");
+    let goodput = sender.metrics["goodput_bps"];
+    // Every message takes its time, the last one too; a busy machine makes it later, never
+    // earlier.
+    assert!((10e6..=20e6).contains(&goodput), "{message}: {goodput}");
+    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    let fragmented = sender
+        .warnings
+        .iter()
+        .any(|warning| warning.code == "ip_fragmentation");
+    assert_eq!(fragmented, message > 1472);
+}
+
+regatta_transport::test_cases! { everything_arrives:
+    with_segmentation_offload(true)
+    without_segmentation_offload(false)
+}
+
+fn everything_arrives(gso: bool) {
+    let pair = testing::run_pair(udp(), 2_000_000, 1400, |order| {
+        order.path.mtu_bytes = 1500;
+        let gso = ("gso".to_owned(), OptionValue::Flag(gso));
+        order.transport.options.extend([gso]);
+    })
+    .expect("both ends can be prepared");
+    let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
+    if !gso {
+        assert_eq!(sender.facts["gso.sender"], "off");
+        assert_eq!(receiver.facts["gro.receiver"], "off");
     }
+    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+    assert!(receiver.metrics["interarrival_jitter_ns"] >= 0.0);
+    assert!(receiver.metrics["one_way_delay_ns"] > 0.0);
 }
 
 #[test]
@@ -172,18 +175,21 @@ fn the_end_is_agreed_in_the_flow_and_over_control() {
     assert_eq!(pair.receiver_seen.notes(), [received]);
 }
 
-#[test]
-fn a_message_longer_than_a_datagram_is_unsupported() {
-    for driver in [udp(), reliable()] {
-        let name = driver.descriptor().name;
-        let order: TrialOrder = testing::order_for(Role::Sender, name, 1_000_000, 65_508);
-        let error = driver
-            .prepare(&order, testing::trial_context().0)
-            .err()
-            .expect("it cannot be carried");
-        assert_eq!(error.kind(), FailureKind::Unsupported);
-        assert!(error.hint().contains("65507"), "{}", error.hint());
-    }
+regatta_transport::driver_tests! {
+    [a_message_longer_than_a_datagram_is_unsupported]
+    udp_alone => udp();
+    udp_with_retransmissions => reliable();
+}
+
+fn a_message_longer_than_a_datagram_is_unsupported(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    let order: TrialOrder = testing::order_for(Role::Sender, name, 1_000_000, 65_508);
+    let error = driver
+        .prepare(&order, testing::trial_context().0)
+        .err()
+        .expect("it cannot be carried");
+    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert!(error.hint().contains("65507"), "{}", error.hint());
 }
 
 #[test]

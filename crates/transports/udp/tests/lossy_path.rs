@@ -105,29 +105,32 @@ fn nothing_is_waited_for_and_nothing_is_lost_without_loss() {
     assert!(receiver.metrics["one_way_delay_ns"] >= 15e6);
 }
 
-#[test]
-fn lost_messages_are_counted_and_not_waited_for() {
+regatta_transport::test_cases! { lost_messages_are_counted_and_not_waited_for:
+    on_a_path_that_keeps_the_order(true, "none")
+    on_a_path_that_reorders(false, "none")
+    framed(true, "conn")
+}
+
+fn lost_messages_are_counted_and_not_waited_for(keeps_order: bool, frame: &str) {
     let lossy = Direction {
         delay: ONE_WAY,
         loss: 0.2,
     };
-    for (keeps_order, frame) in [(true, "none"), (false, "none"), (true, "conn")] {
-        let (sender, receiver, lost) = run_changed(lossy, lossy, |order| {
-            order.path.keeps_order = keeps_order;
-            let frame = ("frame".to_owned(), OptionValue::Text(frame.to_owned()));
-            order.transport.options.extend([frame]);
-        });
-        let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
-        check_time(&sender, Duration::from_secs(3));
-        assert_eq!(sender.metrics["messages_sent"], 300.0);
-        let delivered = receiver.metrics["messages_delivered"];
-        assert_eq!(sender.metrics["messages_lost"], 300.0 - delivered);
-        // The relay loses openings, probes and markers as well.
-        assert!((1.0..=lost as f64).contains(&sender.metrics["messages_lost"]));
-        assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
-        assert_eq!(receiver.metrics["messages_reordered"], 0.0);
-        assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
-    }
+    let (sender, receiver, lost) = run_changed(lossy, lossy, |order| {
+        order.path.keeps_order = keeps_order;
+        let frame = ("frame".to_owned(), OptionValue::Text(frame.to_owned()));
+        order.transport.options.extend([frame]);
+    });
+    let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
+    check_time(&sender, Duration::from_secs(3));
+    assert_eq!(sender.metrics["messages_sent"], 300.0);
+    let delivered = receiver.metrics["messages_delivered"];
+    assert_eq!(sender.metrics["messages_lost"], 300.0 - delivered);
+    // The relay loses openings, probes and markers as well.
+    assert!((1.0..=lost as f64).contains(&sender.metrics["messages_lost"]));
+    assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
+    assert_eq!(receiver.metrics["messages_reordered"], 0.0);
+    assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
 }
 
 /// A transfer that the deadline stops, 200 ms of it being under way then.
@@ -174,25 +177,27 @@ fn what_the_path_lost_before_the_deadline_is_lost() {
     assert!((0.1..0.35).contains(&ratio), "{ratio}");
 }
 
-#[test]
-fn a_path_that_loses_everything_times_out() {
+regatta_transport::test_cases! { a_path_that_loses_everything_times_out:
+    with_probes(true)
+    without_probes(false)
+}
+
+fn a_path_that_loses_everything_times_out(probes: bool) {
     let dead = Direction {
         delay: ONE_WAY,
         loss: 1.0,
     };
-    for probes in [true, false] {
-        let begun = Instant::now();
-        let (sender, ..) = run_changed(dead, dead, |order| {
-            order.deadline = Duration::from_millis(500);
-            if !probes {
-                order.workload.probe.idle_messages = 0;
-                order.workload.probe.under_load = false;
-            }
-        });
-        let error = sender.expect_err("there was no connection");
-        assert_eq!(error.kind(), FailureKind::TimedOut);
-        assert_eq!(error.to_string(), "no connection within 0.5 s");
-        assert!(error.hint().contains("deadline"), "{}", error.hint());
-        assert!(begun.elapsed() < Duration::from_secs(4));
-    }
+    let begun = Instant::now();
+    let (sender, ..) = run_changed(dead, dead, |order| {
+        order.deadline = Duration::from_millis(500);
+        if !probes {
+            order.workload.probe.idle_messages = 0;
+            order.workload.probe.under_load = false;
+        }
+    });
+    let error = sender.expect_err("there was no connection");
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+    assert_eq!(error.to_string(), "no connection within 0.5 s");
+    assert!(error.hint().contains("deadline"), "{}", error.hint());
+    assert!(begun.elapsed() < Duration::from_secs(4));
 }

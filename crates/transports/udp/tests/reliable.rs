@@ -119,28 +119,31 @@ fn stop_and_wait_delivers_everything_and_each_loss_costs_a_wait() {
     assert!(time(&sender) >= least, "{:?}", time(&sender));
 }
 
-#[test]
-fn a_window_delivers_everything_and_is_faster() {
+regatta_transport::test_cases! { a_window_delivers_everything_and_is_faster:
+    cubic("cubic", 0.05)
+    no_congestion_control("none", 0.05)
+    cubic_without_loss("cubic", 0.0)
+}
+
+fn a_window_delivers_everything_and_is_faster(cc: &str, loss: f64) {
     // 300 messages one after another would take six seconds, and 5 % loss a second for each.
-    for (cc, loss) in [("cubic", 0.05), ("none", 0.05), ("cubic", 0.0)] {
-        let done = run(300, loss, |order| {
-            let window = ("window".to_owned(), OptionValue::Number(64));
-            let cc = ("cc".to_owned(), text(cc));
-            order.transport.options.extend([window, cc]);
-        });
-        let (sender, receiver) = (done.sender.expect("a report"), done.receiver.expect("one"));
-        assert_eq!(receiver.metrics["bytes_delivered"], 300_000.0, "{cc}");
-        assert_eq!(sender.facts["congestion_control.sender"], cc);
-        assert_eq!(sender.facts["window_messages.sender"], "64");
-        assert!(
-            time(&sender) < Duration::from_secs(4),
-            "{cc} {loss}: {:?}",
-            time(&sender)
-        );
-        let again = sender.metrics["retransmitted_packets"];
-        assert!(loss == 0.0 || again >= 5.0, "{cc}: {again}");
-        assert!(sender.metrics["min_rtt_ns"] >= 20e6);
-    }
+    let done = run(300, loss, |order| {
+        let window = ("window".to_owned(), OptionValue::Number(64));
+        let cc = ("cc".to_owned(), text(cc));
+        order.transport.options.extend([window, cc]);
+    });
+    let (sender, receiver) = (done.sender.expect("a report"), done.receiver.expect("one"));
+    assert_eq!(receiver.metrics["bytes_delivered"], 300_000.0, "{cc}");
+    assert_eq!(sender.facts["congestion_control.sender"], cc);
+    assert_eq!(sender.facts["window_messages.sender"], "64");
+    assert!(
+        time(&sender) < Duration::from_secs(4),
+        "{cc} {loss}: {:?}",
+        time(&sender)
+    );
+    let again = sender.metrics["retransmitted_packets"];
+    assert!(loss == 0.0 || again >= 5.0, "{cc}: {again}");
+    assert!(sender.metrics["min_rtt_ns"] >= 20e6);
 }
 
 #[test]

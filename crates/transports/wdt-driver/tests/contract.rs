@@ -9,10 +9,7 @@ fn wdt() -> &'static dyn Driver {
     regatta_transport_wdt_driver::drivers()[0]
 }
 
-#[test]
-fn wdt_holds_the_contract() {
-    testing::contract::holds(wdt());
-}
+regatta_transport::contract_tests! { wdt_driver: files => wdt() }
 
 fn options(encryption: &str, connections: i64, checksum: bool) -> BTreeMap<String, OptionValue> {
     BTreeMap::from([
@@ -30,44 +27,51 @@ fn options(encryption: &str, connections: i64, checksum: bool) -> BTreeMap<Strin
     ])
 }
 
-#[test]
-fn a_tree_arrives_whole_in_every_mode_and_each_connection_is_told_of() {
-    for encryption in ["none", "aes128-ctr", "aes128-gcm"] {
-        for (connections, checksum) in [(1, true), (3, false)] {
-            let what = format!("{encryption}, {connections} connections, checksum {checksum}");
-            let pair = testing::run_pair(wdt(), 3_000_017, 10_000, |order| {
-                order.transport.options = options(encryption, connections, checksum);
-                if let regatta_model::WorkloadKind::Bulk { options, .. } = &mut order.workload.kind
-                {
-                    options.verify = regatta_model::Verify::Digest;
-                }
-            })
-            .expect("both ends can be prepared");
-            let sender = pair.sender.expect(&what);
-            let receiver = pair.receiver.expect(&what);
-            assert_eq!(receiver.metrics["bytes_delivered"], 3_000_017.0, "{what}");
-            assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
-            assert_eq!(
-                sender.facts["digest.sent"], receiver.facts["digest.delivered"],
-                "{what}"
-            );
-            assert_eq!(sender.facts["wdt.encryption.sender"], encryption, "{what}");
-            assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
-            // Seven files of some 430 kB in blocks of 100 kB.
-            assert_eq!(sender.facts["wdt.blocks.sender"], "35", "{what}");
-            assert!(
-                sender.metrics["congestion_window_max_bytes"] > 0.0,
-                "{what}"
-            );
-            for name in ["retransmitted_packets", "smoothed_rtt_ns", "packets_sent"] {
-                let each = sender.facts.get(&format!("connections.{name}.sender"));
-                let each = each.map(|each| each.split(' ').count());
-                let expected = (connections > 1).then_some(connections as usize);
-                assert_eq!(each, expected, "{what}: {name}");
-            }
-            assert!(sender.warnings.is_empty(), "{what}: {:?}", sender.warnings);
+regatta_transport::test_cases! { a_tree_arrives_whole_and_each_connection_is_told_of:
+    without_encryption_on_one_connection("none", 1, true)
+    without_encryption_on_three_connections("none", 3, false)
+    with_aes128_ctr_on_one_connection("aes128-ctr", 1, true)
+    with_aes128_ctr_on_three_connections("aes128-ctr", 3, false)
+    with_aes128_gcm_on_one_connection("aes128-gcm", 1, true)
+    with_aes128_gcm_on_three_connections("aes128-gcm", 3, false)
+}
+
+fn a_tree_arrives_whole_and_each_connection_is_told_of(
+    encryption: &str,
+    connections: i64,
+    checksum: bool,
+) {
+    let what = format!("{encryption}, {connections} connections, checksum {checksum}");
+    let pair = testing::run_pair(wdt(), 3_000_017, 10_000, |order| {
+        order.transport.options = options(encryption, connections, checksum);
+        if let regatta_model::WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            options.verify = regatta_model::Verify::Digest;
         }
+    })
+    .expect("both ends can be prepared");
+    let sender = pair.sender.expect(&what);
+    let receiver = pair.receiver.expect(&what);
+    assert_eq!(receiver.metrics["bytes_delivered"], 3_000_017.0, "{what}");
+    assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
+    assert_eq!(
+        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        "{what}"
+    );
+    assert_eq!(sender.facts["wdt.encryption.sender"], encryption, "{what}");
+    assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
+    // Seven files of some 430 kB in blocks of 100 kB.
+    assert_eq!(sender.facts["wdt.blocks.sender"], "35", "{what}");
+    assert!(
+        sender.metrics["congestion_window_max_bytes"] > 0.0,
+        "{what}"
+    );
+    for name in ["retransmitted_packets", "smoothed_rtt_ns", "packets_sent"] {
+        let each = sender.facts.get(&format!("connections.{name}.sender"));
+        let each = each.map(|each| each.split(' ').count());
+        let expected = (connections > 1).then_some(connections as usize);
+        assert_eq!(each, expected, "{what}: {name}");
     }
+    assert!(sender.warnings.is_empty(), "{what}: {:?}", sender.warnings);
 }
 
 #[test]

@@ -8,9 +8,15 @@ use std::{
 };
 
 use regatta_control::{FailureKind, Role};
-use regatta_transport::testing::{order_for, trial_context};
+use regatta_transport::{
+    Driver,
+    testing::{order_for, trial_context},
+};
 
-use regatta_transport_quic::drivers;
+for_each_stack! {
+    a_listening_end_lets_other_protocols_pass_by,
+    a_connecting_end_gives_up_on_another_protocol_at_its_deadline,
+}
 
 /// The first packets of other protocols: DNS, SIP, DTLS, a QUIC version that nobody has, noise.
 fn other_protocols() -> Vec<Vec<u8>> {
@@ -30,64 +36,58 @@ fn other_protocols() -> Vec<Vec<u8>> {
     ]
 }
 
-#[test]
-fn a_listening_end_lets_other_protocols_pass_by() {
-    for driver in drivers() {
-        let name = driver.descriptor().name;
-        let mut order = order_for(Role::Receiver, name, 100_000, 1000);
-        let (context, seen) = trial_context();
-        let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
-        let listens = receiver.listen_address().expect("an address");
-        order = order_for(Role::Sender, name, 100_000, 1000);
-        let (sender_context, sender_seen) = trial_context();
-        sender_seen.connect(&context.mailbox);
-        seen.connect(&sender_context.mailbox);
-        let sender = driver.prepare(&order, sender_context).expect("a sender");
-        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let (sender, receiver) = thread::scope(|scope| {
-            let receiver = scope.spawn(move || receiver.run(None));
-            for packet in other_protocols() {
-                stranger.send_to(&packet, listens).expect("sent");
-            }
-            let sender = sender.run(Some(listens));
-            (sender, receiver.join().expect("no panic"))
-        });
-        assert!(sender.is_ok(), "{name}: {sender:?}");
-        let receiver = receiver.expect("a report");
-        assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
-    }
+fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    let mut order = order_for(Role::Receiver, name, 100_000, 1000);
+    let (context, seen) = trial_context();
+    let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
+    let listens = receiver.listen_address().expect("an address");
+    order = order_for(Role::Sender, name, 100_000, 1000);
+    let (sender_context, sender_seen) = trial_context();
+    sender_seen.connect(&context.mailbox);
+    seen.connect(&sender_context.mailbox);
+    let sender = driver.prepare(&order, sender_context).expect("a sender");
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let (sender, receiver) = thread::scope(|scope| {
+        let receiver = scope.spawn(move || receiver.run(None));
+        for packet in other_protocols() {
+            stranger.send_to(&packet, listens).expect("sent");
+        }
+        let sender = sender.run(Some(listens));
+        (sender, receiver.join().expect("no panic"))
+    });
+    assert!(sender.is_ok(), "{name}: {sender:?}");
+    let receiver = receiver.expect("a report");
+    assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
 }
 
-#[test]
-fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline() {
-    for driver in drivers() {
-        let name = driver.descriptor().name;
-        let mut order = order_for(Role::Sender, name, 1000, 1000);
-        order.deadline = Duration::from_millis(400);
-        let (context, _) = trial_context();
-        let sender = driver.prepare(&order, context).expect("a sender");
-        let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let address = other.local_addr().expect("an address");
-        other
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .expect("a time-out");
-        let over = AtomicBool::new(false);
-        let error = thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut place = [0; 2048];
-                while !over.load(Ordering::Relaxed) {
-                    if let Ok((_, from)) = other.recv_from(&mut place) {
-                        for packet in other_protocols() {
-                            other.send_to(&packet, from).expect("sent");
-                        }
+fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    let mut order = order_for(Role::Sender, name, 1000, 1000);
+    order.deadline = Duration::from_millis(400);
+    let (context, _) = trial_context();
+    let sender = driver.prepare(&order, context).expect("a sender");
+    let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = other.local_addr().expect("an address");
+    other
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("a time-out");
+    let over = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut place = [0; 2048];
+            while !over.load(Ordering::Relaxed) {
+                if let Ok((_, from)) = other.recv_from(&mut place) {
+                    for packet in other_protocols() {
+                        other.send_to(&packet, from).expect("sent");
                     }
                 }
-            });
-            let error = sender.run(Some(address)).expect_err("it is no QUIC");
-            over.store(true, Ordering::Relaxed);
-            error
+            }
         });
-        assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
-        assert_eq!(error.to_string(), "no connection within 0.4 s", "{name}");
-    }
+        let error = sender.run(Some(address)).expect_err("it is no QUIC");
+        over.store(true, Ordering::Relaxed);
+        error
+    });
+    assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
+    assert_eq!(error.to_string(), "no connection within 0.4 s", "{name}");
 }

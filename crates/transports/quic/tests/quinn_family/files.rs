@@ -4,91 +4,88 @@ use std::fs;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
+use regatta_transport::Driver;
 
-use crate::{BOTH, option, pair};
+use crate::{option, pair};
+
+for_both! {
+    secrets_and_events_are_left_where_they_may_be,
+    both_ends_know_the_same_secrets,
+    without_a_place_for_files_there_is_a_warning,
+}
 
 fn ask(order: &mut TrialOrder) {
     option(order, "keylog", OptionValue::Flag(true));
     option(order, "qlog", OptionValue::Flag(true));
 }
 
-#[test]
-fn secrets_and_events_are_left_where_they_may_be() {
-    for driver in BOTH {
-        let name = driver.descriptor().name;
-        let directory = tempfile::tempdir().expect("a directory");
-        // It is there when the first file is.
-        let place = directory.path().join("trial-0001");
-        let pair = pair(driver, 1_000_000, |order| {
-            ask(order);
-            // The idle probe's connection, and the transfer's.
-            order.workload.probe.idle_messages = 1;
-            order.files = Some(place.clone());
-        });
-        for (end, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
-            let report = report.expect("a report");
-            assert_eq!(
-                report.facts[&format!("keylog.{end}")],
-                format!("{end}.keylog")
-            );
-            assert_eq!(
-                report.facts[&format!("qlog.{end}")],
-                format!("{end}.sqlog to {end}-2.sqlog")
-            );
-            assert!(report.warnings.is_empty(), "{:?}", report.warnings);
-            let secrets =
-                fs::read_to_string(place.join(format!("{end}.keylog"))).expect("a key log");
-            let of_transfers = secrets
-                .lines()
-                .filter(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 "));
-            assert_eq!(of_transfers.count(), 2, "{name}");
-            for line in secrets.lines() {
-                let fields: Vec<_> = line.split(' ').collect();
-                assert_eq!(fields.len(), 3, "{line}");
-                assert_eq!(fields[1].len(), 64, "{line}");
-            }
-            for file in [format!("{end}.sqlog"), format!("{end}-2.sqlog")] {
-                let events = fs::read(place.join(&file)).expect("an event log");
-                // RFC 7464: each text begins with a record separator and ends with a line feed.
-                assert_eq!(events.first(), Some(&0x1e), "{name}: {file}");
-                assert_eq!(events.last(), Some(&b'\n'), "{name}: {file}");
-                let events = String::from_utf8_lossy(&events).into_owned();
-                assert!(events.contains("packet_sent"), "{name}: {file}");
-            }
+fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    let directory = tempfile::tempdir().expect("a directory");
+    // It is there when the first file is.
+    let place = directory.path().join("trial-0001");
+    let pair = pair(driver, 1_000_000, |order| {
+        ask(order);
+        // The idle probe's connection, and the transfer's.
+        order.workload.probe.idle_messages = 1;
+        order.files = Some(place.clone());
+    });
+    for (end, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
+        let report = report.expect("a report");
+        assert_eq!(
+            report.facts[&format!("keylog.{end}")],
+            format!("{end}.keylog")
+        );
+        assert_eq!(
+            report.facts[&format!("qlog.{end}")],
+            format!("{end}.sqlog to {end}-2.sqlog")
+        );
+        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+        let secrets = fs::read_to_string(place.join(format!("{end}.keylog"))).expect("a key log");
+        let of_transfers = secrets
+            .lines()
+            .filter(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 "));
+        assert_eq!(of_transfers.count(), 2, "{name}");
+        for line in secrets.lines() {
+            let fields: Vec<_> = line.split(' ').collect();
+            assert_eq!(fields.len(), 3, "{line}");
+            assert_eq!(fields[1].len(), 64, "{line}");
+        }
+        for file in [format!("{end}.sqlog"), format!("{end}-2.sqlog")] {
+            let events = fs::read(place.join(&file)).expect("an event log");
+            // RFC 7464: each text begins with a record separator and ends with a line feed.
+            assert_eq!(events.first(), Some(&0x1e), "{name}: {file}");
+            assert_eq!(events.last(), Some(&b'\n'), "{name}: {file}");
+            let events = String::from_utf8_lossy(&events).into_owned();
+            assert!(events.contains("packet_sent"), "{name}: {file}");
         }
     }
 }
 
-#[test]
-fn both_ends_know_the_same_secrets() {
-    for driver in BOTH {
-        let directory = tempfile::tempdir().expect("a directory");
-        let pair = pair(driver, 1000, |order| {
-            option(order, "keylog", OptionValue::Flag(true));
-            order.files = Some(directory.path().to_owned());
-        });
-        assert!(pair.sender.is_ok() && pair.receiver.is_ok());
-        let sorted = |end: &str| {
-            let path = directory.path().join(format!("{end}.keylog"));
-            let text = fs::read_to_string(path).expect("a key log");
-            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-            lines.sort();
-            lines
-        };
-        assert_eq!(sorted("sender"), sorted("receiver"));
-    }
+fn both_ends_know_the_same_secrets(driver: &dyn Driver) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pair = pair(driver, 1000, |order| {
+        option(order, "keylog", OptionValue::Flag(true));
+        order.files = Some(directory.path().to_owned());
+    });
+    assert!(pair.sender.is_ok() && pair.receiver.is_ok());
+    let sorted = |end: &str| {
+        let path = directory.path().join(format!("{end}.keylog"));
+        let text = fs::read_to_string(path).expect("a key log");
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted("sender"), sorted("receiver"));
 }
 
-#[test]
-fn without_a_place_for_files_there_is_a_warning() {
-    for driver in BOTH {
-        let pair = pair(driver, 1000, ask);
-        for report in [pair.sender, pair.receiver] {
-            let report = report.expect("a report");
-            let warning = report.warnings.first().expect("a warning");
-            assert_eq!(warning.code, "no_place_for_files");
-            assert!(warning.message.contains("`keylog` and `qlog` were"));
-            assert!(!report.facts.keys().any(|fact| fact.starts_with("keylog")));
-        }
+fn without_a_place_for_files_there_is_a_warning(driver: &dyn Driver) {
+    let pair = pair(driver, 1000, ask);
+    for report in [pair.sender, pair.receiver] {
+        let report = report.expect("a report");
+        let warning = report.warnings.first().expect("a warning");
+        assert_eq!(warning.code, "no_place_for_files");
+        assert!(warning.message.contains("`keylog` and `qlog` were"));
+        assert!(!report.facts.keys().any(|fact| fact.starts_with("keylog")));
     }
 }

@@ -1,5 +1,16 @@
 //! What `quic-quinn` and `quic-noq` promise beside the contract of every driver.
 
+/// Makes one test for each of these functions and both drivers: functions of one argument, the driver.
+macro_rules! for_both {
+    ($($test:ident),+ $(,)?) => {
+        regatta_transport::driver_tests! {
+            [$($test),+]
+            quinn => &regatta_transport_quic::quinn_driver::QuicQuinn;
+            noq => &regatta_transport_quic::noq_driver::QuicNoq;
+        }
+    };
+}
+
 mod files;
 mod handshakes;
 mod migration;
@@ -12,11 +23,6 @@ use regatta_transport::{
     Driver,
     testing::{Pair, run_pair},
 };
-use regatta_transport_quic::{noq_driver::QuicNoq, quinn_driver::QuicQuinn};
-
-/// The two drivers that are made from one text.
-const BOTH: [&dyn Driver; 2] = [&QuicQuinn, &QuicNoq];
-
 fn pair(driver: &dyn Driver, size: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(driver, size, 10_000, change).expect("both ends can be prepared")
 }

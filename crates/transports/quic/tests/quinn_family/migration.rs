@@ -2,46 +2,47 @@
 
 use std::time::Duration;
 
-use crate::{BOTH, option, pair, text};
+use regatta_transport::Driver;
 
-#[test]
-fn a_transfer_goes_on_from_another_port_and_delivers_everything() {
-    for driver in BOTH {
-        let name = driver.descriptor().name;
-        let size = 300_000_000;
-        let pair = pair(driver, size, |order| {
-            option(order, "migrate_after", text("20ms"));
-            order.path.mtu_bytes = 1500;
-        });
-        let (sender, receiver) = (pair.sender, pair.receiver);
-        let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
-        assert_eq!(
-            sender.facts["migration.sender"], "to another local port after 20 ms",
-            "{name}"
-        );
-        assert_eq!(
-            receiver.facts["migration.receiver"],
-            "the other end's address changed, and the connection went on",
-            "{name}"
-        );
-        assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{name}");
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{name}");
-        assert!(sender.metrics["transfer_time_ns"] > 20e6, "{name}");
-    }
+use crate::{option, pair, text};
+
+for_both! {
+    a_transfer_goes_on_from_another_port_and_delivers_everything,
+    a_transfer_that_is_over_before_says_that_it_did_not_move,
 }
 
-#[test]
-fn a_transfer_that_is_over_before_says_that_it_did_not_move() {
-    for driver in BOTH {
-        let pair = pair(driver, 10_000, |order| {
-            option(order, "migrate_after", text("10s"));
-            order.deadline = Duration::from_secs(15);
-        });
-        assert_eq!(
-            pair.sender.expect("a report").facts["migration.sender"],
-            "not made: the transfer was over before 10 s"
-        );
-        let receiver = pair.receiver.expect("a report").facts;
-        assert!(!receiver.contains_key("migration.receiver"));
-    }
+fn a_transfer_goes_on_from_another_port_and_delivers_everything(driver: &dyn Driver) {
+    let name = driver.descriptor().name;
+    let size = 300_000_000;
+    let pair = pair(driver, size, |order| {
+        option(order, "migrate_after", text("20ms"));
+        order.path.mtu_bytes = 1500;
+    });
+    let (sender, receiver) = (pair.sender, pair.receiver);
+    let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
+    assert_eq!(
+        sender.facts["migration.sender"], "to another local port after 20 ms",
+        "{name}"
+    );
+    assert_eq!(
+        receiver.facts["migration.receiver"],
+        "the other end's address changed, and the connection went on",
+        "{name}"
+    );
+    assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{name}");
+    assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{name}");
+    assert!(sender.metrics["transfer_time_ns"] > 20e6, "{name}");
+}
+
+fn a_transfer_that_is_over_before_says_that_it_did_not_move(driver: &dyn Driver) {
+    let pair = pair(driver, 10_000, |order| {
+        option(order, "migrate_after", text("10s"));
+        order.deadline = Duration::from_secs(15);
+    });
+    assert_eq!(
+        pair.sender.expect("a report").facts["migration.sender"],
+        "not made: the transfer was over before 10 s"
+    );
+    let receiver = pair.receiver.expect("a report").facts;
+    assert!(!receiver.contains_key("migration.receiver"));
 }

@@ -1,0 +1,92 @@
+//! Paths of netem, in guests whose kernel has it. Needs User Mode Linux kernels, as
+//! `scripts/need linux.uml` and `make lab-kernel` provide them.
+//!
+//! In real time a guest on a busy machine keeps no exact time: there only what is counted is
+//! asserted. In virtual time everything is exact, and most is tried there.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+/// Makes one test for each of these arguments of a function, run in the guest of the function's
+/// module.
+macro_rules! cases {
+    ($function:ident: $($case:ident($($argument:expr),* $(,)?))+) => {
+        mod $function {
+            $(
+                #[test]
+                fn $case() {
+                    #[allow(unused_imports)]
+                    use super::*;
+                    if is_here(concat!(stringify!($function), "::", stringify!($case))) {
+                        super::$function($($argument),*);
+                    }
+                }
+            )+
+        }
+    };
+}
+
+mod path_check;
+mod real_time;
+mod virtual_time;
+
+use std::time::Duration;
+
+use common::{Agent, bed_of, condition, explain};
+use regatta_bed::{Bed, Host};
+use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup, Placement};
+
+const NETEM: PathSetup = PathSetup {
+    emulator: Emulator::Netem,
+    placement: Placement::Between,
+    loss_by: LossBy::Emulator,
+};
+
+/// Both links changed.
+fn with(mut condition: Condition, change: impl Fn(&mut Link)) -> Condition {
+    change(&mut condition.forward);
+    change(&mut condition.reverse);
+    condition
+}
+
+/// A bed with an agent that pings and one that answers.
+struct Pings {
+    bed: Bed,
+    a: Agent,
+    _b: Agent,
+    peer: std::net::SocketAddr,
+}
+
+impl Pings {
+    fn over(path: PathSetup) -> Self {
+        let mut bed = bed_of(path).unwrap_or_else(|error| panic!("{}", explain(&error)));
+        let a = Agent::start(&mut bed, Host::A);
+        let mut b = Agent::start(&mut bed, Host::B);
+        let peer = b.listen("echo");
+        Self {
+            bed,
+            a,
+            _b: b,
+            peer,
+        }
+    }
+
+    fn set(&mut self, condition: &Condition, seed: u64) {
+        self.bed
+            .set_condition(condition, seed)
+            .unwrap_or_else(|error| panic!("{}", explain(&error)));
+    }
+
+    /// Delays of what came back of so many datagrams that make IP packets of so many bytes.
+    fn send(&mut self, count: u64, packet_bytes: u64, interval: Duration) -> Vec<u64> {
+        let (peer, payload) = (self.peer, packet_bytes - 28);
+        let interval = interval.as_nanos();
+        self.a
+            .say(&format!("ping {peer} {count} {payload} {interval}"));
+        let answer = self.a.hear();
+        let delays = answer.split_whitespace().map(|word| word.parse());
+        delays
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|_| panic!("{answer}"))
+    }
+}
