@@ -115,8 +115,7 @@ pub fn in_shared_guest(module: &str, case: &str, clock: Clock) -> bool {
 /// Runs one test in a guest of its own.
 fn alone(case: &str, clock: Clock) {
     let directory = Temporary::new().expect("a temporary directory");
-    run_in_guest(&directory.0, &[case.to_owned()], clock)
-        .unwrap_or_else(|error| panic!("{error}"));
+    run_in_guest(&directory.0, &[case.to_owned()], clock).unwrap_or_else(|error| panic!("{error}"));
     judge(&directory.0, case);
 }
 

@@ -32,7 +32,7 @@ mod virtual_time;
 
 use std::time::Duration;
 
-use common::{Agent, bed_of, condition, explain};
+use common::{Agent, bed_of, explain};
 use regatta_bed::{Bed, Host};
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup, Placement};
 
