@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::guest::testing::{Clock, in_guest, in_shared_guest};
+use regatta_bed::guest::testing::{Clock, TEST_RUN_DIR, in_guest, in_shared_guest};
 
 mod shared {
     use super::*;
@@ -94,4 +94,91 @@ fn virtual_time_jumps_over_waits() {
     std::thread::sleep(Duration::from_secs(60));
     let slept = begun.elapsed();
     assert!((60.0..60.001).contains(&slept.as_secs_f64()), "{slept:?}");
+}
+
+/// Cases that fail in a guest, for the test below. In the order of their names the last one passes.
+mod fails {
+    use std::process::Command;
+
+    use super::*;
+
+    fn is_here(case: &str) -> bool {
+        in_shared_guest("fails", case, Clock::Real)
+    }
+
+    #[test]
+    #[ignore = "fails"]
+    fn a_panic() {
+        if is_here("a_panic") {
+            println!("before the panic");
+            panic!("it panics");
+        }
+    }
+
+    #[test]
+    #[ignore = "fails"]
+    fn an_abort() {
+        if is_here("an_abort") {
+            std::process::abort();
+        }
+    }
+
+    #[test]
+    #[ignore = "fails"]
+    fn a_process_that_is_left() {
+        if is_here("a_process_that_is_left") {
+            let _left = Command::new("sleep").arg("1000").spawn().expect("a child");
+        }
+    }
+
+    #[test]
+    #[ignore = "its module fails"]
+    fn nothing() {
+        if is_here("nothing") {
+            println!("all is well");
+        }
+    }
+}
+
+/// A case that ends its guest.
+mod ends {
+    use super::*;
+
+    #[test]
+    #[ignore = "fails"]
+    fn the_guest() {
+        if in_shared_guest("ends", "the_guest", Clock::Real) {
+            println!("good night");
+            let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
+        }
+    }
+}
+
+#[test]
+fn a_failure_in_a_guest_is_that_of_its_case_alone() {
+    let test_run = tempfile::tempdir().expect("a directory");
+    let run = |case: &str| {
+        let output = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args([case, "--exact", "--ignored", "--nocapture"])
+            .env(TEST_RUN_DIR, test_run.path())
+            .output()
+            .expect("this program runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        println!("{text}");
+        (output.status.success(), text)
+    };
+    for (case, passes, said) in [
+        ("fails::a_panic", false, "before the panic"),
+        ("fails::an_abort", false, "SIGABRT"),
+        ("fails::a_process_that_is_left", false, "outlives it"),
+        ("fails::nothing", true, "all is well"),
+        ("ends::the_guest", false, "did not end in its guest"),
+        ("ends::the_guest", false, "good night"),
+    ] {
+        let (passed, text) = run(case);
+        assert_eq!(passed, passes, "{case}");
+        assert!(text.contains(said), "{case}: no `{said}`");
+        assert!(!text.contains("it panics") || case == "fails::a_panic");
+    }
 }

@@ -52,7 +52,7 @@ const CASES_COMMAND: &str = "guest-cases";
 const LONGEST_CASE: Duration = Duration::from_secs(180);
 
 /// Longest that processes of a case may outlive it.
-const LONGEST_LEAK: Duration = Duration::from_secs(10);
+const LONGEST_LEAK: Duration = Duration::from_secs(5);
 
 /// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
 /// new guest, and `false` is returned when it has succeeded.
@@ -162,6 +162,9 @@ fn heard_file(directory: &Path) -> PathBuf {
     directory.join("guest.heard")
 }
 
+/// Before the release of the guest's kernel, in what was heard of the guest.
+const GUEST: &str = "guest with Linux ";
+
 /// Runs cases in a new guest and writes their verdicts and outputs to a directory.
 ///
 /// # Errors
@@ -176,7 +179,7 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
         let left = until.saturating_duration_since(Instant::now());
         match guest.hear(left) {
             Some(Said::Up { release }) => {
-                let _ = writeln!(heard, "guest with Linux {release}");
+                let _ = writeln!(heard, "{GUEST}{release}");
             }
             Some(Said::Beat) => {}
             Some(Said::Console { line }) => {
@@ -224,6 +227,8 @@ fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
         .collect();
     environment.push(("PWD".to_owned(), directory.display().to_string()));
     environment.push(("RUST_BACKTRACE".to_owned(), "1".to_owned()));
+    // The user's cache cannot be written there; this is the guest's temporary directory.
+    environment.push(("XDG_CACHE_HOME".to_owned(), "/run/tmp".to_owned()));
     let mut arguments = vec![CASES_COMMAND.to_owned()];
     arguments.extend_from_slice(cases);
     let order = Order {
@@ -246,8 +251,8 @@ fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
 fn judge(directory: &Path, case: &str) {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let heard = read(heard_file(directory));
-    if let Some(kernel) = heard.lines().next() {
-        println!("in a {kernel}");
+    if let Some(guest) = heard.lines().find(|line| line.starts_with(GUEST)) {
+        println!("in a {guest}");
     }
     print!("{}", read(output_file(directory, case)));
     if verdict_file(directory, case, true).exists() {
