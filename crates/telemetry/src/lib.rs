@@ -18,6 +18,7 @@ pub mod protocol;
 pub mod reading;
 pub mod sampler;
 pub mod series;
+pub mod testing;
 pub mod tree;
 
 pub use capability::{Capability, capabilities};
