@@ -1,4 +1,5 @@
-//! Captures of the path: what is in them, when, and what is not.
+//! Captures of the path: what is in them, when, and what is not. What is in `real_time` compares
+//! times and needs the machine for itself.
 
 mod common;
 
@@ -76,79 +77,86 @@ fn checksums_are_right(packet: &[u8]) -> bool {
     sum(header) == 0xffff && sum(&pseudo) == 0xffff
 }
 
-#[test]
-fn a_capture_holds_every_packet_with_its_time_and_what_became_of_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("deep/down/one.pcapng");
-    let mut bed = bed();
-    let mut condition = condition(20, 100, 0.0);
-    condition.forward.loss_list = vec![2, 5];
-    condition.reverse.loss_list = vec![3];
-    bed.set_condition(&condition, 1).expect("a condition");
-    bed.start_capture(order(&file, None)).expect("a capture");
-    let round_trips = ping(&mut bed, 10);
-    let counters = bed.counters().expect("counters");
-    let summary = bed.end_capture().expect("an end").expect("a capture");
-    assert!(bed.end_capture().expect("an end").is_none());
+mod real_time {
+    use regatta_telemetry::testing::MachineLoad;
 
-    let packets = packets(&file);
-    assert_eq!(
-        summary,
-        CaptureSummary {
-            packets: packets.len() as u64,
-            missed: 0,
-            bytes: fs::metadata(&file).expect("the file").len(),
-            failure: None,
+    use super::*;
+
+    #[test]
+    fn a_capture_holds_every_packet_with_its_time_and_what_became_of_it() {
+        let _load = MachineLoad::watch();
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("deep/down/one.pcapng");
+        let mut bed = bed();
+        let mut condition = condition(20, 100, 0.0);
+        condition.forward.loss_list = vec![2, 5];
+        condition.reverse.loss_list = vec![3];
+        bed.set_condition(&condition, 1).expect("a condition");
+        bed.start_capture(order(&file, None)).expect("a capture");
+        let round_trips = ping(&mut bed, 10);
+        let counters = bed.counters().expect("counters");
+        let summary = bed.end_capture().expect("an end").expect("a capture");
+        assert!(bed.end_capture().expect("an end").is_none());
+
+        let packets = packets(&file);
+        assert_eq!(
+            summary,
+            CaptureSummary {
+                packets: packets.len() as u64,
+                missed: 0,
+                bytes: fs::metadata(&file).expect("the file").len(),
+                failure: None,
+            }
+        );
+        let of = |forward: bool| {
+            packets
+                .iter()
+                .filter(move |packet| packet.forward == forward)
+        };
+        assert_eq!(of(true).count() as u64, counters.forward.offered);
+        assert_eq!(of(false).count() as u64, counters.reverse.offered);
+        assert!(packets.is_sorted_by_key(|packet| packet.unix_ns));
+        for packet in &packets {
+            assert_eq!(packet.size, 228, "{packet:?}");
+            assert!(checksums_are_right(&packet.bytes), "{packet:?}");
         }
-    );
-    let of = |forward: bool| {
-        packets
-            .iter()
-            .filter(move |packet| packet.forward == forward)
-    };
-    assert_eq!(of(true).count() as u64, counters.forward.offered);
-    assert_eq!(of(false).count() as u64, counters.reverse.offered);
-    assert!(packets.is_sorted_by_key(|packet| packet.unix_ns));
-    for packet in &packets {
-        assert_eq!(packet.size, 228, "{packet:?}");
-        assert!(checksums_are_right(&packet.bytes), "{packet:?}");
-    }
-    let lost: Vec<_> = of(true)
-        .enumerate()
-        .filter(|(_, packet)| packet.comment == "lost by list")
-        .map(|(place, _)| place + 1)
-        .collect();
-    assert_eq!(lost, [2, 5]);
-    assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");
+        let lost: Vec<_> = of(true)
+            .enumerate()
+            .filter(|(_, packet)| packet.comment == "lost by list")
+            .map(|(place, _)| place + 1)
+            .collect();
+        assert_eq!(lost, [2, 5]);
+        assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");
 
-    // What each way took, against what the sockets saw of both, and when a packet entered, against
-    // its departure, which stands in it. The kernel and the processes take a little more.
-    let field = |packet: &Packet, at: usize| {
-        u64::from_ne_bytes(packet.bytes[at..at + 8].try_into().expect("eight bytes"))
-    };
-    let took = |packet: &Packet| -> Option<u64> {
-        let text = packet.comment.strip_prefix("passed in ")?;
-        let milliseconds: f64 = text.strip_suffix(" ms")?.parse().ok()?;
-        Some((milliseconds * 1e6).round() as u64)
-    };
-    let (mut both_ways, mut departures) = (Vec::new(), Vec::new());
-    for back in of(false).filter(|back| took(back).is_some()) {
-        let there = of(true).find(|there| field(there, 28) == field(back, 28));
-        let there = there.expect("its question");
-        departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
-        both_ways.push(took(there).expect("it passed") + took(back).expect("it passed"));
-    }
-    assert_eq!(both_ways.len(), round_trips.len());
-    let mut longer: Vec<i64> = both_ways
-        .iter()
-        .zip(&round_trips)
-        .map(|(captured, own)| own.cast_signed() - captured.cast_signed())
-        .collect();
-    // A busy machine lets single ones wait.
-    for differences in [&mut longer, &mut departures] {
-        differences.sort_unstable();
-        let median = differences[differences.len() / 2];
-        assert!((0..1_000_000).contains(&median), "{differences:?}");
+        // What each way took, against what the sockets saw of both, and when a packet entered, against
+        // its departure, which stands in it. The kernel and the processes take a little more.
+        let field = |packet: &Packet, at: usize| {
+            u64::from_ne_bytes(packet.bytes[at..at + 8].try_into().expect("eight bytes"))
+        };
+        let took = |packet: &Packet| -> Option<u64> {
+            let text = packet.comment.strip_prefix("passed in ")?;
+            let milliseconds: f64 = text.strip_suffix(" ms")?.parse().ok()?;
+            Some((milliseconds * 1e6).round() as u64)
+        };
+        let (mut both_ways, mut departures) = (Vec::new(), Vec::new());
+        for back in of(false).filter(|back| took(back).is_some()) {
+            let there = of(true).find(|there| field(there, 28) == field(back, 28));
+            let there = there.expect("its question");
+            departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
+            both_ways.push(took(there).expect("it passed") + took(back).expect("it passed"));
+        }
+        assert_eq!(both_ways.len(), round_trips.len());
+        let mut longer: Vec<i64> = both_ways
+            .iter()
+            .zip(&round_trips)
+            .map(|(captured, own)| own.cast_signed() - captured.cast_signed())
+            .collect();
+        // A busy machine lets single ones wait.
+        for differences in [&mut longer, &mut departures] {
+            differences.sort_unstable();
+            let median = differences[differences.len() / 2];
+            assert!((0..1_000_000).contains(&median), "{differences:?}");
+        }
     }
 }
 

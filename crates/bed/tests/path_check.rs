@@ -1,51 +1,60 @@
 //! The path's check of itself, in real namespaces.
 //!
 //! Timing is judged by the median of three checks, see `common::three`. Losses come from the seeds
-//! of the bed's run, the same in every run of these tests.
+//! of the bed's run, the same in every run of these tests. What is in `real_time` needs the machine
+//! for itself.
 
 mod common;
 
-use std::time::{Duration, Instant};
+use common::{bed, condition, explain};
+use regatta_model::BitRate;
 
-use common::{alone, bed, condition, explain, median, quantity, three, undisturbed};
-use regatta_model::{AskedAchieved, BitRate, PathCheck};
+mod real_time {
+    use std::time::{Duration, Instant};
 
-/// Checks that all six quantities are there and that their medians are within tolerance.
-fn assert_sound(checks: &[PathCheck; 3]) {
-    let names = |check: &PathCheck| -> Vec<String> {
-        check.quantities.iter().map(|q| q.name.clone()).collect()
-    };
-    let expected = [
-        "round_trip_delay_ns",
-        "round_trip_delay_within_2ms_ratio",
-        "forward_loss_ratio",
-        "forward_link_rate_bps",
-        "reverse_loss_ratio",
-        "reverse_link_rate_bps",
-    ];
-    for check in checks {
-        println!("{:#?}", check.quantities);
-        assert_eq!(names(check), expected);
-        assert_eq!(check.within, check.quantities.iter().all(|q| q.within));
-    }
-    for name in expected {
-        let of = |value: fn(&AskedAchieved) -> f64| {
-            median(
-                checks
-                    .each_ref()
-                    .map(|check| quantity(check, name).map_or(f64::NAN, value)),
-            )
+    use regatta_model::{AskedAchieved, PathCheck};
+    use regatta_telemetry::testing::MachineLoad;
+
+    use super::*;
+    use crate::common::{median, quantity, three, undisturbed};
+
+    /// Checks that all six quantities are there and that their medians are within tolerance.
+    fn assert_sound(checks: &[PathCheck; 3]) {
+        let names = |check: &PathCheck| -> Vec<String> {
+            check.quantities.iter().map(|q| q.name.clone()).collect()
         };
-        let (achieved, lowest, highest) = (of(|q| q.achieved), of(|q| q.lowest), of(|q| q.highest));
-        assert!((lowest..=highest).contains(&achieved), "{name}: {achieved}");
+        let expected = [
+            "round_trip_delay_ns",
+            "round_trip_delay_within_2ms_ratio",
+            "forward_loss_ratio",
+            "forward_link_rate_bps",
+            "reverse_loss_ratio",
+            "reverse_link_rate_bps",
+        ];
+        for check in checks {
+            println!("{:#?}", check.quantities);
+            assert_eq!(names(check), expected);
+            assert_eq!(check.within, check.quantities.iter().all(|q| q.within));
+        }
+        for name in expected {
+            let of = |value: fn(&AskedAchieved) -> f64| {
+                median(
+                    checks
+                        .each_ref()
+                        .map(|check| quantity(check, name).map_or(f64::NAN, value)),
+                )
+            };
+            let (achieved, lowest, highest) =
+                (of(|q| q.achieved), of(|q| q.lowest), of(|q| q.highest));
+            assert!((lowest..=highest).contains(&achieved), "{name}: {achieved}");
+        }
     }
-}
 
-#[test]
-fn the_default_study_s_paths_are_sound() {
-    let _alone = alone();
-    let mut bed = bed();
-    for loss in [0.0, 0.05] {
+    /// The default study's paths.
+    #[track_caller]
+    fn is_sound_and_soon_checked(loss: f64) {
+        let _load = MachineLoad::watch();
+        let mut bed = bed();
         let condition = condition(30, 100, loss);
         let checks = three(|| {
             let started = Instant::now();
@@ -59,56 +68,65 @@ fn the_default_study_s_paths_are_sound() {
         });
         assert_sound(&checks);
     }
-}
 
-#[test]
-fn a_gigabit_is_sound() {
-    let _alone = alone();
-    let mut bed = bed();
-    let checks = three(|| bed.check_path(&condition(30, 1000, 0.0)).expect("a check"));
-    assert_sound(&checks);
-}
+    #[test]
+    fn the_default_study_s_path_without_loss_is_sound() {
+        is_sound_and_soon_checked(0.0);
+    }
 
-#[test]
-fn jitter_widens_the_tolerance_and_not_more() {
-    let _alone = alone();
-    let mut bed = bed();
-    let mut condition = condition(60, 100, 0.0);
-    for link in [&mut condition.forward, &mut condition.reverse] {
-        link.jitter = Duration::from_millis(5);
+    #[test]
+    fn the_default_study_s_path_with_loss_is_sound() {
+        is_sound_and_soon_checked(0.05);
     }
-    let checks = three(|| bed.check_path(&condition).expect("a check"));
-    assert_sound(&checks);
-    let delay = quantity(&checks[0], "round_trip_delay_ns").expect("a delay");
-    let width = delay.highest - delay.lowest;
-    assert!((1.1e6..12e6).contains(&width), "{delay:?}");
-}
 
-/// 64 kbit/s and two seconds: slow, but bounded.
-#[test]
-fn a_slow_path_is_checked_in_bounded_time() {
-    let _alone = alone();
-    let mut bed = bed();
-    let mut condition = condition(2000, 0, 0.0);
-    for link in [&mut condition.forward, &mut condition.reverse] {
-        link.rate = Some(BitRate(64_000));
+    #[test]
+    fn a_gigabit_is_sound() {
+        let _load = MachineLoad::watch();
+        let mut bed = bed();
+        let checks = three(|| bed.check_path(&condition(30, 1000, 0.0)).expect("a check"));
+        assert_sound(&checks);
     }
-    let check = undisturbed(|| {
-        let started = Instant::now();
-        let check = bed.check_path(&condition).expect("a check");
-        let elapsed = started.elapsed();
-        assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
-        check
-    });
-    for quantity in &check.quantities {
-        assert!(quantity.within, "{quantity:?}");
+
+    #[test]
+    fn jitter_widens_the_tolerance_and_not_more() {
+        let _load = MachineLoad::watch();
+        let mut bed = bed();
+        let mut condition = condition(60, 100, 0.0);
+        for link in [&mut condition.forward, &mut condition.reverse] {
+            link.jitter = Duration::from_millis(5);
+        }
+        let checks = three(|| bed.check_path(&condition).expect("a check"));
+        assert_sound(&checks);
+        let delay = quantity(&checks[0], "round_trip_delay_ns").expect("a delay");
+        let width = delay.highest - delay.lowest;
+        assert!((1.1e6..12e6).contains(&width), "{delay:?}");
     }
-    assert_eq!(check.quantities.len(), 6);
+
+    /// 64 kbit/s and two seconds: slow, but bounded.
+    #[test]
+    fn a_slow_path_is_checked_in_bounded_time() {
+        let _load = MachineLoad::watch();
+        let mut bed = bed();
+        let mut condition = condition(2000, 0, 0.0);
+        for link in [&mut condition.forward, &mut condition.reverse] {
+            link.rate = Some(BitRate(64_000));
+        }
+        let check = undisturbed(|| {
+            let started = Instant::now();
+            let check = bed.check_path(&condition).expect("a check");
+            let elapsed = started.elapsed();
+            assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+            check
+        });
+        for quantity in &check.quantities {
+            assert!(quantity.within, "{quantity:?}");
+        }
+        assert_eq!(check.quantities.len(), 6);
+    }
 }
 
 #[test]
 fn a_path_that_loses_everything_is_reported() {
-    let _alone = alone();
     let mut bed = bed();
     let check = bed.check_path(&condition(30, 100, 1.0)).expect("a check");
     let names: Vec<_> = check.quantities.iter().map(|q| q.name.as_str()).collect();
@@ -118,7 +136,6 @@ fn a_path_that_loses_everything_is_reported() {
 
 #[test]
 fn a_condition_that_cannot_be_is_refused_with_a_hint() {
-    let _alone = alone();
     let mut bed = bed();
     let mut none = condition(30, 100, 0.0);
     none.forward.rate = Some(BitRate(0));

@@ -14,6 +14,7 @@ use regatta_bed::{Bed, BedError, Host};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio,
 };
+use regatta_telemetry::testing::MachineLoad;
 
 /// The program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
@@ -116,53 +117,6 @@ impl Drop for Agent {
     }
 }
 
-/// Tests of a file run one at a time: they measure time on a machine with few cores.
-pub fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Time of all processors, in ticks.
-struct Ticks {
-    all: u64,
-    /// What the hypervisor gave to others.
-    withheld: u64,
-    /// What ran here and is none of this test's.
-    others: u64,
-}
-
-impl Ticks {
-    fn now() -> Self {
-        let numbers = |text: &str| -> Vec<u64> {
-            text.split_whitespace()
-                .filter_map(|field| field.parse().ok())
-                .collect()
-        };
-        let text = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
-        let fields = numbers(text.lines().next().expect("a line for all processors"));
-        // user, nice, system, idle, iowait, irq, softirq, steal
-        let busy = fields[0] + fields[1] + fields[2] + fields[5] + fields[6];
-        let own: u64 = std::iter::once(std::process::id())
-            .chain(children(std::process::id()))
-            .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
-            .map(|text| {
-                // After the name in brackets: state, ppid, …; utime and stime are the 12th and
-                // 13th, those of children waited for the 14th and 15th.
-                let rest = text.rsplit(')').next().unwrap_or_default();
-                let fields: Vec<_> = rest.split_whitespace().collect();
-                numbers(&fields[11..15].join(" ")).iter().sum::<u64>()
-            })
-            .sum();
-        Self {
-            all: fields[..8].iter().sum(),
-            withheld: fields[7],
-            others: busy.saturating_sub(own),
-        }
-    }
-}
-
 /// Processes whose parent is `parent`.
 pub fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
@@ -187,18 +141,13 @@ pub fn children(parent: u32) -> Vec<u32> {
 pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     let until = Instant::now() + Duration::from_secs(240);
     while Instant::now() < until {
-        let before = Ticks::now();
+        let load = MachineLoad::watch();
         let value = measure();
-        let after = Ticks::now();
-        let share = |part: fn(&Ticks) -> u64| {
-            let all = after.all - before.all;
-            part(&after).saturating_sub(part(&before)) as f64 / all.max(1) as f64
-        };
-        let (withheld, others) = (share(|t| t.withheld), share(|t| t.others));
-        if withheld <= 0.02 && others <= 0.15 {
+        let shares = load.shares();
+        if shares.steal <= 0.02 && shares.others <= 0.15 {
             return value;
         }
-        println!("set aside: withheld {withheld:.3}, used by others {others:.3}");
+        println!("set aside: {}", load.line());
         std::thread::sleep(Duration::from_secs(2));
     }
     panic!("this machine is too busy with other things to measure anything; let it rest");
