@@ -1,7 +1,7 @@
 //! Bytes of recorded sessions, damaged in every way that a seed can say: nothing panics or hangs,
 //! and nothing takes memory because a length field says so.
 //!
-//! Each target runs for `REGATTA_FUZZ_SECONDS`, 30 unless that is set, from the seed
+//! Each target runs for `REGATTA_FUZZ_SECONDS`, 5 unless that is set, from the seed
 //! `REGATTA_FUZZ_SEED` on; a failure names its seed. `make fuzz` runs each for ten minutes.
 
 #[allow(dead_code, reason = "each test uses a part of it")]

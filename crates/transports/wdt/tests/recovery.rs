@@ -197,29 +197,49 @@ fn both_succeed(outcome: &Outcome, what: &str) {
     }
 }
 
-#[test]
-fn without_faults_everything_arrives_in_every_mode() {
-    for (seed, mode) in MODES.into_iter().enumerate() {
-        for ports in [1, 2, 5, 64] {
-            let case = Case::new(mode, ports, &mut Random::new(seed as u64));
-            let outcome = case.run(world(seed as u64, Vec::new()));
-            let what = format!("{mode:?} over {ports} ports");
-            both_succeed(&outcome, &what);
-            case.check(&outcome, &what);
-            assert!(
-                outcome.took < Duration::from_secs(5),
-                "{what}: {:?}",
-                outcome.took
-            );
-        }
+/// A test of each of [`MODES`].
+macro_rules! in_every_mode {
+    ($($name:ident: $check:ident;)+) => {
+        $(mod $name {
+            in_every_mode!(@modes $check plain = 0, plain_with_checksums = 1, ctr = 2,
+                ctr_with_checksums = 3, gcm = 4, gcm_with_checksums = 5);
+        })+
+    };
+    (@modes $check:ident $($mode:ident = $index:literal),+) => {
+        $(#[test]
+        fn $mode() {
+            super::$check($index);
+        })+
+    };
+}
+
+in_every_mode! {
+    without_faults_everything_arrives: everything_arrives;
+    a_connection_may_be_cut_at_any_byte: any_byte_may_be_the_last;
+}
+
+fn everything_arrives(mode: usize) {
+    let seed = mode as u64;
+    let mode = MODES[mode];
+    for ports in [1, 2, 5, 64] {
+        let case = Case::new(mode, ports, &mut Random::new(seed));
+        let outcome = case.run(world(seed, Vec::new()));
+        let what = format!("{mode:?} over {ports} ports");
+        both_succeed(&outcome, &what);
+        case.check(&outcome, &what);
+        assert!(
+            outcome.took < Duration::from_secs(5),
+            "{what}: {:?}",
+            outcome.took
+        );
     }
 }
 
-#[test]
-fn a_connection_may_be_cut_at_any_byte() {
-    for seed in seeds(240) {
+/// Every sixth seed is this mode's.
+fn any_byte_may_be_the_last(mode: usize) {
+    for seed in seeds(240).skip(mode).step_by(MODES.len()) {
         let mut random = Random::new(seed);
-        let mode = MODES[seed as usize % MODES.len()];
+        let mode = MODES[mode];
         let ports = random.below(4) as usize + 1;
         let case = Case::new(mode, ports, &mut random);
         let whole = case.run(world(seed, Vec::new()));

@@ -158,25 +158,36 @@ fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum
     assert!(sink.contents() == files, "{what}");
 }
 
-const MODES: [(Option<Cipher>, bool); 4] = [
-    (None, false),
-    (None, true),
-    (Some(Cipher::Aes128Ctr), false),
-    (Some(Cipher::Aes128Gcm), false),
-];
+/// Cuts in a block, between two, and in SETTINGS; each with progress in between.
+#[track_caller]
+fn broken_connections_are_made_again(cipher: Option<Cipher>, checksum: bool) {
+    let cuts = |index: usize| vec![160_000 + 40_000 * index as i64, 7, 330_000];
+    let relay = |index, port| Relay {
+        port,
+        cuts: cuts(index),
+        refuses: false,
+    };
+    through(relay, cipher, checksum);
+}
 
 #[test]
 fn connections_that_break_are_made_again() {
-    for (cipher, checksum) in MODES {
-        // In a block, between two, and in SETTINGS; each with progress in between.
-        let cuts = |index: usize| vec![160_000 + 40_000 * index as i64, 7, 330_000];
-        let relay = |index, port| Relay {
-            port,
-            cuts: cuts(index),
-            refuses: false,
-        };
-        through(relay, cipher, checksum);
-    }
+    broken_connections_are_made_again(None, false);
+}
+
+#[test]
+fn connections_that_break_are_made_again_with_checksums() {
+    broken_connections_are_made_again(None, true);
+}
+
+#[test]
+fn connections_that_break_are_made_again_with_ctr() {
+    broken_connections_are_made_again(Some(Cipher::Aes128Ctr), false);
+}
+
+#[test]
+fn connections_that_break_are_made_again_with_gcm() {
+    broken_connections_are_made_again(Some(Cipher::Aes128Gcm), false);
 }
 
 #[test]

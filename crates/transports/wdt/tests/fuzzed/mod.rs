@@ -25,7 +25,7 @@ pub fn for_many_seeds(name: &'static str, mut target: impl FnMut(&mut Random)) {
     let from_environment = |name: &str, otherwise: u64| {
         std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
     };
-    let seconds = from_environment("REGATTA_FUZZ_SECONDS", 30);
+    let seconds = from_environment("REGATTA_FUZZ_SECONDS", 5);
     let first = from_environment("REGATTA_FUZZ_SEED", 0);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut seed = first;
