@@ -5,23 +5,23 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use nix::sys::signal as signals;
+use regatta_bed::guest::testing::once_per_test_run;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::Reader;
+use regatta_telemetry::testing::MachineLoad;
 use serde_json::Value;
 use tempfile::TempDir;
 
-static MACHINE: Mutex<()> = Mutex::new(());
-
-/// The machine for one test, a directory of its own, and a mark on every process it starts.
+/// A directory for one test, a mark on every process that it starts, and the load of the machine
+/// meanwhile, which is printed when the test fails.
 pub struct Bench {
     dir: TempDir,
     mark: String,
-    _machine: MutexGuard<'static, ()>,
+    _load: MachineLoad,
 }
 
 /// A study small enough for a test: about a third of a second a trial.
@@ -75,7 +75,6 @@ message = "10kB"
 
 impl Bench {
     pub fn new() -> Self {
-        let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::Builder::new()
             .prefix("regatta-e2e-")
             .tempdir()
@@ -84,7 +83,7 @@ impl Bench {
         Self {
             dir,
             mark,
-            _machine: machine,
+            _load: MachineLoad::watch(),
         }
     }
 
@@ -323,6 +322,115 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
     Reader::open(dir)
         .and_then(|reader| reader.trials())
         .expect("the results are readable")
+}
+
+/// Trials of `study`, which the tests of a test run share: the first that asks for `key` runs it.
+///
+/// `key` begins with `cli-`. Without a directory of the test run each caller runs the study.
+#[track_caller]
+pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
+    let _load = MachineLoad::watch();
+    once_per_test_run(
+        key,
+        |dir| run_into(dir, study),
+        |dir| trials(&dir.join("out")),
+    )
+}
+
+/// Runs `study` with its results in `dir/out`.
+///
+/// # Errors
+/// What the run printed, where it left no results or ended with another exit code than 0 or 1.
+pub fn run_into(dir: &Path, study: &str) -> Result<(), String> {
+    let bench = Bench::new();
+    bench.write("study.toml", study);
+    let out = dir.join("out");
+    let done = bench.run(&[
+        "run",
+        "study.toml",
+        "--no-progress",
+        "--out",
+        out.to_str().expect("UTF-8"),
+    ]);
+    bench.assert_nothing_left();
+    // A trial that failed is judged by the test that reads it.
+    let ended = matches!(done.code(), 0 | 1) && out.join("results.sqlite").exists();
+    if ended {
+        Ok(())
+    } else {
+        Err(format!("{done:#?}"))
+    }
+}
+
+/// The only trial of this transport, workload and condition.
+#[track_caller]
+pub fn cell<'a>(
+    trials: &'a [TrialRecord],
+    transport: &str,
+    workload: &str,
+    condition: &str,
+) -> &'a TrialRecord {
+    let mut found = trials.iter().filter(|trial| {
+        trial.transport == transport && trial.workload == workload && trial.condition == condition
+    });
+    let (first, second) = (found.next(), found.next());
+    assert!(second.is_none(), "more than one trial of `{transport}`");
+    first.unwrap_or_else(|| panic!("no trial of `{transport}`, `{workload}`, `{condition}`"))
+}
+
+/// Moments to kill a run at, one in each of `count` equal parts of `0..longest`.
+///
+/// The seed is that of `REGATTA_TEST_SEED`, or another one each time; it is printed when this is
+/// dropped by a panic.
+pub struct Moments {
+    seed: u64,
+    count: u64,
+    longest: Duration,
+}
+
+impl Moments {
+    pub fn new(count: u64, longest: Duration) -> Self {
+        let given = std::env::var("REGATTA_TEST_SEED").map(|text| text.parse().expect("a seed"));
+        let seed = given.unwrap_or_else(|_| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.expect("a clock after 1970").as_secs()
+        });
+        Self {
+            seed,
+            count,
+            longest,
+        }
+    }
+
+    /// All moments, in no order that the machine could keep step with.
+    pub fn all(&self) -> Vec<Duration> {
+        // SplitMix64.
+        let mut state = self.seed;
+        let mut draw = |below: u64| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ (z >> 31)) % below
+        };
+        let part = u64::try_from(self.longest.as_nanos()).expect("a short time") / self.count;
+        let mut all: Vec<Duration> = (0..self.count)
+            .map(|place| Duration::from_nanos(place * part + draw(part)))
+            .collect();
+        for last in (1..all.len()).rev() {
+            let other = draw(last as u64 + 1);
+            all.swap(last, usize::try_from(other).expect("a place"));
+        }
+        all
+    }
+}
+
+impl Drop for Moments {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the moments of this test: REGATTA_TEST_SEED={}", self.seed);
+        }
+    }
 }
 
 /// Both ends finished the trial. A busy machine may not give the emulator its time; then the trial

@@ -124,8 +124,10 @@ fn make_tree(bench: &Bench) {
     std::os::unix::fs::symlink("large", source.join("link")).expect("a link");
 }
 
-#[test]
-fn a_tree_arrives_in_every_mode_with_the_url_by_either_way() {
+/// Sends a tree with so many ports; the sender is given the URL on its standard input, or as an
+/// argument.
+#[track_caller]
+fn a_tree_arrives(encryption: &str, receive: &[&str], send: &[&str], by_input: bool) {
     let bench = Bench::new();
     make_tree(&bench);
     let sent = files(&bench.path("source"));
@@ -133,45 +135,54 @@ fn a_tree_arrives_in_every_mode_with_the_url_by_either_way() {
         .into_iter()
         .filter(|(name, _)| name != Path::new("link"))
         .collect();
-    for (number, encryption) in ["none", "aes128-ctr", "aes128-gcm"].into_iter().enumerate() {
-        let ports = ["1", "3", "8"][number];
-        let more: &[&str] = if encryption == "aes128-gcm" {
-            &["--tag-interval", "64KiB", "--iv-change", "200KiB"]
-        } else {
-            &[]
-        };
-        let receiver = Receiver::start(
-            &bench,
-            &[&["--encryption", encryption, "--ports", ports], more].concat(),
-        );
-        let key = receiver.key().map(str::to_owned);
-        assert_eq!(key.is_some(), encryption != "none", "{encryption}");
-        let mut send = vec!["send", "source"];
-        let by_input = number != 1;
-        send.push(if by_input { "-" } else { &receiver.url });
-        send.extend(["--block-size", "1MiB", "--tag-interval", "100kB"]);
-        if number != 0 {
-            send.push("--checksum");
-        }
-        let mut sender = start(&bench, &send);
-        if by_input {
-            let input = sender.stdin.as_mut().expect("piped");
-            writeln!(input, "{}", receiver.url).expect("it reads");
-        }
-        let (sender, receiver) = (finish(sender), receiver.end());
-        let (sender_says, receiver_says) = (says(&sender), says(&receiver));
-        let what = format!("{encryption}: {sender_says}{receiver_says}");
-        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
-        assert_eq!(files(&bench.path("target")), sent, "{encryption}");
-        assert!(sender_says.contains("sent 3 files"), "{what}");
-        assert!(sender_says.contains("link` is a symbolic link"), "{what}");
-        assert!(receiver_says.contains("received 3 files"), "{what}");
-        if let Some(key) = key {
-            assert!(!what.contains(&key) && sender.stdout.is_empty(), "{what}");
-        }
-        fs::remove_dir_all(bench.path("target")).expect("removed");
+    let receiver = Receiver::start(&bench, &[&["--encryption", encryption], receive].concat());
+    let key = receiver.key().map(str::to_owned);
+    assert_eq!(key.is_some(), encryption != "none");
+    let mut args = vec!["send", "source"];
+    args.push(if by_input { "-" } else { &receiver.url });
+    args.extend(["--block-size", "1MiB", "--tag-interval", "100kB"]);
+    args.extend(send);
+    let mut sender = start(&bench, &args);
+    if by_input {
+        let input = sender.stdin.as_mut().expect("piped");
+        writeln!(input, "{}", receiver.url).expect("it reads");
+    }
+    let (sender, receiver) = (finish(sender), receiver.end());
+    let (sender_says, receiver_says) = (says(&sender), says(&receiver));
+    let what = format!("{sender_says}{receiver_says}");
+    assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
+    assert_eq!(files(&bench.path("target")), sent);
+    assert!(sender_says.contains("sent 3 files"), "{what}");
+    assert!(sender_says.contains("link` is a symbolic link"), "{what}");
+    assert!(receiver_says.contains("received 3 files"), "{what}");
+    if let Some(key) = key {
+        assert!(!what.contains(&key) && sender.stdout.is_empty(), "{what}");
     }
     bench.assert_nothing_left();
+}
+
+#[test]
+fn a_tree_arrives_without_encryption() {
+    a_tree_arrives("none", &["--ports", "1"], &[], true);
+}
+
+#[test]
+fn a_tree_arrives_with_ctr_and_the_url_as_an_argument() {
+    let ports = ["--ports", "3"];
+    a_tree_arrives("aes128-ctr", &ports, &["--checksum"], false);
+}
+
+#[test]
+fn a_tree_arrives_with_gcm() {
+    let more = [
+        "--ports",
+        "8",
+        "--tag-interval",
+        "64KiB",
+        "--iv-change",
+        "200KiB",
+    ];
+    a_tree_arrives("aes128-gcm", &more, &["--checksum"], true);
 }
 
 #[test]
@@ -274,39 +285,55 @@ fn under_way(bench: &Bench) -> (Child, Receiver) {
     (sender, receiver)
 }
 
-#[test]
-fn the_end_of_one_side_is_the_others_failure_and_nothing_half_passes_for_whole() {
+/// The end of one side is the other's failure, and nothing half passes for whole.
+#[track_caller]
+fn one_side_ends(killed_receives: bool, how: Signal) {
     let bench = Bench::new();
-    for killed_receives in [true, false] {
-        for how in [Signal::SIGKILL, Signal::SIGINT] {
-            let (sender, receiver) = under_way(&bench);
-            let killed = if killed_receives {
-                receiver.child.id()
-            } else {
-                sender.id()
-            };
-            signal(killed as i32, how);
-            let (sender, receiver) = (finish(sender), receiver.end());
-            let what = format!("{how}: {}{}", says(&sender), says(&receiver));
-            let (survivor, killed) = if killed_receives {
-                (&sender, &receiver)
-            } else {
-                (&receiver, &sender)
-            };
-            assert!((1..=28).contains(&code(survivor)), "{what}");
-            assert!(says(survivor).contains("error: "), "{what}");
-            if how == Signal::SIGINT {
-                assert_eq!(code(killed), 2, "{what}");
-            }
-            let there = names(&bench.path("target"));
-            assert!(!there.contains(&PathBuf::from("huge")), "{what}");
-            // Only who was killed outright could not remove it.
-            let left = killed_receives && how == Signal::SIGKILL;
-            assert_eq!(there.is_empty(), !left, "{what}");
-            fs::remove_dir_all(bench.path("target")).expect("removed");
-        }
+    let (sender, receiver) = under_way(&bench);
+    let killed = if killed_receives {
+        receiver.child.id()
+    } else {
+        sender.id()
+    };
+    signal(killed as i32, how);
+    let (sender, receiver) = (finish(sender), receiver.end());
+    let what = format!("{how}: {}{}", says(&sender), says(&receiver));
+    let (survivor, killed) = if killed_receives {
+        (&sender, &receiver)
+    } else {
+        (&receiver, &sender)
+    };
+    assert!((1..=28).contains(&code(survivor)), "{what}");
+    assert!(says(survivor).contains("error: "), "{what}");
+    if how == Signal::SIGINT {
+        assert_eq!(code(killed), 2, "{what}");
     }
+    let there = names(&bench.path("target"));
+    assert!(!there.contains(&PathBuf::from("huge")), "{what}");
+    // Only who was killed outright could not remove it.
+    let left = killed_receives && how == Signal::SIGKILL;
+    assert_eq!(there.is_empty(), !left, "{what}");
     bench.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_receiver_is_the_senders_failure() {
+    one_side_ends(true, Signal::SIGKILL);
+}
+
+#[test]
+fn an_interrupted_receiver_is_the_senders_failure() {
+    one_side_ends(true, Signal::SIGINT);
+}
+
+#[test]
+fn a_killed_sender_is_the_receivers_failure() {
+    one_side_ends(false, Signal::SIGKILL);
+}
+
+#[test]
+fn an_interrupted_sender_is_the_receivers_failure() {
+    one_side_ends(false, Signal::SIGINT);
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! The bed `uml`: guests in real and in virtual time. Needs the kernels that `make lab-kernel` and
-//! `scripts/need linux.uml` give.
+//! The bed `uml` with one guest, in real and in virtual time.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::{Reader, RunState};
+use regatta_telemetry::testing::repetitions;
 
-use crate::help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials};
+use crate::{
+    help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
+    kills::nothing_survives_kills,
+};
 
 /// SMALL in a guest, with what follows in its first lines.
 fn in_guest(study: &str, keys: &str) -> String {
@@ -212,43 +212,8 @@ fn what_a_guest_cannot_be_is_told() {
     assert_eq!(output.status.code(), Some(77), "{output:?}");
 }
 
-/// What a bed could leave on this machine beside processes.
-fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
-    let interfaces = std::fs::read_dir("/sys/class/net").expect("interfaces");
-    let names = interfaces.flatten().map(|entry| entry.file_name());
-    (mounts, names.collect())
-}
-
-/// Kills a run at 200 moments between its start and its second trial: 185 times on the bed `netns`
-/// and 15 times on `uml`, which takes seconds each time.
 #[test]
-fn nothing_of_a_bed_survives_kill_9_at_any_moment() {
-    let bench = Bench::new();
-    bench.write("netns.toml", SMALL);
-    bench.write("uml.toml", &in_guest(SMALL, ""));
-    let scratch = bench.path("scratch");
-    std::fs::create_dir(&scratch).expect("a directory");
-    let before = machine();
-    for (study, kills, longest_ms) in [("netns.toml", 185, 500), ("uml.toml", 15, 4000)] {
-        for kill in 0..kills {
-            // Moments that fall evenly, in no order that the machine could keep step with.
-            let moment = Duration::from_millis(kill * 7919 % kills * longest_ms / kills);
-            let out = format!("out-{study}-{kill}");
-            let mut run = bench
-                .regatta(&["run", study, "--out", &out, "--no-progress"])
-                .env("TMPDIR", &scratch)
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null())
-                .spawn()
-                .expect("the binary starts");
-            std::thread::sleep(moment);
-            run.kill().expect("a signal");
-            run.wait().expect("an end");
-            bench.assert_nothing_left();
-        }
-    }
-    assert_eq!(machine(), before);
-    let left: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
-    assert!(left.is_empty(), "{left:?}");
+fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
+    let study = in_guest(SMALL, "");
+    nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
 }

@@ -1,11 +1,9 @@
 //! What virtual time shows best: congestion controls and streams compared without a busy machine in
-//! between. Needs the kernel of `make lab-kernel`.
+//! between.
 
-use std::collections::BTreeMap;
+use regatta_model::{Outcome, TrialRecord};
 
-use regatta_model::TrialRecord;
-
-use crate::help::{Bench, assert_ran, trials};
+use crate::help::{Bench, assert_ran, cell, shared_trials, trials};
 
 /// The first lines of a study in virtual time.
 fn head(name: &str) -> String {
@@ -14,40 +12,10 @@ fn head(name: &str) -> String {
     )
 }
 
-/// By transport and workload.
-fn by_cell(trials: &[TrialRecord]) -> BTreeMap<(&str, &str), &TrialRecord> {
-    trials
-        .iter()
-        .map(|trial| ((trial.transport.as_str(), trial.workload.as_str()), trial))
-        .collect()
-}
-
-/// Every congestion control of the lab's kernel.
-const CONTROLS: &[&str] = &[
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "reno",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
-
-#[test]
-fn every_congestion_control_can_be_chosen_and_hybla_is_the_first_off_over_a_long_path() {
-    let bench = Bench::new();
+/// Trials of a transfer over a long path, one for each of [`controls::CONTROLS`].
+fn controlled() -> Vec<TrialRecord> {
     let mut study = head("controls");
-    for control in CONTROLS {
+    for control in controls::CONTROLS {
         study += &format!(
             "[[transport]]\nlabel = \"{control}\"\ndriver = \"tcp\"\ncc = \"{control}\"\n"
         );
@@ -55,38 +23,68 @@ fn every_congestion_control_can_be_chosen_and_hybla_is_the_first_off_over_a_long
     study += "[[condition]]\nname = \"far\"\nrtt = \"300ms\"\nrate = \"20Mbit/s\"\n\
         [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\nmessage = \"10kB\"\n\
         [workload.probe]\nidle_messages = 0\nunder_load = false\n";
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "out"]);
-    let trials = trials(&bench.path("out"));
-    assert_eq!(trials.len(), CONTROLS.len());
-    let mut took_ms = BTreeMap::new();
-    for trial in &trials {
-        assert_ran(trial);
-        assert_eq!(
-            trial.facts["congestion_control.sender"], trial.transport,
-            "{:?}",
-            trial.facts
-        );
-        took_ms.insert(
-            trial.transport.as_str(),
-            trial.metrics["transfer_time_ns"] / 1e6,
-        );
+    let trials = shared_trials("cli-controls", &study);
+    assert_eq!(trials.len(), controls::CONTROLS.len());
+    trials
+}
+
+/// The congestion control that a trial asked for is the one that it had.
+#[track_caller]
+fn can_be_chosen(control: &str) {
+    let trials = controlled();
+    let trial = cell(&trials, control, "bulk", "far");
+    assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+    assert_eq!(
+        trial.facts["congestion_control.sender"], control,
+        "{:?}",
+        trial.facts
+    );
+}
+
+/// A test for each congestion control.
+macro_rules! controls {
+    ($($control:ident),+ $(,)?) => {
+        /// Every congestion control of the lab's kernel.
+        pub const CONTROLS: &[&str] = &[$(stringify!($control)),+];
+
+        $(#[test]
+        fn $control() {
+            super::can_be_chosen(stringify!($control));
+        })+
+    };
+}
+
+mod controls {
+    controls! {
+        bbr, bic, cdg, cubic, dctcp, highspeed, htcp, hybla, illinois, lp, nv, reno, scalable, vegas,
+        veno, westwood, yeah,
     }
+}
+
+#[test]
+fn hybla_is_the_first_off_over_a_long_path() {
+    let trials = controlled();
+    let took_ms = |control: &str| {
+        let trial = cell(&trials, control, "bulk", "far");
+        trial.metrics["transfer_time_ns"] / 1e6
+    };
+    let [hybla, cubic, bbr] = ["hybla", "cubic", "bbr"].map(took_ms);
     // Slow start from ten segments doubles each 300 ms. Hybla grows as a connection of 25 ms would, so
     // that the window which the receiver opens, itself doubling, is what limits it: it saves about the
     // first round trip of the six.
     assert!(
-        took_ms["hybla"] + 250.0 < took_ms["cubic"],
-        "nearly a round trip earlier: {took_ms:?}"
+        hybla + 250.0 < cubic,
+        "nearly a round trip earlier: {hybla}, {cubic}"
     );
     // BBR's start doubles as slow start does.
-    assert!(took_ms["bbr"] > took_ms["hybla"], "{took_ms:?}");
-    bench.assert_nothing_left();
+    assert!(bbr > hybla, "{bbr}, {hybla}");
 }
 
-#[test]
-fn streams_of_the_kernel_s_sctp_and_of_quic_keep_a_loss_from_holding_up_the_others() {
-    let bench = Bench::new();
+/// One message in fifty is lost. Over one stream those behind it wait for about a round trip and three
+/// messages, so that more than one in twenty is late; over eight it is few but the lost ones, and one
+/// in twenty is on time.
+#[track_caller]
+fn streams_keep_losses_apart(transport: &str) {
     let mut study = head("streams");
     // By default SCTP waits at least a second before it sends again what nothing comes behind.
     study += "[[transport]]\ndriver = \"sctp\"\nrto_min = \"200ms\"\n\
@@ -99,64 +97,72 @@ fn streams_of_the_kernel_s_sctp_and_of_quic_keep_a_loss_from_holding_up_the_othe
              [workload.probe]\nidle_messages = 0\n"
         );
     }
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "out"]);
-    let trials = trials(&bench.path("out"));
-    let cells = by_cell(&trials);
-    for transport in ["sctp", "quic-quinn"] {
-        let p95_ms = |workload: &str| {
-            let trial = cells[&(transport, workload)];
-            assert_ran(trial);
-            assert_eq!(trial.metrics["messages_delivered"], 2000.0);
-            trial.metrics["message_delay_p95_ns"] / 1e6
-        };
-        let (one, many) = (p95_ms("one"), p95_ms("many"));
-        println!("{transport}: 95th percentile {one:.1} ms over one stream, {many:.1} over eight");
-        // One message in fifty is lost. Over one stream those behind it wait for about a round trip
-        // and three messages, so that more than one in twenty is late; over eight it is few but the
-        // lost ones, and one in twenty is on time.
-        assert!(many < one, "{transport}: {many} ms over 8, {one} over one");
-        assert!(one > 40.0, "{transport}: {one} ms, hardly any was held up");
-    }
-    bench.assert_nothing_left();
+    let trials = shared_trials("cli-streams-in-the-kernel", &study);
+    let [one, many] = ["one", "many"].map(|workload| {
+        let trial = cell(&trials, transport, workload, "lossy");
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        assert_eq!(trial.metrics["messages_delivered"], 2000.0);
+        trial.metrics["message_delay_p95_ns"] / 1e6
+    });
+    println!("95th percentile {one:.1} ms over one stream, {many:.1} over eight");
+    assert!(many < one, "{many} ms over 8, {one} over one");
+    assert!(one > 40.0, "{one} ms, hardly any was held up");
+}
+
+#[test]
+fn streams_of_the_kernel_s_sctp_keep_a_loss_from_holding_up_the_others() {
+    streams_keep_losses_apart("sctp");
+}
+
+#[test]
+fn streams_of_quic_keep_a_loss_from_holding_up_the_others() {
+    streams_keep_losses_apart("quic-quinn");
 }
 
 /// The study on the page about SCTP, as it stands there, and with another time-out: the primary path
 /// is lost in the middle of a transfer, which goes on over the other one once what was in flight has
 /// timed out. In real time a pause of the machine times out paths that nothing is wrong with.
-#[test]
-fn sctp_goes_on_over_another_path_when_its_retransmission_time_out_has_passed() {
-    let page = include_str!("../../../../docs/transports/sctp.md");
+#[track_caller]
+fn sctp_fails_over_after(rto: &str, rto_ms: f64) {
+    let page = include_str!("../../../../../docs/transports/sctp.md");
     let written = page.split("```toml\n").nth(1).expect("a study");
     let written = written.split("```").next().expect("its end");
     // From the loss of the path to the first data after it pass the time-out, which runs from the last
     // acknowledgement, and what that and the data sent again take over the path with its queue.
     const PATH_MS: f64 = 110.0;
     let bench = Bench::new();
-    for (rto, rto_ms) in [("200ms", 200.0), ("1s", 1000.0)] {
-        let study = written.replace("\"200ms\"", &format!("\"{rto}\""));
-        assert!(study.contains(&format!("rto_min = \"{rto}\"")), "{study}");
-        bench.write("failover.toml", &study);
-        let how = ["--bed", "uml", "--clock", "virtual", "--rounds", "1"];
-        bench.run(&[&["run", "failover.toml", "--out", rto], &how[..]].concat());
-        let trials = trials(&bench.path(rto));
-        assert_eq!(trials.len(), 1);
-        let trial = &trials[0];
-        assert_ran(trial);
-        assert_eq!(trial.metrics["bytes_delivered"], 20e6);
-        for side in ["sender", "receiver"] {
-            let outcome = &trial.facts[&format!("sctp.primary_path.{side}")];
-            assert!(outcome.starts_with("taken down"), "{outcome}");
-        }
-        let paths: Vec<&str> = trial.facts["sctp.paths.sender"].split(", ").collect();
-        assert_eq!(paths.len(), 2, "{paths:?}");
-        assert!(paths[1].ends_with(" active"), "{paths:?}");
-        assert!(!paths[0].ends_with(" active"), "{paths:?}");
-        let took_ms = trial.metrics["fail_over_time_ns"] / 1e6;
-        println!("rto_min {rto}: {took_ms:.1} ms, {paths:?}");
-        assert!((rto_ms..rto_ms + PATH_MS).contains(&took_ms), "{took_ms}");
+    let study = written.replace("\"200ms\"", &format!("\"{rto}\""));
+    assert!(study.contains(&format!("rto_min = \"{rto}\"")), "{study}");
+    bench.write("failover.toml", &study);
+    let how = ["--bed", "uml", "--clock", "virtual", "--rounds", "1"];
+    bench.run(&[&["run", "failover.toml", "--out", rto], &how[..]].concat());
+    let trials = trials(&bench.path(rto));
+    assert_eq!(trials.len(), 1);
+    let trial = &trials[0];
+    assert_ran(trial);
+    assert_eq!(trial.metrics["bytes_delivered"], 20e6);
+    for side in ["sender", "receiver"] {
+        let outcome = &trial.facts[&format!("sctp.primary_path.{side}")];
+        assert!(outcome.starts_with("taken down"), "{outcome}");
     }
+    let paths: Vec<&str> = trial.facts["sctp.paths.sender"].split(", ").collect();
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    assert!(paths[1].ends_with(" active"), "{paths:?}");
+    assert!(!paths[0].ends_with(" active"), "{paths:?}");
+    let took_ms = trial.metrics["fail_over_time_ns"] / 1e6;
+    println!("rto_min {rto}: {took_ms:.1} ms, {paths:?}");
+    assert!((rto_ms..rto_ms + PATH_MS).contains(&took_ms), "{took_ms}");
     bench.assert_nothing_left();
+}
+
+#[test]
+fn sctp_goes_on_over_another_path_after_a_time_out_of_200_ms() {
+    sctp_fails_over_after("200ms", 200.0);
+}
+
+#[test]
+fn sctp_goes_on_over_another_path_after_a_time_out_of_a_second() {
+    sctp_fails_over_after("1s", 1000.0);
 }
 
 /// What came after the warm-up is counted over the time from its end to the last byte, whatever the
@@ -257,29 +263,42 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
 
 /// TLS and QUIC have random numbers, all of which come from the guest's seeded kernel: the same
 /// packets in the same order, of which the path loses the same.
-#[test]
-fn encrypted_transports_are_the_same_to_the_last_digit() {
-    let bench = Bench::new();
-    let mut study = head("again");
-    for driver in [
-        "tcp-tls",
-        "quic-quinn",
-        "quic-quiche",
-        "quic-s2n",
-        "quic-noq",
-    ] {
-        study += &format!("[[transport]]\ndriver = \"{driver}\"\n");
+macro_rules! again {
+    ($($driver:ident = $name:literal),+ $(,)?) => {
+        const DRIVERS: &[&str] = &[$($name),+];
+
+        $(#[test]
+        fn $driver() {
+            is_the_same_to_the_last_digit($name);
+        })+
+    };
+}
+
+mod again {
+    use super::*;
+
+    again! {
+        tcp_tls = "tcp-tls",
+        quic_quinn = "quic-quinn",
+        quic_quiche = "quic-quiche",
+        quic_s2n = "quic-s2n",
+        quic_noq = "quic-noq",
     }
-    study += "[[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
-        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n";
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "one"]);
-    bench.run(&["run", "study.toml", "--out", "two"]);
-    let (one, two) = (trials(&bench.path("one")), trials(&bench.path("two")));
-    assert_eq!((one.len(), two.len()), (5, 5));
-    for (one, two) in one.iter().zip(&two) {
-        assert_ran(one);
-        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+
+    #[track_caller]
+    fn is_the_same_to_the_last_digit(driver: &str) {
+        let mut study = head("again");
+        for driver in DRIVERS {
+            study += &format!("[[transport]]\ndriver = \"{driver}\"\n");
+        }
+        study += "[[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
+            [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n";
+        let [one, two] = ["cli-again-one", "cli-again-two"].map(|key| {
+            let trials = shared_trials(key, &study);
+            assert_eq!(trials.len(), DRIVERS.len());
+            cell(&trials, driver, "bulk", "lossy").clone()
+        });
+        assert_eq!(one.outcome, Outcome::Measured, "{one:#?}");
+        assert_eq!(one.metrics, two.metrics);
     }
-    bench.assert_nothing_left();
 }

@@ -1,0 +1,40 @@
+//! Captures of trials in a guest.
+
+use regatta_model::Outcome;
+
+use crate::{
+    capture::{UDPR, assert_counted, packets},
+    help::{Bench, trials},
+};
+
+/// The engine and the path are in the guest, the files outside. No process of a machine in virtual
+/// time waits for a processor, so that both times are within a millisecond of each other each time.
+#[test]
+fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
+    let bench = Bench::new();
+    let study = UDPR.replacen(
+        "rounds = 2\n",
+        "rounds = 2\nbed = \"uml\"\nclock = \"virtual\"\n",
+        1,
+    );
+    bench.write("udpr.toml", &study);
+    bench.run(&["run", "udpr.toml", "--out", "out"]);
+    let out = bench.path("out");
+    let trials = trials(&out);
+    assert_eq!(trials.len(), 4);
+    for trial in &trials {
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        let own = trial.metrics["transfer_time_ns"];
+        let captured = trial.metrics["captured_transfer_time_ns"];
+        assert!(captured > 8e6, "{trial:#?}");
+        let apart = own - captured;
+        assert!(
+            apart > 0.0 && apart < 1e6,
+            "{}: {own}, {captured}",
+            trial.transport
+        );
+        let packets = packets(&out.join(&trial.facts["capture_file"]));
+        assert_counted(trial, "path_packets", &packets, "");
+    }
+    bench.assert_nothing_left();
+}

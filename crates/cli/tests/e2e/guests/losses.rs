@@ -1,0 +1,344 @@
+//! What is lost, and where: on the path, at a socket, or nowhere because it was sent again. In virtual
+//! time, in which only what the study asks for is lost: a busy machine loses at its own devices.
+
+use regatta_model::{Outcome, TrialRecord};
+
+use crate::help::{cell, shared_trials};
+
+/// Messages of a trial over `udp`, each in one packet.
+const MESSAGES: f64 = 4000.0;
+
+/// No probes, so that the path carries one flow and its few words about itself. The driver paces
+/// itself, so far below the rate of the path that no queue could drop.
+const UDP: &str = r#"
+name = "losses"
+rounds = 1
+seed = 5
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "10s"
+
+[[transport]]
+label = "udp"
+driver = "udp"
+rate = "40Mbit/s"
+
+[[transport]]
+label = "udp-small-buffer"
+driver = "udp"
+rate = "80Mbit/s"
+receive_buffer = "4kB"
+
+[[transport]]
+label = "udp-framed"
+driver = "udp"
+rate = "40Mbit/s"
+frame = "conn"
+
+[[condition]]
+name = "clean"
+rtt = "4ms"
+rate = "1Gbit/s"
+
+[[condition]]
+name = "one-percent"
+rtt = "4ms"
+rate = "1Gbit/s"
+loss = "1%"
+
+[[condition]]
+name = "five-percent"
+rtt = "4ms"
+rate = "1Gbit/s"
+loss = "5%"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "4MB"
+message = "1000B"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+fn metric(trial: &TrialRecord, name: &str) -> f64 {
+    *trial.metrics.get(name).unwrap_or_else(|| {
+        panic!(
+            "no `{name}` of `{}` under `{}`",
+            trial.transport, trial.condition
+        )
+    })
+}
+
+/// Drops on the path towards the receiver, and at the receiver's socket.
+fn drops(trial: &TrialRecord) -> (f64, f64) {
+    let path = ["path_loss_drops", "path_queue_drops", "path_other_drops"];
+    (
+        path.iter().map(|name| metric(trial, name)).sum(),
+        metric(trial, "receive_buffer_errors"),
+    )
+}
+
+/// What every trial must say of its losses; the drops on the path and at the socket.
+#[track_caller]
+fn told_apart(trial: &TrialRecord) -> (f64, f64) {
+    assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+    let what = format!("`{}` under `{}`", trial.transport, trial.condition);
+    let (path, socket) = drops(trial);
+    let lost = metric(trial, "messages_lost");
+    assert_eq!(metric(trial, "messages_sent"), MESSAGES, "{what}");
+    assert_eq!(
+        lost,
+        MESSAGES - metric(trial, "messages_delivered"),
+        "{what}"
+    );
+    assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{what}");
+    assert_eq!(metric(trial, "messages_duplicated"), 0.0, "{what}");
+    // Whatever else the sender said was its opening, its end markers and its thanks: one of
+    // each of the first two arrived, the others may be among what was dropped.
+    let words = metric(trial, "path_packets") - MESSAGES;
+    assert!((2.0..100.0).contains(&words), "{what}: {words} words");
+    let all = path + socket;
+    assert!(
+        (all - (words - 2.0)..=all).contains(&lost),
+        "{what}: {lost} lost, {path} dropped on the path, {socket} at the socket, {words} words"
+    );
+    let ratio = path / MESSAGES;
+    let what = format!("{what}: {path} and {socket}");
+    // The bounds are six standard deviations wide.
+    match trial.condition.as_str() {
+        "clean" => assert_eq!(path, 0.0, "{what}"),
+        "one-percent" => assert!((0.0006..0.0195).contains(&ratio), "{what}"),
+        _ => assert!((0.029..0.071).contains(&ratio), "{what}"),
+    }
+    (path, socket)
+}
+
+/// A test for each transport of [`UDP`] and each condition: `udp` counts what the emulator dropped
+/// and what sockets dropped, told apart.
+macro_rules! udp {
+    ($($module:ident = $transport:literal, $socket_drops:ident;)+) => {
+        $(mod $module {
+            udp!(@cases $transport $socket_drops
+                clean = "clean", one_percent = "one-percent", five_percent = "five-percent");
+        })+
+    };
+    (@cases $transport:literal $socket_drops:ident $($case:ident = $condition:literal),+) => {
+        $(#[test]
+        fn $case() {
+            let trials = crate::help::shared_trials("cli-losses-udp", super::UDP);
+            assert_eq!(trials.len(), 9);
+            let trial = crate::help::cell(&trials, $transport, "bulk", $condition);
+            let (_, socket) = super::told_apart(trial);
+            super::$socket_drops(trial, socket);
+        })+
+    };
+}
+
+udp! {
+    udp = "udp", none;
+    udp_small_buffer = "udp-small-buffer", some;
+    udp_framed = "udp-framed", none;
+}
+
+/// 32 MiB hold the whole transfer.
+#[track_caller]
+fn none(_: &TrialRecord, socket: f64) {
+    assert_eq!(socket, 0.0);
+}
+
+/// A burst of half a millisecond is more than a buffer for two messages takes.
+#[track_caller]
+fn some(trial: &TrialRecord, socket: f64) {
+    assert!(socket > 0.0);
+    let buffer: u64 = trial.facts["receive_buffer_bytes.receiver"]
+        .parse()
+        .expect("a number");
+    assert!(buffer < 10_000, "{buffer}");
+}
+
+/// Stop-and-wait has few messages, as every loss costs it a wait.
+const RELIABLE: &str = r#"
+name = "repaired"
+rounds = 1
+seed = 5
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "30s"
+
+[[transport]]
+label = "sliding"
+driver = "udp-reliable"
+window = 64                 # the queue of the bottleneck holds 100 packets
+
+[[transport]]
+label = "stop-and-wait"
+driver = "udp-reliable"
+max_wait = "50ms"
+
+[[condition]]
+name = "clean"
+rtt = "4ms"
+rate = "50Mbit/s"
+
+[[condition]]
+name = "one-percent"
+rtt = "4ms"
+rate = "50Mbit/s"
+loss = "1%"
+
+[[condition]]
+name = "five-percent"
+rtt = "4ms"
+rate = "50Mbit/s"
+loss = "5%"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "400kB"
+message = "1000B"
+verify = "digest"
+"#;
+
+mod udp_reliable {
+    use super::*;
+
+    /// Trials of both modes under a condition, that of the sliding window first.
+    fn both(condition: &str) -> [TrialRecord; 2] {
+        let trials = shared_trials("cli-losses-udp-reliable", RELIABLE);
+        assert_eq!(trials.len(), 6);
+        ["sliding", "stop-and-wait"].map(|mode| cell(&trials, mode, "bulk", condition).clone())
+    }
+
+    /// Every byte arrives in both modes, whatever the path loses.
+    #[track_caller]
+    fn delivers_all(condition: &str) {
+        let trials = both(condition);
+        for trial in &trials {
+            assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+            let what = &trial.transport;
+            assert_eq!(metric(trial, "bytes_delivered"), 400_000.0, "{what}");
+            assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{what}");
+            let again = metric(trial, "retransmitted_packets");
+            let (path, _) = drops(trial);
+            match condition {
+                "clean" => assert_eq!((path, again), (0.0, 0.0), "{what}"),
+                "one-percent" => {}
+                // Of 400 messages at 5 % none is lost once in 10^9 runs.
+                _ => assert!(path > 0.0 && again > 0.0, "{what}: {path}, {again}"),
+            }
+        }
+        let [many, one] = trials.map(|trial| metric(&trial, "transfer_time_ns"));
+        // 400 round trips of 4 ms against what 50 Mbit/s allow.
+        assert!(condition != "clean" || one >= 1.6e9, "{one}");
+        assert!(many * 2.0 < one, "{many} and {one}");
+    }
+
+    #[test]
+    fn clean() {
+        delivers_all("clean");
+    }
+
+    #[test]
+    fn one_percent() {
+        delivers_all("one-percent");
+    }
+
+    #[test]
+    fn five_percent() {
+        delivers_all("five-percent");
+    }
+}
+
+/// Little, as every connection is slow on a long path that loses.
+const FILES: &str = r#"
+name = "files"
+rounds = 1
+seed = 5
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "60s"
+
+[[transport]]
+label = "none"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+
+[[transport]]
+label = "checksum"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+checksum = true
+
+[[transport]]
+label = "ctr"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+encryption = "aes128-ctr"
+
+[[transport]]
+label = "gcm"
+driver = "wdt"
+block_size = "128KiB"
+files = 20
+encryption = "aes128-gcm"
+
+[[condition]]
+name = "long-lossy"
+rtt = "80ms"
+loss = "1%"
+rate = "100Mbit/s"
+
+[[workload]]
+name = "tree"
+kind = "bulk"
+size = "3MB"
+verify = "digest"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+mod wdt {
+    use super::*;
+
+    /// A tree arrives whole over a long lossy path.
+    #[track_caller]
+    fn delivers_a_tree(mode: &str) {
+        let trials = shared_trials("cli-losses-wdt", FILES);
+        assert_eq!(trials.len(), 4);
+        let trial = cell(&trials, mode, "tree", "long-lossy");
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        assert_eq!(metric(trial, "bytes_delivered"), 3e6);
+        assert_eq!(metric(trial, "messages_corrupted"), 0.0);
+        assert!(metric(trial, "path_loss_drops") > 0.0);
+    }
+
+    #[test]
+    fn none() {
+        delivers_a_tree("none");
+    }
+
+    #[test]
+    fn checksum() {
+        delivers_a_tree("checksum");
+    }
+
+    #[test]
+    fn ctr() {
+        delivers_a_tree("ctr");
+    }
+
+    #[test]
+    fn gcm() {
+        delivers_a_tree("gcm");
+    }
+}

@@ -1,0 +1,254 @@
+//! Every driver with every workload over the emulated path, without loss, with 1 % and with 5 %: in
+//! virtual time, so that no pause of the machine makes a trial invalid, and on a kernel with SCTP.
+//!
+//! A case is `matrix::WORKLOAD::LOSS::DRIVER`. All cases of a driver look at one run of that driver,
+//! which the first of them makes; drivers alternate in the list, so that cases that run at the same
+//! time make runs of different drivers. A case that is run without a test run's directory runs a
+//! study of its own cell.
+
+use regatta_bed::guest::testing::{TEST_RUN_DIR, once_per_test_run};
+use regatta_model::{Outcome, TrialRecord};
+use regatta_telemetry::testing::MachineLoad;
+use regatta_transport::{Carries, DriverDescriptor};
+
+use crate::help::{cell, run_into, trials};
+
+/// Bytes of the bulk transfer: some dozens of packets, so that loss strikes.
+const BULK_BYTES: f64 = 300_000.0;
+
+/// Messages and connections of the exchanges.
+const MESSAGES: f64 = 40.0;
+const CONNECTIONS: f64 = 4.0;
+
+/// The name of each condition, and what it loses.
+const LOSSES: &[(&str, &str)] = &[("loss-0", "0%"), ("loss-1", "1%"), ("loss-5", "5%")];
+
+/// The name of each workload, and the rest of its table.
+const WORKLOADS: &[(&str, &str)] = &[
+    (
+        "digest",
+        "kind = \"bulk\"\nsize = \"300kB\"\nmessage = \"1000B\"\npattern = \"random\"\nverify = \"digest\"",
+    ),
+    (
+        "bulk",
+        "kind = \"bulk\"\nsize = \"300kB\"\nmessage = \"1000B\"",
+    ),
+    (
+        "stop-and-wait",
+        "kind = \"stop-and-wait\"\nsize = \"20kB\"\nmessage = \"1000B\"\ntimeout = \"100ms\"",
+    ),
+    (
+        "request-response",
+        "kind = \"request-response\"\nrequests = 20\noutstanding = 4",
+    ),
+    (
+        "short-connections",
+        "kind = \"short-connections\"\nconnections = 4",
+    ),
+    (
+        "multi-stream",
+        "kind = \"multi-stream\"\nmessages = 40\nmessage = \"2kB\"\nmessages_per_second = 200\nstreams = 4\nspread = \"connections\"",
+    ),
+];
+
+/// One round of a driver with those workloads and losses. The deadline is far above what a lossy
+/// trial takes: a reliable transport that reaches it has lost its way, and the case says so.
+fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> String {
+    let mut text = format!(
+        "name = \"matrix\"\nrounds = 1\nseed = 11\nbed = \"uml\"\nclock = \"virtual\"\n\
+         emulator = \"userspace\"\ndeadline = \"60s\"\n\n[[transport]]\ndriver = \"{driver}\"\n"
+    );
+    match driver {
+        // As fast as it can it would only fill the queue of the path.
+        "udp" => text += "rate = \"40Mbit/s\"\n",
+        // The published second for each loss would make minutes of this.
+        "udp-reliable" => text += "max_wait = \"100ms\"\n",
+        _ => {}
+    }
+    for (name, loss) in losses {
+        text += &format!(
+            "\n[[condition]]\nname = \"{name}\"\nrtt = \"10ms\"\nrate = \"50Mbit/s\"\nloss = \"{loss}\"\n"
+        );
+    }
+    for (name, keys) in workloads {
+        text += &format!(
+            "\n[[workload]]\nname = \"{name}\"\n{keys}\n\
+             [workload.probe]\nidle_messages = 0\nunder_load = false\n"
+        );
+    }
+    text
+}
+
+/// The row of a table with this name.
+fn row(
+    rows: &'static [(&'static str, &'static str)],
+    name: &str,
+) -> &'static [(&'static str, &'static str)] {
+    let place = rows.iter().position(|row| row.0 == name);
+    let place = place.unwrap_or_else(|| panic!("no row `{name}`"));
+    &rows[place..=place]
+}
+
+fn descriptor(driver: &str) -> &'static DriverDescriptor {
+    let driver = regatta_agent::find_driver(driver).unwrap_or_else(|| panic!("no `{driver}`"));
+    driver.descriptor()
+}
+
+/// Part of the reason for which a driver must call a workload unsupported; `None` where the case
+/// must be measured.
+fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
+    let bulk = matches!(workload, "bulk" | "digest");
+    match (driver, descriptor(driver).carries) {
+        ("quic-aioquic" | "quic-go" | "sctp-pysctp", _) if !bulk => Some("external programs"),
+        (_, Carries::Files) if !bulk => Some("moves whole files one way"),
+        (_, Carries::Messages) => match workload {
+            "short-connections" => Some("messages without connections"),
+            "multi-stream" => Some("messages without streams"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A cell of the matrix.
+#[track_caller]
+fn case(workload: &str, loss: &str, driver: &str) {
+    let _load = MachineLoad::watch();
+    let shared = std::env::var_os(TEST_RUN_DIR).is_some_and(|directory| !directory.is_empty());
+    let study = if shared {
+        study(driver, WORKLOADS, LOSSES)
+    } else {
+        study(driver, row(WORKLOADS, workload), row(LOSSES, loss))
+    };
+    once_per_test_run(
+        &format!("cli-matrix-{driver}"),
+        |dir| run_into(dir, &study),
+        |dir| {
+            let trials = trials(&dir.join("out"));
+            check(cell(&trials, driver, workload, loss));
+        },
+    );
+}
+
+/// What must hold of a trial.
+#[track_caller]
+fn check(trial: &TrialRecord) {
+    let descriptor = descriptor(&trial.transport);
+    if let Some(reason) = unsupported(&trial.transport, &trial.workload) {
+        assert_eq!(trial.outcome, Outcome::Unsupported, "{trial:#?}");
+        assert!(trial.reasons.concat().contains(reason), "{trial:#?}");
+        assert!(trial.metrics.is_empty(), "unsupported is not zero");
+        return;
+    }
+    assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+    let expect = |name: &str, value: f64| {
+        let found = trial.metrics.get(name).copied();
+        assert_eq!(found, Some(value), "`{name}` of {trial:#?}");
+    };
+    match trial.workload.as_str() {
+        "digest" | "bulk" if descriptor.reliable => {
+            expect("bytes_delivered", BULK_BYTES);
+            // Programs of their own are held to a digest by their agents.
+            let external = trial.facts.keys().any(|name| name.starts_with("external."));
+            if trial.workload == "digest" && !external {
+                let digest = |end: &str| trial.facts.get(&format!("digest.{end}"));
+                assert!(digest("sent").is_some(), "{trial:#?}");
+                assert_eq!(digest("sent"), digest("delivered"));
+            }
+        }
+        "stop-and-wait" if descriptor.reliable => expect("bytes_delivered", 20_000.0),
+        "request-response" if descriptor.reliable => expect("requests_unanswered", 0.0),
+        "short-connections" => expect("connections_completed", CONNECTIONS),
+        "multi-stream" => expect("messages_delivered", MESSAGES),
+        // Without loss an unreliable transport loses nothing either.
+        "bulk" if trial.condition == "loss-0" => expect("bytes_delivered", BULK_BYTES),
+        _ => {}
+    }
+}
+
+/// A test for each workload, loss and driver, in modules of these names.
+macro_rules! matrix {
+    ([$($workload:ident = $name:literal),+ $(,)?] $losses:tt $drivers:tt) => {
+        $(mod $workload {
+            matrix!(@losses $name $losses $drivers);
+        })+
+
+        const DRIVERS: &[&str] = matrix!(@names $drivers);
+        const CASES: &[&str] = &[$($name),+];
+    };
+    (@losses $workload:literal [$($loss:ident = $name:literal),+ $(,)?] $drivers:tt) => {
+        $(mod $loss {
+            matrix!(@drivers $workload $name $drivers);
+        })+
+    };
+    (@drivers $workload:literal $loss:literal [$($driver:ident = $name:literal),+ $(,)?]) => {
+        $(#[test]
+        fn $driver() {
+            crate::guests::matrix::case($workload, $loss, $name);
+        })+
+    };
+    (@names [$($driver:ident = $name:literal),+ $(,)?]) => {
+        &[$($name),+]
+    };
+}
+
+matrix! {
+    [
+        digest = "digest",
+        bulk = "bulk",
+        stop_and_wait = "stop-and-wait",
+        request_response = "request-response",
+        short_connections = "short-connections",
+        multi_stream = "multi-stream",
+    ]
+    [
+        loss_0 = "loss-0",
+        loss_1 = "loss-1",
+        loss_5 = "loss-5",
+    ]
+    [
+        tcp = "tcp",
+        tcp_tls = "tcp-tls",
+        mptcp = "mptcp",
+        udp = "udp",
+        udp_reliable = "udp-reliable",
+        quic_quinn = "quic-quinn",
+        quic_noq = "quic-noq",
+        quic_quiche = "quic-quiche",
+        quic_s2n = "quic-s2n",
+        quic_go = "quic-go",
+        quic_aioquic = "quic-aioquic",
+        sctp = "sctp",
+        sctp_userspace = "sctp-userspace",
+        sctp_pysctp = "sctp-pysctp",
+        wdt = "wdt",
+    ]
+}
+
+/// The one that stands for any program needs to be told which.
+#[test]
+fn every_driver_of_the_registry_has_its_cases_and_most_are_measured() {
+    let mut registered: Vec<&str> = regatta_agent::registry()
+        .iter()
+        .map(|driver| driver.descriptor().name)
+        .filter(|name| *name != "external")
+        .collect();
+    let mut listed = DRIVERS.to_vec();
+    registered.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, registered);
+    let named: Vec<&str> = WORKLOADS.iter().map(|workload| workload.0).collect();
+    assert_eq!(CASES, named);
+    let measured: usize = DRIVERS
+        .iter()
+        .flat_map(|driver| {
+            CASES
+                .iter()
+                .map(move |workload| unsupported(driver, workload))
+        })
+        .filter(Option::is_none)
+        .count()
+        * LOSSES.len();
+    // Ten drivers carry out everything, `udp` four workloads, external programs and `wdt` two.
+    assert_eq!(measured, 3 * (10 * 6 + 4 + 4 * 2));
+}

@@ -1,0 +1,12 @@
+//! Runs in guests. Need the kernels that `make lab-kernel` and `scripts/need linux.uml` give.
+//!
+//! A guest takes a core, so that no more of these run at once than there are cores. Results of one
+//! study that many cases look at are made once per test run, see [`crate::help::shared_trials`].
+
+mod capture;
+mod handshakes;
+mod losses;
+mod matrix;
+mod one;
+pub mod two;
+mod virtual_time;

@@ -1,0 +1,76 @@
+//! Guests that die or hang, of two. These tests wait for most of half a minute until a guest that was
+//! stopped is given up, so that they do not count as `guests`, which each take a core.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::{
+    guests::two::in_two_guests,
+    help::{Bench, SLOW, Watched, assert_ran, is, signal, trials},
+};
+
+/// The kernels of the two guests, the receiver's first: it is started first.
+fn kernels(bench: &Bench) -> [i32; 2] {
+    let is_kernel = |pid: i32| {
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("linux.uml"))
+    };
+    let parent = |pid: i32| -> i32 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit(')').next().unwrap_or_default();
+        let field = after.split_whitespace().nth(1).unwrap_or("0");
+        field.parse().unwrap_or(0)
+    };
+    // A kernel's helpers are its children; its keeper is two processes above it.
+    let mut found: Vec<(i32, i32)> = bench
+        .processes()
+        .into_iter()
+        .filter(|pid| is_kernel(*pid) && !is_kernel(parent(*pid)))
+        .map(|pid| (parent(parent(pid)), pid))
+        .collect();
+    found.sort_unstable();
+    let [(_, receiver), (_, sender)] = found[..] else {
+        panic!("not two kernels: {found:?}");
+    };
+    [receiver, sender]
+}
+
+/// A guest, what it is sent, and what is said of its trial.
+type Fault = (usize, Signal, &'static str);
+
+/// Each fault costs a trial, and the next one runs in other guests.
+#[track_caller]
+fn costs_its_trial(faults: &[Fault]) {
+    let bench = Bench::new();
+    bench.write("study.toml", &in_two_guests(SLOW));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    for (guest, what, says) in faults {
+        run.until(|event| is(event, "trial_started"));
+        signal(kernels(&bench)[*guest], *what);
+        let at = Instant::now();
+        let ended = run.until(|event| is(event, "trial_ended"));
+        assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
+        assert_eq!(ended["trial"]["outcome"], "failed", "{ended:#}");
+        let reasons = ended["trial"]["reasons"].to_string();
+        assert!(reasons.contains(says), "{reasons}");
+    }
+    let done = run.finish();
+    done.assert_code(1);
+    let all = trials(&bench.path("out"));
+    assert_eq!(all.len(), 4, "{done:#?}");
+    all[faults.len()..].iter().for_each(assert_ran);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
+    costs_its_trial(&[
+        (0, Signal::SIGKILL, "the receiver's guest ended"),
+        (0, Signal::SIGSTOP, "the receiver's guest hung"),
+    ]);
+}
+
+#[test]
+fn a_sender_that_hangs_costs_its_trial() {
+    costs_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
+}
