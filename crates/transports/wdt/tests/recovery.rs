@@ -216,6 +216,7 @@ macro_rules! in_every_mode {
 in_every_mode! {
     without_faults_everything_arrives: everything_arrives;
     a_connection_may_be_cut_at_any_byte: any_byte_may_be_the_last;
+    many_cuts_end_whole_or_with_a_code: many_cuts_may_come;
 }
 
 fn everything_arrives(mode: usize) {
@@ -237,7 +238,7 @@ fn everything_arrives(mode: usize) {
 
 /// Every sixth seed is this mode's.
 fn any_byte_may_be_the_last(mode: usize) {
-    for seed in seeds(240).skip(mode).step_by(MODES.len()) {
+    for seed in seeds(120, 960).skip(mode).step_by(MODES.len()) {
         let mut random = Random::new(seed);
         let mode = MODES[mode];
         let ports = random.below(4) as usize + 1;
@@ -269,19 +270,20 @@ fn any_byte_may_be_the_last(mode: usize) {
     }
 }
 
-/// How many seeds a test has; more by `REGATTA_FUZZ_SEEDS`.
-fn seeds(few: u64) -> std::ops::Range<u64> {
+/// Seeds of a test: `short`, or `long` where `REGATTA_LONG_TESTS` is `1`, or as many as
+/// `REGATTA_FUZZ_SEEDS` says.
+fn seeds(short: u64, long: u64) -> std::ops::Range<u64> {
+    let is_long = std::env::var_os("REGATTA_LONG_TESTS").is_some_and(|set| set == "1");
     let count = std::env::var("REGATTA_FUZZ_SEEDS").map(|text| text.parse().expect("a number"));
-    0..count.unwrap_or(few)
+    0..count.unwrap_or(if is_long { long } else { short })
 }
 
-#[test]
-fn many_cuts_end_whole_or_with_a_code() {
-    let mut succeeded = 0;
-    let seeds = seeds(120);
-    for seed in seeds.clone() {
+/// Whole or with a code. Every sixth seed is this mode's.
+fn many_cuts_may_come(mode: usize) {
+    let (mut succeeded, mut all) = (0, 0);
+    for seed in seeds(120, 960).skip(mode).step_by(MODES.len()) {
         let mut random = Random::new(1000 + seed);
-        let mode = MODES[seed as usize % MODES.len()];
+        let mode = MODES[mode];
         let ports = random.below(3) as usize + 1;
         let case = Case::new(mode, ports, &mut random);
         let cuts = (0..random.below(8) + 2)
@@ -306,8 +308,8 @@ fn many_cuts_end_whole_or_with_a_code() {
         });
         case.check(&outcome, &format!("seed {seed}, {mode:?}, {ports} ports"));
         succeeded += usize::from(outcome.sent.is_ok() && outcome.received.is_ok());
+        all += 1;
     }
-    let all = (seeds.end - seeds.start) as usize;
     assert!(
         2 * succeeded > all,
         "most transfers survive a few cuts, not {succeeded} of {all}"
