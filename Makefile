@@ -74,9 +74,9 @@ cross-check: lab-kernel ## Both emulators against each other and theory, into do
 external-lock:
 	@scripts/external --lock
 
-# What plain cargo needs to share the build directory: eval "$(make -s env)"
+# What plain cargo needs to share the build directory, and nextest: eval "$(make -s env)"
 env: $(BORINGSSL_CMAKE)
-	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)'"
+	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)' PATH='$(dir $(CARGO_NEXTEST))':\"\$$PATH\""
 
 # A file of its own, as `make test` builds another binary of that name into the same directory.
 build: tools-build

@@ -148,6 +148,7 @@ fn check(trial: &TrialRecord) {
     match trial.workload.as_str() {
         "digest" | "bulk" if descriptor.reliable => {
             expect("bytes_delivered", BULK_BYTES);
+            expect("messages_corrupted", 0.0);
             // Programs of their own are held to a digest by their agents.
             let external = trial.facts.keys().any(|name| name.starts_with("external."));
             if trial.workload == "digest" && !external {
