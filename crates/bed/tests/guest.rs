@@ -125,6 +125,7 @@ mod fails {
 
     #[test]
     #[ignore = "fails"]
+    #[expect(clippy::zombie_processes, reason = "the guest ends with its processes")]
     fn a_process_that_is_left() {
         if is_here("a_process_that_is_left") {
             let _left = Command::new("sleep").arg("1000").spawn().expect("a child");
