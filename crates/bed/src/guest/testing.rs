@@ -536,10 +536,12 @@ mod tests {
         assert_eq!(made.into_inner(), 1);
     }
 
+    type Make = fn(&Path) -> Result<(), String>;
+
     #[test]
     fn what_keeps_an_artefact_from_being_made_is_everybody_s_failure() {
         let test_run = Temporary::new().expect("a directory");
-        let makers: [fn(&Path) -> Result<(), String>; 3] = [
+        let makers: [Make; 3] = [
             |_| Err("no kernel".to_owned()),
             |_| panic!("no kernel at all"),
             |_| Ok(()),

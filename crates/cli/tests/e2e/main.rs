@@ -14,5 +14,6 @@ mod input;
 mod kills;
 mod machine;
 mod mptcp;
+mod real_time;
 mod resume;
 mod wdt;

@@ -10,7 +10,7 @@ const MESSAGES: f64 = 4000.0;
 
 /// No probes, so that the path carries one flow and its few words about itself. The driver paces
 /// itself, so far below the rate of the path that no queue could drop.
-const UDP: &str = r#"
+const DRIVERS: &str = r#"
 name = "losses"
 rounds = 1
 seed = 5
@@ -25,17 +25,14 @@ driver = "udp"
 rate = "40Mbit/s"
 
 [[transport]]
-label = "udp-small-buffer"
-driver = "udp"
-rate = "80Mbit/s"
-receive_buffer = "4kB"
-
-[[transport]]
 label = "udp-framed"
 driver = "udp"
 rate = "40Mbit/s"
 frame = "conn"
+"#;
 
+/// What both studies of `udp` send, and over which paths. A virtual clock wants a rate.
+pub(crate) const PATHS: &str = r#"
 [[condition]]
 name = "clean"
 rtt = "4ms"
@@ -81,10 +78,9 @@ fn drops(trial: &TrialRecord) -> (f64, f64) {
     )
 }
 
-/// What every trial must say of its losses; the drops on the path and at the socket.
+/// Drops at the receiver's socket of a trial that must tell them from those on the path.
 #[track_caller]
-fn told_apart(trial: &TrialRecord) -> (f64, f64) {
-    assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+pub(crate) fn told_apart(trial: &TrialRecord) -> f64 {
     let what = format!("`{}` under `{}`", trial.transport, trial.condition);
     let (path, socket) = drops(trial);
     let lost = metric(trial, "messages_lost");
@@ -113,50 +109,35 @@ fn told_apart(trial: &TrialRecord) -> (f64, f64) {
         "one-percent" => assert!((0.0006..0.0195).contains(&ratio), "{what}"),
         _ => assert!((0.029..0.071).contains(&ratio), "{what}"),
     }
-    (path, socket)
+    socket
 }
 
-/// A test for each transport of [`UDP`] and each condition: `udp` counts what the emulator dropped
+/// A test for each transport of [`DRIVERS`] and each condition: `udp` counts what the emulator dropped
 /// and what sockets dropped, told apart.
 macro_rules! udp {
-    ($($module:ident = $transport:literal, $socket_drops:ident;)+) => {
+    ($($module:ident = $transport:literal;)+) => {
         $(mod $module {
-            udp!(@cases $transport $socket_drops
+            udp!(@cases $transport
                 clean = "clean", one_percent = "one-percent", five_percent = "five-percent");
         })+
     };
-    (@cases $transport:literal $socket_drops:ident $($case:ident = $condition:literal),+) => {
+    (@cases $transport:literal $($case:ident = $condition:literal),+) => {
         $(#[test]
         fn $case() {
-            let trials = crate::help::shared_trials("cli-losses-udp", super::UDP);
-            assert_eq!(trials.len(), 9);
+            let study = [super::DRIVERS, super::PATHS].concat();
+            let trials = crate::help::shared_trials("cli-losses-udp", &study);
+            assert_eq!(trials.len(), 6);
             let trial = crate::help::cell(&trials, $transport, "bulk", $condition);
-            let (_, socket) = super::told_apart(trial);
-            super::$socket_drops(trial, socket);
+            assert_eq!(trial.outcome, regatta_model::Outcome::Measured, "{trial:#?}");
+            // 32 MiB hold the whole transfer.
+            assert_eq!(super::told_apart(trial), 0.0);
         })+
     };
 }
 
 udp! {
-    udp = "udp", none;
-    udp_small_buffer = "udp-small-buffer", some;
-    udp_framed = "udp-framed", none;
-}
-
-/// 32 MiB hold the whole transfer.
-#[track_caller]
-fn none(_: &TrialRecord, socket: f64) {
-    assert_eq!(socket, 0.0);
-}
-
-/// A burst of half a millisecond is more than a buffer for two messages takes.
-#[track_caller]
-fn some(trial: &TrialRecord, socket: f64) {
-    assert!(socket > 0.0);
-    let buffer: u64 = trial.facts["receive_buffer_bytes.receiver"]
-        .parse()
-        .expect("a number");
-    assert!(buffer < 10_000, "{buffer}");
+    udp = "udp";
+    udp_framed = "udp-framed";
 }
 
 /// Stop-and-wait has few messages, as every loss costs it a wait.

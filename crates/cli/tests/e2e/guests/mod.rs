@@ -5,7 +5,7 @@
 
 mod capture;
 mod handshakes;
-mod losses;
+pub mod losses;
 mod matrix;
 mod one;
 pub mod two;

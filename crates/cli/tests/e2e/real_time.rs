@@ -1,0 +1,51 @@
+//! What needs a clock that goes on by itself, and the machine for itself.
+
+use crate::{
+    guests::losses::{PATHS, told_apart},
+    help::{assert_ran, cell, shared_trials},
+};
+
+/// In virtual time a receiver takes every datagram before the next one comes.
+const SMALL_BUFFER: &str = r#"
+name = "small-buffer"
+rounds = 1
+seed = 5
+deadline = "10s"
+
+[[transport]]
+label = "udp-small-buffer"
+driver = "udp"
+rate = "80Mbit/s"
+receive_buffer = "4kB"
+"#;
+
+/// What `udp` loses at a receive buffer that is too small is told from what the path loses.
+#[track_caller]
+fn small_buffer(condition: &str) {
+    let study = [SMALL_BUFFER, &PATHS.replace("rate = \"1Gbit/s\"\n", "")].concat();
+    let trials = shared_trials("cli-losses-small-buffer", &study);
+    assert_eq!(trials.len(), 3);
+    let trial = cell(&trials, "udp-small-buffer", "bulk", condition);
+    assert_ran(trial);
+    // A burst of half a millisecond is more than a buffer for two messages takes.
+    assert!(told_apart(trial) > 0.0);
+    let buffer: u64 = trial.facts["receive_buffer_bytes.receiver"]
+        .parse()
+        .expect("a number");
+    assert!(buffer < 10_000, "{buffer}");
+}
+
+#[test]
+fn a_small_buffer_without_loss() {
+    small_buffer("clean");
+}
+
+#[test]
+fn a_small_buffer_and_one_percent_of_loss() {
+    small_buffer("one-percent");
+}
+
+#[test]
+fn a_small_buffer_and_five_percent_of_loss() {
+    small_buffer("five-percent");
+}
