@@ -20,7 +20,7 @@ const PACKAGED: &str = "linux.uml";
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
 /// What to type where there is no kernel for a virtual clock.
-pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 10 minutes), or name one with `--kernel PATH`";
+pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
 /// Longest that a kernel may take to say what it is; it starts nothing for that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
