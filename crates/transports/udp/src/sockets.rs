@@ -69,10 +69,17 @@ impl Sockets {
     fn open(&self, local: SocketAddr) -> Result<Opened, TransportError> {
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
             .map_err(TransportError::io("cannot open a UDP socket"))?;
-        // The sockets of the flows share the port that is listened on.
-        socket
-            .set_reuse_address(true)
-            .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
+        // The sockets of the flows share the port that is listened on. A port that the kernel chooses
+        // is chosen without it: else it may be one that another process listens on, with SO_REUSEADDR
+        // too, and each would get datagrams of the other.
+        let share = |socket: &Socket| {
+            socket
+                .set_reuse_address(true)
+                .map_err(TransportError::io("cannot set SO_REUSEADDR"))
+        };
+        if local.port() != 0 {
+            share(&socket)?;
+        }
         let (receive, send) = set_buffers(&socket, self.receive_buffer, self.send_buffer)
             .map_err(TransportError::io("cannot set the socket's buffers"))?;
         socket
@@ -99,6 +106,9 @@ impl Sockets {
                 "cannot bind to `{}`",
                 local.ip()
             )))?;
+        if local.port() == 0 {
+            share(&socket)?;
+        }
         Ok(Opened {
             socket,
             segment_limit: gso.then(|| self.mtu.saturating_sub(headers(self.local))),
@@ -290,6 +300,20 @@ mod tests {
     use regatta_transport::testing::order_for;
 
     use super::*;
+
+    /// Of ports that may be taken twice, two of 800 would be the same but once in 80 000 times.
+    #[test]
+    fn no_two_sockets_get_the_same_port_from_the_kernel() {
+        let sockets = Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), 4096, 4096, false);
+        let listeners: Vec<_> = std::iter::repeat_with(|| sockets.listen().expect("a listener"))
+            .take(800)
+            .collect();
+        let ports: std::collections::BTreeSet<_> = listeners
+            .iter()
+            .map(|listener| listener.address().port())
+            .collect();
+        assert_eq!(ports.len(), listeners.len());
+    }
 
     #[test]
     fn what_came_to_a_flow_before_it_was_connected_is_the_listeners() {

@@ -36,18 +36,18 @@ pub(crate) const PATHS: &str = r#"
 [[condition]]
 name = "clean"
 rtt = "4ms"
-rate = "1Gbit/s"
+rate = "100Mbit/s"
 
 [[condition]]
 name = "one-percent"
 rtt = "4ms"
-rate = "1Gbit/s"
+rate = "100Mbit/s"
 loss = "1%"
 
 [[condition]]
 name = "five-percent"
 rtt = "4ms"
-rate = "1Gbit/s"
+rate = "100Mbit/s"
 loss = "5%"
 
 [[workload]]
