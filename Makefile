@@ -101,7 +101,7 @@ deny: $(CARGO_DENY)
 readme: tests
 	@REGATTA="$(CARGO_TARGET_DIR)/release/regatta" scripts/readme-commands
 
-# In three groups: see .config/nextest.toml.
+# In groups: see .config/nextest.toml.
 tests: $(CARGO_NEXTEST) tools-build tools-test external lab-kernel
 	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
 	$(NEXTEST) $(NEXTEST_ARGS)
