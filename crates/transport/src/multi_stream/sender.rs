@@ -92,6 +92,7 @@ struct Sender<'a, E> {
     endpoint: &'a E,
     transfer: &'a Stop,
     watch: &'a SenderWatch,
+    deadline: MonotonicTime,
 }
 
 impl<E: StreamEndpoint> Sender<'_, E> {
@@ -161,7 +162,11 @@ impl<E: StreamEndpoint> Sender<'_, E> {
     ) -> Result<(), TransportError> {
         let live = &self.trial.context.live;
         for number in self.work.of_stream(index) {
-            self.wait_until(self.work.due(start, number)).await?;
+            // What is due after the deadline is not sent, however late the end of the trial comes.
+            let due = self.work.due(start, number);
+            let late = due > self.deadline;
+            self.wait_until(if late { MonotonicTime::NEVER } else { due })
+                .await?;
             let (head, length) = self.work.head(number);
             let rest = self.work.content.slice(length..);
             stream.send_message(&head[..length], &rest).await?;
@@ -240,6 +245,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         endpoint,
         transfer: &transfer,
         watch: &watch,
+        deadline: started + trial.order.deadline,
     };
     let mut set_up = Distribution::new();
     let mut source = None;
