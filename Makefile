@@ -21,9 +21,11 @@ CACHE := $(HOME)/.cache/regatta
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-# Flags for BoringSSL. Another path would compile it again, so it is the same for every clone.
-BORINGSSL_CMAKE := $(CACHE)/boringssl-$(firstword $(shell sha256sum scripts/boringssl.cmake | cut -c1-12)).cmake
-export CMAKE_TOOLCHAIN_FILE := $(BORINGSSL_CMAKE)
+# How the C parts that encrypt are compiled. Another path would compile them again, so it is the same for
+# every clone.
+CRYPTO_CMAKE := $(CACHE)/crypto-$(firstword $(shell sha256sum scripts/crypto.cmake | cut -c1-12)).cmake
+export CMAKE_TOOLCHAIN_FILE := $(CRYPTO_CMAKE)
+export AWS_LC_SYS_CMAKE_BUILDER := 1
 
 TOOLS := $(CACHE)/tools
 CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
@@ -75,8 +77,8 @@ external-lock:
 	@scripts/external --lock
 
 # What plain cargo needs to share the build directory, and nextest: eval "$(make -s env)"
-env: $(BORINGSSL_CMAKE)
-	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)' PATH='$(dir $(CARGO_NEXTEST))':\"\$$PATH\""
+env: $(CRYPTO_CMAKE)
+	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)' AWS_LC_SYS_CMAKE_BUILDER=1 PATH='$(dir $(CARGO_NEXTEST))':\"\$$PATH\""
 
 # A file of its own, as `make test` builds another binary of that name into the same directory.
 build: tools-build
@@ -111,11 +113,11 @@ nightly: build
 	REGATTA_LONG_TESTS=1 $(MAKE) tests NEXTEST_ARGS="--profile nightly"
 	PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands --whole </dev/null
 
-tools-build: $(BORINGSSL_CMAKE)
+tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ cmake libclang
 
-$(BORINGSSL_CMAKE): scripts/boringssl.cmake
+$(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:

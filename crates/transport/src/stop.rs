@@ -56,20 +56,27 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Raises this flag and those of all descendants before anything is woken: who is woken sees
+    /// that all of them are stopped, and takes a peer's end for what it is.
     fn stop(&self) {
-        let (aborts, children) = {
-            let mut registered = self.lock();
-            self.stopped.store(true, Ordering::Release);
-            let taken = std::mem::take(&mut *registered);
-            (taken.aborts, taken.children)
-        };
-        self.changed.notify_all();
+        let mut aborts = Vec::new();
+        self.raise(&mut aborts);
         for abort in aborts.iter().filter_map(Weak::upgrade) {
             abort.abort();
         }
-        for child in children.iter().filter_map(Weak::upgrade) {
-            child.stop();
+    }
+
+    fn raise(&self, aborts: &mut Vec<Weak<dyn Abort>>) {
+        let registered = {
+            let mut registered = self.lock();
+            self.stopped.store(true, Ordering::Release);
+            std::mem::take(&mut *registered)
+        };
+        aborts.extend(registered.aborts);
+        for child in registered.children.iter().filter_map(Weak::upgrade) {
+            child.raise(aborts);
         }
+        self.changed.notify_all();
     }
 }
 
