@@ -17,7 +17,7 @@ use crate::{
     exchange::Exchange,
     message::MessageEndpoint,
     multi_stream::{self, Messages as ManyMessages},
-    one_flow::{self, MessageWork as _},
+    one_flow::{self, Either, MessageWork as _},
     stream::StreamEndpoint,
     transfer::{self, TransferEndpoint},
     trial::Trial,
@@ -27,8 +27,7 @@ use crate::{
 /// that cannot be carried out is refused at once.
 #[derive(Debug)]
 enum Work {
-    Bulk(Plan),
-    Exchange(Exchange),
+    OneFlow(Either<Plan, Exchange>),
     Lanes(Lanes),
     Connections(Exchanges),
     MultiStream(ManyMessages),
@@ -39,12 +38,12 @@ impl Work {
         match &order.workload.kind {
             WorkloadKind::Bulk { .. } => match Lanes::new(order)? {
                 Some(lanes) => Ok(Self::Lanes(lanes)),
-                None => Ok(Self::Bulk(Plan::new(order)?)),
+                None => Ok(Self::OneFlow(Either::A(Plan::new(order)?))),
             },
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
             WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(ManyMessages::new(order)?)),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                Ok(Self::Exchange(Exchange::new(order)?))
+                Ok(Self::OneFlow(Either::B(Exchange::new(order)?)))
             }
         }
     }
@@ -90,10 +89,7 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = match &work {
-            Work::Bulk(plan) => {
-                endpoint.block_on(one_flow::streams::run(trial, plan, endpoint, peer))
-            }
-            Work::Exchange(work) => {
+            Work::OneFlow(work) => {
                 endpoint.block_on(one_flow::streams::run(trial, work, endpoint, peer))
             }
             Work::Lanes(work) => endpoint.block_on(lanes::run(trial, work, endpoint, peer)),
@@ -155,31 +151,18 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
 }
 
 /// What a session of messages does in its trial.
-#[derive(Debug)]
-enum OverMessages {
-    Bulk(Messages),
-    Exchange(Exchange),
-}
+type OverMessages = Either<Messages, Exchange>;
 
-impl OverMessages {
-    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(Messages::new(order)?)),
-            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                let work = Exchange::new(order)?;
-                work.check_messages()?;
-                Ok(Self::Exchange(work))
-            }
-            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
-                Err(needs_connections())
-            }
+fn over_messages(order: &TrialOrder) -> Result<OverMessages, TransportError> {
+    match &order.workload.kind {
+        WorkloadKind::Bulk { .. } => Ok(Either::A(Messages::new(order)?)),
+        WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
+            let work = Exchange::new(order)?;
+            work.check_messages()?;
+            Ok(Either::B(work))
         }
-    }
-
-    fn longest_message(&self) -> usize {
-        match self {
-            Self::Bulk(work) => work.longest_message(),
-            Self::Exchange(work) => work.longest_message(),
+        WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
+            Err(needs_connections())
         }
     }
 }
@@ -204,7 +187,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
         order: &TrialOrder,
         context: TrialContext,
     ) -> Result<Self, TransportError> {
-        let work = OverMessages::new(order)?;
+        let work = over_messages(order)?;
         carries(&endpoint, work.longest_message())?;
         Ok(Self {
             trial: Trial::new(order, context)?,
@@ -249,14 +232,7 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
             endpoint,
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
-        let result = match &work {
-            OverMessages::Bulk(work) => {
-                endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
-            }
-            OverMessages::Exchange(work) => {
-                endpoint.block_on(one_flow::messages::run(trial, work, endpoint, peer))
-            }
-        };
+        let result = endpoint.block_on(one_flow::messages::run(trial, &work, endpoint, peer));
         trial.stop.stop();
         result.map_err(|error| trial.explain(error))
     }

@@ -16,7 +16,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use base64::Engine as _;
@@ -203,9 +203,45 @@ pub fn run_pair_while(
     change: impl Fn(&mut TrialOrder),
     meanwhile: impl FnOnce(&TrialContext, &TrialContext),
 ) -> Result<Pair, TransportError> {
-    run_both(driver, size, message, change, |sender, receiver, _| {
-        meanwhile(sender, receiver);
+    let both = Stop::new();
+    run_both(
+        driver,
+        (size, message),
+        change,
+        &both,
+        |sender, receiver, _| meanwhile(sender, receiver),
+    )
+}
+
+/// As [`run_pair`], and both ends are stopped at one moment: when `until`, which runs in this thread
+/// with the receiver's context, returns.
+///
+/// # Panics
+/// If an end cannot be prepared, if one ends otherwise than [`TransportError::Cancelled`], or if
+/// that takes a second.
+pub fn run_pair_stopped(
+    driver: &dyn Driver,
+    size: u64,
+    message: u64,
+    change: impl Fn(&mut TrialOrder),
+    until: impl FnOnce(&TrialContext),
+) {
+    let mut stopped = Instant::now();
+    let both = Stop::new();
+    let pair = run_both(driver, (size, message), change, &both, |_, receiver, _| {
+        until(receiver);
+        stopped = Instant::now();
+        both.stop();
     })
+    .expect("both ends can be prepared");
+    let (name, took) = (driver.descriptor().name, stopped.elapsed());
+    assert!(took < Duration::from_secs(1), "{name}: {took:?}");
+    for side in [pair.sender, pair.receiver] {
+        assert!(
+            matches!(side, Err(TransportError::Cancelled)),
+            "{name}: {side:?}"
+        );
+    }
 }
 
 /// As [`run_pair`]; `then` runs in this thread with the receiver's context once the sender has ended.
@@ -221,9 +257,9 @@ pub fn run_pair_then(
 ) -> Result<Pair, TransportError> {
     run_both(
         driver,
-        size,
-        message,
+        (size, message),
         change,
+        &Stop::new(),
         |_, receiver, sender_ended| {
             // A sender that panicked has ended too.
             let _ = sender_ended.recv();
@@ -232,13 +268,13 @@ pub fn run_pair_then(
     )
 }
 
-/// Runs both ends; `meanwhile` has both contexts (sender, receiver), and is told when the sender has
-/// ended.
+/// Runs both ends, which `both` stops; `meanwhile` has both contexts (sender, receiver), and is told
+/// when the sender has ended.
 fn run_both(
     driver: &dyn Driver,
-    size: u64,
-    message: u64,
+    (size, message): (u64, u64),
     change: impl Fn(&mut TrialOrder),
+    both: &Stop,
     meanwhile: impl FnOnce(&TrialContext, &TrialContext, &mpsc::Receiver<()>),
 ) -> Result<Pair, TransportError> {
     let name = driver.descriptor().name;
@@ -247,8 +283,10 @@ fn run_both(
     change(&mut receiver_order);
     change(&mut sender_order);
     driver.applicable(&sender_order.transport.options, &sender_order.workload.kind)?;
-    let (sender_context, sender_seen) = trial_context();
-    let (receiver_context, receiver_seen) = trial_context();
+    let (mut sender_context, sender_seen) = trial_context();
+    let (mut receiver_context, receiver_seen) = trial_context();
+    sender_context.stop = both.child();
+    receiver_context.stop = both.child();
     sender_seen.connect(&receiver_context.mailbox);
     receiver_seen.connect(&sender_context.mailbox);
     // Only the end that listens has the certificate's key, and it is prepared first.

@@ -74,7 +74,9 @@ fn a_study_file_becomes_results_and_reports() {
     let header = reader.header().expect("a header");
     assert_eq!(header.study_text, SMALL);
     assert_eq!(header.hosts.len(), 2);
-    assert_eq!(reader.path_checks().expect("checks").len(), 1);
+    // A check that the machine disturbed is made again.
+    let checks = reader.path_checks().expect("checks");
+    assert!(!checks.is_empty());
     drop(reader);
 
     let summary: Value = serde_json::from_str(

@@ -2,11 +2,13 @@
 //! by agreement of both ends or by the deadline. What is sent on the flow is the workload's.
 
 pub(crate) mod acknowledgement;
+mod either;
 mod message_receiver;
 pub(crate) mod messages;
 mod stream_receiver;
 pub(crate) mod streams;
 
+pub(crate) use either::Either;
 pub(crate) use stream_receiver::without_transfer;
 
 use std::{future::Future, time::Duration};

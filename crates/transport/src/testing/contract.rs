@@ -11,7 +11,7 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
 
-use super::{Pair, run_pair, run_pair_then, run_pair_while};
+use super::{Pair, run_pair, run_pair_stopped, run_pair_then, run_pair_while};
 use crate::{
     context::{TrialContext, WindowEdge},
     descriptor::{Carries, OptionError},
@@ -249,32 +249,7 @@ const ENDLESS: u64 = 40_000_000_000_000;
 
 /// The host can end a trial at any time.
 pub fn an_abort_ends_both_ends(driver: &dyn Driver) {
-    let mut aborted = Instant::now();
-    let pair = run_pair_while(
-        driver,
-        ENDLESS,
-        10_000,
-        |_| {},
-        |sender, receiver| {
-            until_under_way(receiver);
-            aborted = Instant::now();
-            sender.stop.stop();
-            receiver.stop.stop();
-        },
-    )
-    .expect("both ends can be prepared");
-    assert!(
-        aborted.elapsed() < Duration::from_secs(1),
-        "{}",
-        name(driver)
-    );
-    for side in [pair.sender, pair.receiver] {
-        assert!(
-            matches!(side, Err(TransportError::Cancelled)),
-            "{}: {side:?}",
-            name(driver)
-        );
-    }
+    run_pair_stopped(driver, ENDLESS, 10_000, |_| {}, until_under_way);
 }
 
 /// The host can end a receiver to which nobody comes at any time.
