@@ -30,6 +30,13 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Longest that the guest may take.
 const LONGEST: Duration = Duration::from_secs(900);
 
+/// Environment variable that asks for the long form: `1`, as for the tests.
+const LONG_TESTS: &str = "REGATTA_LONG_TESTS";
+
+fn is_long() -> bool {
+    std::env::var_os(LONG_TESTS).is_some_and(|set| set == "1")
+}
+
 /// Before what is a finding in the guest's output, and no part of the tables.
 const FINDING: &str = "differs: ";
 
@@ -154,6 +161,7 @@ fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
         arguments: ["emulators", what].map(str::to_owned).to_vec(),
         environment: std::env::vars()
             .filter(|(name, _)| name == "PATH" || name == "HOME")
+            .chain([(LONG_TESTS.to_owned(), "1".to_owned())])
             .collect(),
         files: None,
         payload: String::new(),

@@ -9,6 +9,7 @@ use super::{
     Found, Outcome, Selection,
     conditions::{forward, mbps, ms},
     hosts::{EMULATORS, Hosts, Sending},
+    is_long,
     table::Table,
 };
 
@@ -285,13 +286,13 @@ fn met(
     differences: &mut Vec<String>,
 ) -> Outcome<[String; 2]> {
     let seeds = match response.losses {
-        Losses::Independent => 1..=2,
+        Losses::Independent if is_long() => 1..=2,
         // Netem loses none by a list.
         Losses::Even if path.emulator == Emulator::Netem => {
             return Ok(["–", "–"].map(str::to_owned));
         }
-        // Nothing is drawn.
-        Losses::Even => 1..=1,
+        // The short form; and where nothing is drawn.
+        _ => 1..=1,
     };
     let mut found = Vec::new();
     for seed in seeds {
