@@ -33,7 +33,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 
 # The tests' profile: see Cargo.toml. Clippy compiles the tests, so that lints cost no pass of their own
 # through every crate.
-NEXTEST = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
+NEXTEST = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
   "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
 .PHONY: help run test bench fuzz doctor lab-kernel cross-check external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
