@@ -136,8 +136,8 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             name: "window",
             kind: OptionKind::Size,
             default: "",
-            help: "receive window, and memory for data that is sent; twice what the path holds if \
-                   not set",
+            help: "receive window, and memory for data that is sent; what the path holds with \
+                   its queue full if not set",
         },
         OptionDefinition {
             name: "multihoming",

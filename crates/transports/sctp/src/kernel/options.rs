@@ -21,7 +21,7 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
 /// Least window, and the largest where the path has no rate.
-const LEAST_WINDOW_BYTES: usize = 512 << 10;
+const LEAST_WINDOW_BYTES: usize = 128 << 10;
 const MOST_WINDOW_WITHOUT_RATE_BYTES: usize = 8 << 20;
 const MOST_WINDOW_BYTES: usize = 512 << 20;
 
@@ -261,14 +261,15 @@ pub(crate) struct Sizes {
     /// What is asked for each buffer of the socket, in bytes. The kernel doubles it, and announces
     /// half of the receive buffer as window: this.
     pub window_bytes: usize,
-    /// What must be granted for two bandwidth-delay products, in bytes; zero without a rate.
+    /// What must be granted for the path's rate, in bytes; zero without a rate.
     pub needed_bytes: usize,
     /// The path's bandwidth-delay product, in bytes.
     pub bdp_bytes: u64,
 }
 
 impl Sizes {
-    /// A window of twice what the path holds when its queue is full.
+    /// A window of what the path holds when its queue is full, headers included: in slow start a flow
+    /// that is alone does not overflow the queue, from which the kernel's SCTP recovers slowly.
     pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
         let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
         let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
@@ -286,8 +287,8 @@ impl Sizes {
         Self {
             window_bytes: options
                 .window_bytes
-                .unwrap_or(held.saturating_mul(2).clamp(LEAST_WINDOW_BYTES, most)),
-            needed_bytes: bdp.saturating_mul(2),
+                .unwrap_or((held / 16 * 15).clamp(LEAST_WINDOW_BYTES, most)),
+            needed_bytes: bdp,
             bdp_bytes: bdp as u64,
         }
     }
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_holds_a_full_path_twice() {
+    fn the_window_fits_path_and_queue() {
         let path = |link_rate_bps| PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
@@ -345,7 +346,7 @@ mod tests {
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(
             (found.window_bytes, found.needed_bytes),
-            (15_000_000, 7_500_000)
+            (7_031_250, 3_750_000)
         );
         let slow = sizes(Some(1_000_000), &options(&[]));
         assert_eq!(slow.window_bytes, LEAST_WINDOW_BYTES);
