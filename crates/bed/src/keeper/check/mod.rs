@@ -120,7 +120,9 @@ pub(crate) fn judge(
     }
     PathCheck {
         condition: condition.name.clone(),
+        step_at_ns: 0,
         checked_unix_ns,
+        spoiled: None,
         within: quantities.iter().all(|quantity| quantity.within),
         quantities,
     }
