@@ -36,7 +36,7 @@ pub struct RunHeader {
 /// One quantity of the path: what was asked for and what was achieved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedAchieved {
-    /// `round_trip_delay_ns` (mean), `round_trip_delay_within_2ms_ratio`, `forward_loss_ratio`,
+    /// `round_trip_delay_ns` (mean), `round_trip_delay_near_ratio`, `forward_loss_ratio`,
     /// `reverse_loss_ratio`, `forward_link_rate_bps`, `reverse_link_rate_bps`.
     pub name: String,
     /// What the study asked for.

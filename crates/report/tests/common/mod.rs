@@ -474,14 +474,7 @@ fn path_check(condition: &Condition) -> PathCheck {
             30.5 * MS,
             200,
         ),
-        quantity(
-            "round_trip_delay_within_2ms_ratio",
-            0.99,
-            1.0,
-            0.99,
-            1.0,
-            200,
-        ),
+        quantity("round_trip_delay_near_ratio", 0.99, 1.0, 0.99, 1.0, 200),
         quantity(
             "forward_loss_ratio",
             loss,
