@@ -185,7 +185,7 @@ fn run(
         order.role,
         order.local,
         order.sample_interval,
-        order.deadline,
+        order.longest_transfer(),
         Arc::clone(&live),
         move |note| pass_on(TrialEvent::Note(note)),
         announce,

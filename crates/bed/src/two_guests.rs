@@ -216,14 +216,10 @@ impl TwoGuests {
             [other, _] => return Err(unexpected(&other)),
         };
         self.probe([Probe::Meet { port: b }, Probe::Meet { port: a }])?;
-        let condition = || condition.clone();
+        let asked = || condition.clone();
         let round_trips = match self.probe([
-            Probe::RoundTrips {
-                condition: condition(),
-            },
-            Probe::Return {
-                condition: condition(),
-            },
+            Probe::RoundTrips { condition: asked() },
+            Probe::Return { condition: asked() },
         ])? {
             [FromKeeper::RoundTrips { delays_ns }, FromKeeper::Probed] => delays_ns,
             [other, _] => return Err(unexpected(&other)),
@@ -232,11 +228,11 @@ impl TwoGuests {
         for (direction, arrived) in arrivals.iter_mut().enumerate() {
             let mut parts = [
                 Probe::Send {
-                    condition: condition(),
+                    condition: asked(),
                     direction,
                 },
                 Probe::Receive {
-                    condition: condition(),
+                    condition: asked(),
                     direction,
                 },
             ];
@@ -253,7 +249,7 @@ impl TwoGuests {
             };
         }
         Ok(check::judge(
-            &condition(),
+            (condition, check::LossPlace::of(&self.path)),
             checked_unix_ns,
             &round_trips,
             &arrivals,

@@ -25,7 +25,7 @@ mod real_time {
         };
         let expected = [
             "round_trip_delay_ns",
-            "round_trip_delay_within_2ms_ratio",
+            "round_trip_delay_near_ratio",
             "forward_loss_ratio",
             "forward_link_rate_bps",
             "reverse_loss_ratio",

@@ -222,6 +222,7 @@ pub fn run(
                 token: "00112233445566778899aabbccddeeff".to_owned(),
                 seed: 1,
                 deadline: DEADLINE,
+                connect_deadline: DEADLINE,
                 sample_interval: Duration::from_millis(100),
                 local,
                 peer,

@@ -101,6 +101,10 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     }
     let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
     root.insert("deadline".into(), text(&path_options::time(deadline)));
+    if let Some(deadline) = args.connect_deadline {
+        let deadline = text(&path_options::time(deadline));
+        root.insert("connect_deadline".into(), deadline);
+    }
 
     let sections = transports
         .iter()

@@ -17,7 +17,7 @@ pub use self::{
     path::{Assignment, Limit, PathArgs},
 };
 
-const AFTER_HELP: &str = "Exit codes: 0 all was measured; 1 something failed or a gate was missed; \
+const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";
 
 /// Races transport protocols over the same network path.
@@ -160,10 +160,14 @@ pub struct RunArgs {
     /// Bytes of one message [default without a STUDY: 10kB]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
     pub message_size: Option<Bytes>,
-    /// Longest time of one transfer; it is then measured on what was delivered [default without a
-    /// STUDY: 30s]
+    /// Longest time of one transfer once it is connected; it is then measured on what was delivered
+    /// [default without a STUDY: 30s]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
     pub deadline: Option<Duration>,
+    /// Longest time that a connection may take to be made; a trial without one has timed out
+    /// [default without a STUDY: 10s]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
+    pub connect_deadline: Option<Duration>,
     /// How often every cell is run [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
     pub rounds: Option<u32>,

@@ -15,7 +15,7 @@ use regatta_results::ResultsError;
 /// What the process ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// All was measured.
+    /// All was measured, or came to no end in time, which is a result.
     Measured = 0,
     /// Something failed, or a gate was missed.
     Failed = 1,

@@ -1,7 +1,6 @@
 //! `regatta run` and `regatta resume`.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -10,7 +9,7 @@ use regatta_bed::{
     Bed, BedError,
     guest::{self, ImageError},
 };
-use regatta_engine::{Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
+use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
 use regatta_model::{
     BedKind, Clock, Condition, Link, Study, shell::quoted, units::format_duration,
 };
@@ -51,7 +50,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let options = RunOptions {
         run_id: new_id(),
         study_text: chosen.text,
-        done: BTreeSet::new(),
+        done: Done::default(),
         files: files_of(&dir),
     };
     let race = Race {
@@ -97,12 +96,12 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     })?;
     let mut tally = Tally::default();
     for record in &records {
-        tally.add(record.outcome);
+        tally.add(record);
     }
-    if done.len() == plan.trials().len() && state == RunState::Complete {
+    if state == RunState::Complete && tally.trials == plan.trials().len() {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
-            trials(done.len())
+            trials(tally.trials)
         ));
         drop(claim);
         return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
@@ -299,7 +298,8 @@ fn finish(
     Ok(verdict(tally, !written.summary.passed()))
 }
 
-/// The exit code of a whole run.
+/// The exit code of a whole run. A trial that timed out is a result, and one that the machine spoiled
+/// is none of anything: gates say whether too much is missing.
 fn verdict(tally: Tally, gates_missed: bool) -> Code {
     if tally.trials > 0 && tally.unsupported == tally.trials {
         Code::Unsupported

@@ -164,13 +164,23 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(message) = args.message_size {
         changes.push(format!("--message-size \"{message}\""));
     }
-    if let Some(deadline) = args.deadline {
-        if deadline > Duration::from_secs(30 * 86_400) {
+    for (flag, deadline) in [
+        ("--deadline", args.deadline),
+        ("--connect-deadline", args.connect_deadline),
+    ] {
+        if deadline.is_some_and(|deadline| deadline > Duration::from_secs(30 * 86_400)) {
             return Err(Failure::input(
-                "a deadline of more than 30 days",
-                "write a time such as `--deadline 30s`",
+                format!("a `{flag}` of more than 30 days"),
+                format!("write a time such as `{flag} 30s`"),
             ));
         }
+    }
+    if let Some(deadline) = args.connect_deadline {
+        study.connect_deadline = deadline;
+        let deadline = format_duration(deadline);
+        changes.push(format!("--connect-deadline \"{deadline}\""));
+    }
+    if let Some(deadline) = args.deadline {
         for workload in &study.workloads {
             if let Some((key, part)) = workload.kind.part_not_within(deadline) {
                 return Err(Failure::input(

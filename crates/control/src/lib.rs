@@ -94,9 +94,12 @@ pub struct TrialOrder {
     pub token: String,
     /// Seed of random data.
     pub seed: u64,
-    /// Longest that the transfer may take.
+    /// Longest that the transfer may take, from the moment when its connection can carry data.
     #[serde(rename = "deadline_ns", with = "nanos")]
     pub deadline: Duration,
+    /// Longest that a connection may take to be made.
+    #[serde(rename = "connect_deadline_ns", with = "nanos")]
+    pub connect_deadline: Duration,
     /// Time between samples.
     #[serde(rename = "sample_interval_ns", with = "nanos")]
     pub sample_interval: Duration,
@@ -116,6 +119,14 @@ pub struct TrialOrder {
     /// logs; absent if nothing may be left there.
     #[serde(default)]
     pub files: Option<PathBuf>,
+}
+
+impl TrialOrder {
+    /// Longest from the first connect call to the end of the transfer.
+    #[must_use]
+    pub fn longest_transfer(&self) -> Duration {
+        self.connect_deadline.saturating_add(self.deadline)
+    }
 }
 
 impl TrialOrder {

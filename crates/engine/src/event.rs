@@ -13,7 +13,7 @@ pub enum Event {
         header: Box<RunHeader>,
         /// Trials of the plan.
         trials: u32,
-        /// Trials of the plan that were done before, by an earlier part of this run.
+        /// Trials of the plan that were finished before, by an earlier part of this run.
         done: u32,
     },
     /// The bed has measured its own path under one condition.
@@ -23,8 +23,10 @@ pub enum Event {
     },
     /// A trial begins.
     TrialStarted {
-        /// Position in the plan.
+        /// Number of its record.
         index: u32,
+        /// Attempt at this trial, from 1.
+        attempt: u32,
         /// Round, from 0.
         round: u32,
         /// Label of the transport.

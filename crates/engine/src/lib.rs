@@ -28,6 +28,6 @@ mod trial;
 pub use bed::TestBed;
 pub use error::EngineError;
 pub use event::{Ending, Event, Listener, ListenerError};
-pub use plan::{Cell, OtherPlan, Plan, PlannedTrial, TooManyTrials};
+pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
 pub use run::{Run, RunOptions};
 pub use stop::Stopper;

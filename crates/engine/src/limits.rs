@@ -24,6 +24,9 @@ pub const FAREWELL: Duration = Duration::from_secs(1);
 /// Time that a path check may take, for estimates.
 pub const PATH_CHECK: Duration = Duration::from_secs(3);
 
+/// Most flows that a trial opens before its transfer's, one after another.
+const FLOWS_BEFORE: u32 = 3;
+
 /// Slack for a loaded machine, on top of what the path imposes.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -47,6 +50,7 @@ pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workloa
     let idle = (condition.round_trip_delay() + Duration::from_millis(20))
         .saturating_mul(workload.probe.idle_messages);
     idle.min(Duration::from_secs(10))
+        .saturating_add(study.connect_deadline)
         .saturating_add(study.deadline)
         .saturating_add(longest_round_trip(condition).saturating_mul(2))
 }
@@ -68,6 +72,7 @@ pub fn prepare(workload: &Workload) -> Duration {
 #[must_use]
 pub fn hang(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
     expected_longest(study, condition, workload)
+        .saturating_add(study.connect_deadline.saturating_mul(FLOWS_BEFORE))
         .saturating_add(Duration::from_secs(10))
         .saturating_add(longest_round_trip(condition).saturating_mul(10))
         .saturating_add(GRACE)

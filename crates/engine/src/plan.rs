@@ -4,13 +4,14 @@
 //! out what is done. Every round runs every cell once. The order within a round is random, so
 //! that a drift of the machine meets all cells alike, and follows from the study's seed.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use regatta_model::{Condition, Study, Transport, TrialRecord, Workload};
+use regatta_model::{Condition, Outcome, Study, Transport, TrialRecord, Workload};
+use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
@@ -28,8 +29,11 @@ pub struct Cell {
 /// One run of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedTrial {
-    /// Position in the plan, from 0.
+    /// Number of its record: the position in the plan, from 0, plus the number of trials in the
+    /// plan for each earlier attempt.
     pub index: u32,
+    /// Attempt, from 1.
+    pub attempt: u32,
     /// Round, from 0.
     pub round: u32,
     /// What is run.
@@ -38,6 +42,66 @@ pub struct PlannedTrial {
     /// same: their paths draw the same losses for the same sequence of packets, which is what
     /// makes a comparison within a round a paired one.
     pub seed: u64,
+}
+
+/// Attempts made at one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Attempts {
+    made: u32,
+    /// Whether the last one was invalid.
+    spoiled: bool,
+}
+
+/// Trials of a plan that have records, by position in the plan.
+///
+/// A trial is finished unless its last attempt was [`Outcome::Invalid`] and it has been attempted
+/// less than [`Done::MOST_ATTEMPTS`] times: what the machine spoiled says nothing of a transport.
+/// No other outcome is ever repeated.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Done {
+    attempts: BTreeMap<u32, Attempts>,
+}
+
+impl Done {
+    /// Most attempts at one trial.
+    pub const MOST_ATTEMPTS: u32 = 3;
+
+    /// Takes note of a record of this plan.
+    pub fn add(&mut self, plan: &Plan, record: &TrialRecord) {
+        let made = record.attempt;
+        let attempts = Attempts {
+            made,
+            spoiled: record.outcome == Outcome::Invalid && made < Self::MOST_ATTEMPTS,
+        };
+        let first = record.index % (plan.trials.len() as u32).max(1);
+        let known = self.attempts.entry(first).or_insert(attempts);
+        if known.made <= made {
+            *known = attempts;
+        }
+    }
+
+    /// Takes all trials of a round for finished, whether they have been run or not.
+    pub(crate) fn skip_round(&mut self, plan: &Plan, round: u32) {
+        for trial in plan.trials.iter().filter(|trial| trial.round == round) {
+            let skipped = Attempts {
+                made: 1,
+                spoiled: false,
+            };
+            self.attempts.insert(trial.index, skipped);
+        }
+    }
+
+    /// Number of trials that are finished.
+    #[must_use]
+    pub fn finished(&self) -> usize {
+        self.attempts.values().filter(|it| !it.spoiled).count()
+    }
+
+    /// Attempts made at all trials.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.values().map(|it| it.made).sum()
+    }
 }
 
 /// A study that asks for more trials than a run can number.
@@ -106,6 +170,7 @@ impl Plan {
             for cell in order {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,
+                    attempt: 1,
                     round,
                     cell,
                     seed: derive(study.seed, &study.conditions[cell.condition].name, round),
@@ -130,39 +195,84 @@ impl Plan {
         &self.trials
     }
 
-    /// The trials that these records say were done.
+    /// State of the trials that these records are of.
     ///
     /// # Errors
     /// [`OtherPlan`] for a record that is not of this plan.
-    pub fn done(&self, records: &[TrialRecord]) -> Result<BTreeSet<u32>, OtherPlan> {
-        records
-            .iter()
-            .map(|record| {
-                let found = (
-                    record.transport.as_str(),
-                    record.condition.as_str(),
-                    record.workload.as_str(),
-                );
-                let name = |(transport, condition, workload): (&str, &str, &str)| {
-                    format!("`{transport}` under `{condition}` with `{workload}`")
-                };
-                let planned = self.trials.get(record.index as usize).map(|trial| {
-                    (
-                        self.transport(trial.cell).label.as_str(),
-                        self.condition(trial.cell).name.as_str(),
-                        self.workload(trial.cell).name.as_str(),
-                    )
+    pub fn done(&self, records: &[TrialRecord]) -> Result<Done, OtherPlan> {
+        let mut done = Done::default();
+        for record in records {
+            let found = (
+                record.transport.as_str(),
+                record.condition.as_str(),
+                record.workload.as_str(),
+            );
+            let name = |(transport, condition, workload): (&str, &str, &str)| {
+                format!("`{transport}` under `{condition}` with `{workload}`")
+            };
+            let planned = self.trial(record.index).map(|trial| {
+                (
+                    self.transport(trial.cell).label.as_str(),
+                    self.condition(trial.cell).name.as_str(),
+                    self.workload(trial.cell).name.as_str(),
+                )
+            });
+            if planned != Some(found) {
+                return Err(OtherPlan {
+                    index: record.index,
+                    found: name(found),
+                    planned: planned.map_or_else(|| "nothing".to_owned(), name),
                 });
-                if planned == Some(found) {
-                    Ok(record.index)
-                } else {
-                    Err(OtherPlan {
-                        index: record.index,
-                        found: name(found),
-                        planned: planned.map_or_else(|| "nothing".to_owned(), name),
-                    })
-                }
+            }
+            done.add(self, record);
+        }
+        Ok(done)
+    }
+
+    /// The attempt at a trial with this record number; `None` for a number that no attempt has.
+    #[must_use]
+    pub fn trial(&self, index: u32) -> Option<PlannedTrial> {
+        let trials = u32::try_from(self.trials.len()).ok().filter(|n| *n > 0)?;
+        let attempt = index / trials + 1;
+        let first = self.trials[(index % trials) as usize];
+        (attempt <= Done::MOST_ATTEMPTS).then_some(PlannedTrial {
+            index,
+            attempt,
+            ..first
+        })
+    }
+
+    /// The trials of a round that are to be run next: those without a record, or, if there are
+    /// none, those whose last attempt was invalid.
+    #[must_use]
+    pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
+        let first = round as usize * self.cells();
+        let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index).copied();
+        let of_round = self.trials.iter().skip(first).take(self.cells());
+        let new: Vec<PlannedTrial> = of_round
+            .clone()
+            .filter(|trial| attempts(trial).is_none())
+            .copied()
+            .collect();
+        if !new.is_empty() {
+            return new;
+        }
+        of_round
+            .filter_map(|trial| match attempts(trial) {
+                Some(Attempts {
+                    made,
+                    spoiled: true,
+                }) => self.trial(trial.index + made * self.trials.len() as u32),
+                _ => None,
             })
+            .collect()
+    }
+
+    /// Rounds in which a trial is left to be run.
+    #[must_use]
+    pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
+        (0..self.study.rounds)
+            .filter(|round| !self.next_of_round(*round, done).is_empty())
             .collect()
     }
 
@@ -234,6 +344,8 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::testing::study;
 

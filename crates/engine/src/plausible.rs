@@ -1,9 +1,12 @@
 //! What makes a trial's figures doubtful, and what to do about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use regatta_bed::PathCounters;
-use regatta_model::{Bytes, PathCheck, Warning, WorkloadKind};
+use regatta_model::{Bytes, PathCheck, Warning, WorkloadKind, units::format_duration};
 
 use crate::{
     merge::{Merged, workload_bytes},
@@ -51,7 +54,9 @@ pub(crate) fn check(
         .warnings
         .iter()
         .any(|warning| warning.code == "deadline_reached");
-    if !flagged && get("transfer_time_ns").is_some_and(|t| t >= study.deadline.as_nanos() as f64) {
+    let set_up_ns = get("set_up_time_ns").unwrap_or(0.0);
+    let deadline_ns = study.deadline.as_nanos() as f64;
+    if !flagged && get("transfer_time_ns").is_some_and(|t| t - set_up_ns >= deadline_ns) {
         found.push(warning(
             "deadline_reached",
             "the transfer reached its deadline and is measured on what was delivered by then"
@@ -157,8 +162,23 @@ pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
     })
 }
 
-/// Says what a path check found wrong, in one warning; `None` if nothing is.
+/// Says what a path check found wrong, in one warning; `None` if nothing is. A check that the machine
+/// spoiled finds nothing wrong with the path, and nothing right.
 pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
+    let step = match check.step_at_ns {
+        0 => String::new(),
+        at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
+    };
+    if let Some(why) = &check.spoiled {
+        return Some(warning(
+            "path_not_checked",
+            format!(
+                "the path of `{}`{step} could not be checked, as the machine was too busy: {why}",
+                check.condition
+            ),
+            "leave the machine alone during the run; trials that it spoils are found and repeated",
+        ));
+    }
     let wrong: Vec<String> = check
         .quantities
         .iter()
@@ -176,7 +196,7 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
         warning(
             "path_out_of_tolerance",
             format!(
-                "the path of `{}` was outside its tolerance when it was checked: {}",
+                "the path of `{}`{step} was outside its tolerance when it was checked: {}",
                 check.condition,
                 wrong.join(", ")
             ),

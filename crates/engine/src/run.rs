@@ -8,11 +8,11 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, Sender},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use regatta_control::TlsMaterial;
-use regatta_model::{HostFacts, Outcome, RunHeader, TrialRecord, Warning};
+use regatta_model::{HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
 use crate::{
     agent::{Agent, Signal},
@@ -21,15 +21,18 @@ use crate::{
     certificate,
     error::EngineError,
     event::{Ending, Event, Listener},
-    plan::{Cell, Plan, PlannedTrial},
+    plan::{Cell, Done, Plan, PlannedTrial},
     plausible,
     stop::Stopper,
     trial::Verdict,
 };
 
-/// How often the path of a condition is checked at most before its trials: a machine that was busy
-/// for a second, with the end of a build for instance, does not spoil a run.
+/// Most checks of one condition's path in a row. Only a check that the machine spoiled, by evidence
+/// that is not its result, is followed by another.
 const PATH_CHECKS: u32 = 3;
+
+/// Time after which the path of a condition is checked again before the next round.
+const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What a run needs to know beside its plan.
 #[derive(Debug, Clone)]
@@ -39,7 +42,7 @@ pub struct RunOptions {
     /// The study as the user wrote it, for the header.
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
-    pub done: BTreeSet<u32>,
+    pub done: Done,
     /// Directory for what trials leave besides their records, such as key logs that transports'
     /// options ask for, and captures: each trial has one of its own in it. It need not exist. In
     /// the directory of the run it is `files`.
@@ -50,6 +53,7 @@ pub struct RunOptions {
 pub struct Run {
     plan: Plan,
     options: RunOptions,
+    path_check_interval: Duration,
     asked: Arc<AtomicBool>,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
@@ -72,10 +76,18 @@ impl Run {
         Self {
             plan,
             options,
+            path_check_interval: PATH_CHECK_INTERVAL,
             asked: Arc::new(AtomicBool::new(false)),
             wake,
             signals,
         }
+    }
+
+    /// The same run with another time between path checks.
+    #[cfg(test)]
+    pub fn with_path_check_interval(mut self, interval: Duration) -> Self {
+        self.path_check_interval = interval;
+        self
     }
 
     /// A handle that stops the run, from any thread.
@@ -90,7 +102,8 @@ impl Run {
     /// Runs what is left of the plan on a bed and tells the listener of everything.
     ///
     /// A trial that fails, times out or is unsupported is a record like any other, and the run
-    /// goes on. An agent that died or hung is replaced.
+    /// goes on; an invalid one is repeated at the end of its round. An agent that died or hung is
+    /// replaced.
     ///
     /// # Errors
     /// [`EngineError`] where the run cannot start, the bed breaks, or the listener cannot keep
@@ -104,6 +117,9 @@ impl Run {
         let mut crew = Crew {
             plan: &self.plan,
             options: &self.options,
+            path_check_interval: self.path_check_interval,
+            doubted: BTreeMap::new(),
+            checked: BTreeMap::new(),
             bed,
             tls,
             asked: &self.asked,
@@ -123,6 +139,11 @@ impl Run {
 pub(crate) struct Crew<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
+    path_check_interval: Duration,
+    /// What the last path check says against a condition, by its position.
+    doubted: BTreeMap<usize, Warning>,
+    /// When the path of a condition was checked last, by its position.
+    checked: BTreeMap<usize, Instant>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
     pub asked: &'a AtomicBool,
@@ -132,6 +153,15 @@ pub(crate) struct Crew<'a> {
     pub agents: BTreeMap<usize, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
+}
+
+/// What earlier trials of this part of the run have shown.
+#[derive(Default)]
+struct Known {
+    /// Cells that cannot run here.
+    unsupported: BTreeMap<Cell, TrialRecord>,
+    /// Congestion controls by the transport's label.
+    controls: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Index of a host in tables.
@@ -172,17 +202,10 @@ impl Crew<'_> {
             &Event::RunStarted {
                 header: Box::new(header),
                 trials,
-                done: self.options.done.len() as u32,
+                done: self.options.done.finished() as u32,
             },
         )?;
-        let left: Vec<PlannedTrial> = self
-            .plan
-            .trials()
-            .iter()
-            .filter(|trial| !self.options.done.contains(&trial.index))
-            .copied()
-            .collect();
-        let ending = self.run_trials(&left, listener)?;
+        let ending = self.run_rounds(listener)?;
         tell(
             listener,
             &Event::RunEnded {
@@ -206,74 +229,98 @@ impl Crew<'_> {
             .collect()
     }
 
-    fn run_trials(
-        &mut self,
-        left: &[PlannedTrial],
-        listener: &mut dyn Listener,
-    ) -> Result<Ending, EngineError> {
-        let doubted = match self.check_paths(left, listener)? {
-            Some(doubted) => doubted,
-            None => return Ok(self.interrupted()),
-        };
-        let mut unsupported: BTreeMap<Cell, TrialRecord> = BTreeMap::new();
-        let mut controls: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for trial in left {
-            if self.stopped() {
+    fn run_rounds(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
+        let mut done = self.options.done.clone();
+        let mut known = Known::default();
+        let rounds = self.plan.rounds_left(&done);
+        let conditions: BTreeSet<usize> = rounds
+            .iter()
+            .flat_map(|round| self.plan.next_of_round(*round, &done))
+            .map(|trial| trial.cell.condition)
+            .collect();
+        for round in rounds {
+            if !self.check_paths(&conditions, listener)? {
                 return Ok(self.interrupted());
             }
-            let mut record = match unsupported.get(&trial.cell) {
-                // What cannot run here cannot run in the next round either; every round still has
-                // its record.
-                Some(known) => TrialRecord {
-                    index: trial.index,
-                    round: trial.round,
-                    seed: trial.seed,
-                    started_unix_ns: unix_ns(),
-                    ..known.clone()
-                },
-                None => {
-                    tell(listener, &self.announce(trial))?;
-                    match self.run_trial(trial)? {
-                        Verdict::Ended(record) => *record,
-                        Verdict::Stopped => return Ok(self.interrupted()),
-                    }
+            // First what has no record, then what the machine spoiled, until nothing is left.
+            loop {
+                let left = self.plan.next_of_round(round, &done);
+                if left.is_empty() {
+                    break;
                 }
-            };
-            match record.outcome {
-                Outcome::Unsupported => {
-                    unsupported.insert(trial.cell, record.clone());
-                }
-                Outcome::Measured | Outcome::Invalid => {
-                    if let Some(warning) = doubted.get(&trial.cell.condition)
-                        && !record.warnings.iter().any(|w| w.code == warning.code)
-                    {
-                        record.warnings.push(warning.clone());
+                for trial in left {
+                    if self.stopped() {
+                        return Ok(self.interrupted());
                     }
-                    if let Some(control) = record.facts.get("congestion_control.sender") {
-                        controls
-                            .entry(record.transport.clone())
-                            .or_default()
-                            .insert(control.clone());
-                    }
+                    let Some(record) = self.run_one(&trial, &mut known, listener)? else {
+                        return Ok(self.interrupted());
+                    };
+                    done.add(self.plan, &record);
+                    tell(
+                        listener,
+                        &Event::TrialEnded {
+                            trial: Box::new(record),
+                        },
+                    )?;
                 }
-                Outcome::Failed | Outcome::TimedOut => {}
             }
-            tell(
-                listener,
-                &Event::TrialEnded {
-                    trial: Box::new(record),
-                },
-            )?;
         }
-        if let Some(warning) = plausible::congestion_controls(&controls) {
+        if let Some(warning) = plausible::congestion_controls(&known.controls) {
             tell(listener, &Event::Warning { warning })?;
         }
         Ok(Ending::Complete)
     }
 
+    /// Runs one trial, or knows its record already; `None` if the run was stopped.
+    fn run_one(
+        &mut self,
+        trial: &PlannedTrial,
+        known: &mut Known,
+        listener: &mut dyn Listener,
+    ) -> Result<Option<TrialRecord>, EngineError> {
+        // What cannot run here cannot run in the next round either; every round still has its
+        // record.
+        if let Some(record) = known.unsupported.get(&trial.cell) {
+            return Ok(Some(TrialRecord {
+                index: trial.index,
+                round: trial.round,
+                seed: trial.seed,
+                started_unix_ns: unix_ns(),
+                ..record.clone()
+            }));
+        }
+        tell(listener, &self.announce(trial))?;
+        let mut record = match self.run_trial(trial)? {
+            Verdict::Ended(record) => *record,
+            Verdict::Stopped => return Ok(None),
+        };
+        match record.outcome {
+            Outcome::Unsupported => {
+                known.unsupported.insert(trial.cell, record.clone());
+            }
+            Outcome::Measured | Outcome::Invalid => {
+                if let Some(warning) = self.doubted.get(&trial.cell.condition)
+                    && !record.warnings.iter().any(|w| w.code == warning.code)
+                {
+                    record.warnings.push(warning.clone());
+                }
+                if let Some(control) = record.facts.get("congestion_control.sender") {
+                    known
+                        .controls
+                        .entry(record.transport.clone())
+                        .or_default()
+                        .insert(control.clone());
+                }
+            }
+            Outcome::Failed | Outcome::TimedOut => {}
+        }
+        Ok(Some(record))
+    }
+
     fn announce(&self, trial: &PlannedTrial) -> Event {
         Event::TrialStarted {
             index: trial.index,
+            attempt: trial.attempt,
             round: trial.round,
             transport: self.plan.transport(trial.cell).label.clone(),
             condition: self.plan.condition(trial.cell).name.clone(),
@@ -281,42 +328,57 @@ impl Crew<'_> {
         }
     }
 
-    /// Measures the path under every condition that has a trial left; again if something else kept
-    /// the machine busy, each check being told. Returns what speaks against
-    /// a condition, by its position, or `None` if the run was stopped.
+    /// Measures the path under each of these conditions whose last check is too long ago, and every
+    /// step of its schedule. A check that the machine spoiled is made again; what any other check
+    /// finds stands. Returns `false` if the run was stopped.
     fn check_paths(
         &mut self,
-        left: &[PlannedTrial],
+        conditions: &BTreeSet<usize>,
         listener: &mut dyn Listener,
-    ) -> Result<Option<BTreeMap<usize, Warning>>, EngineError> {
-        let conditions: BTreeSet<usize> = left.iter().map(|trial| trial.cell.condition).collect();
-        let mut doubted = BTreeMap::new();
-        for position in conditions {
-            if self.stopped() {
-                return Ok(None);
+    ) -> Result<bool, EngineError> {
+        for &position in conditions {
+            let due = self
+                .checked
+                .get(&position)
+                .is_none_or(|at| at.elapsed() >= self.path_check_interval);
+            if !due {
+                continue;
             }
-            let condition = &self.plan.study().conditions[position];
-            let mut attempts = PATH_CHECKS;
-            let warning = loop {
-                attempts -= 1;
-                let check = self.bed.check_path(condition)?;
-                let warning = plausible::path_warning(&check);
-                tell(listener, &Event::PathChecked { check })?;
-                if warning.is_none() || attempts == 0 || self.stopped() {
-                    break warning;
-                }
+            let mut warnings = Vec::new();
+            for (at, step) in self.plan.study().conditions[position].fixed_steps() {
+                let mut attempts = PATH_CHECKS;
+                let check = loop {
+                    if self.stopped() {
+                        return Ok(false);
+                    }
+                    attempts -= 1;
+                    let check = PathCheck {
+                        step_at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
+                        ..self.bed.check_path(&step)?
+                    };
+                    tell(
+                        listener,
+                        &Event::PathChecked {
+                            check: check.clone(),
+                        },
+                    )?;
+                    if check.spoiled.is_none() || attempts == 0 {
+                        break check;
+                    }
+                };
+                warnings.extend(plausible::path_warning(&check));
+            }
+            for warning in &warnings {
+                let warning = warning.clone();
+                tell(listener, &Event::Warning { warning })?;
+            }
+            match warnings.into_iter().next() {
+                Some(warning) => self.doubted.insert(position, warning),
+                None => self.doubted.remove(&position),
             };
-            if let Some(warning) = warning {
-                tell(
-                    listener,
-                    &Event::Warning {
-                        warning: warning.clone(),
-                    },
-                )?;
-                doubted.insert(position, warning);
-            }
+            self.checked.insert(position, Instant::now());
         }
-        Ok(Some(doubted))
+        Ok(true)
     }
 
     fn interrupted(&self) -> Ending {

@@ -39,6 +39,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         capture: None,
         path: PathSetup::USERSPACE,
         deadline: Duration::from_secs(5),
+        connect_deadline: Study::CONNECT_DEADLINE,
         sample_interval: Duration::from_millis(100),
         transports: (0..transports)
             .map(|i| Transport {
@@ -86,7 +87,12 @@ pub(crate) struct FakeBed {
     pub casting: Casting,
     pub spawned: BTreeMap<&'static str, u32>,
     pub check_within: bool,
+    /// What spoils the next path checks, the last one first.
+    pub checks_spoiled: Vec<String>,
     pub counters: PathCounters,
+    /// Shares of late packets that the path counts in the next trials, the last one first; after
+    /// them none.
+    pub late_ratios: Vec<f64>,
     pub conditions_set: Vec<(String, u64)>,
     /// How often a schedule was begun.
     pub begun: u32,
@@ -106,6 +112,8 @@ impl FakeBed {
             casting,
             spawned: BTreeMap::new(),
             check_within: true,
+            checks_spoiled: Vec::new(),
+            late_ratios: Vec::new(),
             counters: PathCounters {
                 forward: LinkCounters {
                     offered: 1000,
@@ -299,7 +307,11 @@ impl TestBed for FakeBed {
         if self.keeper_dead {
             return Err(BedError::TimedOut(Duration::from_secs(10)));
         }
-        Ok(self.counters)
+        let mut counters = self.counters;
+        if let Some(late) = self.late_ratios.pop() {
+            counters.forward.late_packets = (late * counters.forward.delivered as f64) as u64;
+        }
+        Ok(counters)
     }
 
     fn start_capture(&mut self, _: CaptureOrder) -> Result<(), BedError> {
@@ -318,8 +330,10 @@ impl TestBed for FakeBed {
         }
         Ok(PathCheck {
             condition: condition.name.clone(),
+            step_at_ns: 0,
             checked_unix_ns: 0,
             within: self.check_within,
+            spoiled: self.checks_spoiled.pop(),
             quantities: Vec::new(),
         })
     }

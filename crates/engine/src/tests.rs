@@ -1,13 +1,13 @@
 //! Runs on a bed without a machine: who is told what, in which order, and what breaks.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Link, Outcome, Step, TrialRecord};
 
 use crate::{
-    Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
+    Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
     testing::{Act, FakeBed, hello, study, well},
 };
 
@@ -58,26 +58,30 @@ impl Heard {
     }
 }
 
-fn options(done: &[u32]) -> RunOptions {
+fn options(done: Done) -> RunOptions {
     RunOptions {
         run_id: "run".into(),
         study_text: String::new(),
-        done: done.iter().copied().collect(),
+        done,
         files: None,
     }
 }
 
-fn run(bed: &mut FakeBed, plan: &Plan, done: &[u32]) -> (Result<Ending, EngineError>, Heard) {
+fn run_from(bed: &mut FakeBed, plan: &Plan, done: Done) -> (Result<Ending, EngineError>, Heard) {
     let mut heard = Heard::default();
     let ending = Run::new(plan.clone(), options(done)).run(bed, &mut heard);
     (ending, heard)
+}
+
+fn run(bed: &mut FakeBed, plan: &Plan) -> (Result<Ending, EngineError>, Heard) {
+    run_from(bed, plan, Done::default())
 }
 
 #[test]
 fn a_whole_run_tells_everything_in_order() {
     let plan = Plan::new(&study(2, 2, 2)).unwrap();
     let mut bed = FakeBed::well();
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert!(matches!(
         heard.events[0],
@@ -107,7 +111,7 @@ fn a_whole_run_tells_everything_in_order() {
 #[test]
 fn figures_of_both_ends_come_together() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let (_, heard) = run(&mut FakeBed::well(), &plan, &[]);
+    let (_, heard) = run(&mut FakeBed::well(), &plan);
     let trial = heard.trials()[0].clone();
     let metric = |name: &str| trial.metrics[name];
     // 10 MB in 1 s, for 40 % of one core.
@@ -121,10 +125,142 @@ fn figures_of_both_ends_come_together() {
 #[test]
 fn what_is_done_is_not_done_again() {
     let plan = Plan::new(&study(2, 1, 3)).unwrap();
-    let (ending, heard) = run(&mut FakeBed::well(), &plan, &[0, 1, 4]);
+    let (_, whole) = run(&mut FakeBed::well(), &plan);
+    let before: Vec<TrialRecord> = [0, 1, 4].map(|i| whole.trials()[i].clone()).to_vec();
+    let done = plan.done(&before).unwrap();
+    let (ending, heard) = run_from(&mut FakeBed::well(), &plan, done);
     assert_eq!(ending.unwrap(), Ending::Complete);
     let indices: BTreeSet<u32> = heard.trials().iter().map(|trial| trial.index).collect();
     assert_eq!(indices, BTreeSet::from([2, 3, 5]));
+}
+
+/// Index, attempt and outcome of each record, in the order in which they were made.
+fn attempts(heard: &Heard) -> Vec<(u32, u32, Outcome)> {
+    let trials = heard.trials();
+    let attempt = |trial: &&TrialRecord| (trial.index, trial.attempt, trial.outcome);
+    trials.iter().map(attempt).collect()
+}
+
+#[test]
+fn an_invalid_trial_is_repeated_at_the_end_of_its_round_at_most_twice() {
+    use Outcome::{Invalid, Measured};
+    let plan = Plan::new(&study(2, 1, 2)).unwrap();
+    let mut bed = FakeBed::well();
+    // The first trial and both of its repeats are spoiled, then the first of the next round.
+    bed.late_ratios = vec![0.2, 0.2, 0.2, 0.0, 0.2];
+    let (ending, heard) = run(&mut bed, &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    let all = [
+        (0, 1, Invalid),
+        (1, 1, Measured),
+        (4, 2, Invalid),
+        (8, 3, Invalid),
+        (2, 1, Invalid),
+        (3, 1, Measured),
+        (6, 2, Measured),
+    ];
+    assert_eq!(attempts(&heard), all);
+    let trials = heard.trials();
+    for (repeat, first) in [(2, 0), (3, 0), (6, 4)] {
+        assert_eq!(trials[repeat].seed, trials[first].seed);
+        assert_eq!(trials[repeat].transport, trials[first].transport);
+        assert_eq!(trials[repeat].round, trials[first].round);
+    }
+
+    // Interrupted anywhere, a resumed run makes the rest and nothing else.
+    for cut in 0..=trials.len() {
+        let before: Vec<TrialRecord> = trials[..cut].iter().map(|t| (*t).clone()).collect();
+        let done = plan.done(&before).unwrap();
+        let mut bed = FakeBed::well();
+        let mut spoiled: Vec<f64> = all
+            .map(|it| if it.2 == Invalid { 0.2 } else { 0.0 })
+            .to_vec();
+        spoiled.drain(..cut);
+        spoiled.reverse();
+        bed.late_ratios = spoiled;
+        let (_, rest) = run_from(&mut bed, &plan, done);
+        assert_eq!(attempts(&rest), all[cut..], "after {cut}");
+    }
+}
+
+#[test]
+fn no_other_outcome_is_repeated() {
+    for kind in [
+        FailureKind::Failed,
+        FailureKind::TimedOut,
+        FailureKind::Unsupported,
+    ] {
+        let plan = Plan::new(&study(1, 1, 1)).unwrap();
+        let mut bed = FakeBed::new(Box::new(move |_, _| {
+            let mut script = well();
+            Box::new(move |heard| match heard {
+                ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+                    trial: order.trial,
+                    kind,
+                    reasons: vec!["no".into()],
+                    hint: String::new(),
+                })],
+                heard => script(heard),
+            })
+        }));
+        let (_, heard) = run(&mut bed, &plan);
+        assert_eq!(heard.trials().len(), 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_check_that_the_machine_spoiled_is_repeated_at_most_twice() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let checks = |heard: &Heard| {
+        let is_check = |event: &&Event| matches!(event, Event::PathChecked { .. });
+        heard.events.iter().filter(is_check).count()
+    };
+    let spoiled = |times: usize| vec!["it was late".to_owned(); times];
+    let mut bed = FakeBed::well();
+    bed.checks_spoiled = spoiled(1);
+    let (_, heard) = run(&mut bed, &plan);
+    assert_eq!((checks(&heard), heard.warning_codes().len()), (2, 0));
+    let mut bed = FakeBed::well();
+    bed.checks_spoiled = spoiled(9);
+    let (_, heard) = run(&mut bed, &plan);
+    assert_eq!(checks(&heard), 3);
+    assert_eq!(heard.warning_codes(), ["path_not_checked"]);
+    assert_eq!(heard.trials()[0].warnings[0].code, "path_not_checked");
+}
+
+#[test]
+fn every_step_of_a_schedule_is_checked_and_again_before_later_rounds() {
+    let mut study = study(1, 1, 2);
+    let first = study.conditions[0].forward.clone();
+    let slower = Link {
+        delay: Duration::from_millis(50),
+        ..first.clone()
+    };
+    let step = |seconds, link: &Link| Step {
+        at: Duration::from_secs(seconds),
+        forward: link.clone(),
+        reverse: link.clone(),
+    };
+    study.conditions[0].schedule = vec![step(1, &slower), step(2, &first)];
+    let plan = Plan::new(&study).unwrap();
+    let steps = |heard: &Heard| -> Vec<u64> {
+        heard
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::PathChecked { check } => Some(check.step_at_ns),
+                _ => None,
+            })
+            .collect()
+    };
+    let (_, heard) = run(&mut FakeBed::well(), &plan);
+    assert_eq!(steps(&heard), [0, 1_000_000_000], "the run is short");
+    let mut heard = Heard::default();
+    Run::new(plan, options(Done::default()))
+        .with_path_check_interval(Duration::ZERO)
+        .run(&mut FakeBed::well(), &mut heard)
+        .unwrap();
+    assert_eq!(steps(&heard), [0, 1_000_000_000, 0, 1_000_000_000]);
 }
 
 #[test]
@@ -141,7 +277,7 @@ fn an_agent_that_dies_costs_its_trial_and_no_other() {
             heard => script(heard),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(
         heard.outcomes(),
@@ -180,7 +316,7 @@ fn the_cause_is_the_dead_end_and_not_the_one_that_noticed() {
             (_, heard) => script(heard),
         })
     }));
-    let (_, heard) = run(&mut bed, &plan, &[]);
+    let (_, heard) = run(&mut bed, &plan);
     let trial = heard.trials()[0].clone();
     assert_eq!(trial.outcome, Outcome::Failed);
     assert_eq!(
@@ -205,7 +341,7 @@ fn unsupported_is_found_once_and_recorded_in_every_round() {
             heard => script(heard),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(heard.outcomes(), [Outcome::Unsupported; 3]);
     assert_eq!(bed.conditions_set.len(), 1, "asked once");
@@ -229,7 +365,7 @@ fn an_agent_that_babbles_is_replaced() {
             heard => script(heard),
         })
     }));
-    let (_, heard) = run(&mut bed, &plan, &[]);
+    let (_, heard) = run(&mut bed, &plan);
     assert_eq!(heard.outcomes(), [Outcome::Failed, Outcome::Measured]);
     assert!(
         heard.trials()[0].reasons[1].starts_with("it wrote `{\"type\":\"finished\"}`"),
@@ -263,7 +399,7 @@ fn another_version_of_the_protocol_is_said_plainly() {
             })]
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     let error = ending.unwrap_err().to_string();
     assert!(
         error.contains("version 99 of the control protocol"),
@@ -280,7 +416,7 @@ fn a_listener_that_cannot_keep_a_trial_stops_the_run() {
         ..Heard::default()
     };
     let mut bed = FakeBed::well();
-    let error = Run::new(plan, options(&[]))
+    let error = Run::new(plan, options(Done::default()))
         .run(&mut bed, &mut heard)
         .unwrap_err();
     assert!(matches!(error, EngineError::Listener { .. }));
@@ -291,7 +427,7 @@ fn a_listener_that_cannot_keep_a_trial_stops_the_run() {
 #[test]
 fn a_stop_gives_the_trial_under_way_up_and_keeps_the_others() {
     let plan = Plan::new(&study(1, 1, 5)).unwrap();
-    let run = Run::new(plan, options(&[]));
+    let run = Run::new(plan, options(Done::default()));
     let stopper = run.stopper();
     let mut bed = FakeBed::new(Box::new(move |host, _| {
         let mut script = well();
@@ -322,10 +458,10 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let mut bed = FakeBed::well();
     bed.check_within = false;
-    let (_, heard) = run(&mut bed, &plan, &[]);
+    let (_, heard) = run(&mut bed, &plan);
     assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
     let checks = (heard.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
-    assert_eq!(checks.count(), 3, "a busy moment is given time to pass");
+    assert_eq!(checks.count(), 1, "what was found stands");
     assert_eq!(heard.trials()[0].warnings[0].code, "path_out_of_tolerance");
 }
 
@@ -334,9 +470,9 @@ fn a_trial_whose_path_was_far_off_is_invalid() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let mut bed = FakeBed::well();
     bed.counters.forward.late_packets = 500;
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Invalid]);
+    assert_eq!(heard.outcomes(), [Outcome::Invalid; 3]);
     let trial = heard.trials()[0].clone();
     assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
     assert!(!trial.metrics.is_empty(), "what was seen is kept");
@@ -358,7 +494,7 @@ fn a_trial_that_failed_without_its_path_is_left_to_be_done() {
         })
     }));
     bed.keeper_dead = true;
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
     assert_eq!(heard.outcomes(), [], "no transport is blamed for it");
 }
@@ -368,7 +504,7 @@ fn agents_that_die_between_trials_cost_none() {
     let plan = Plan::new(&study(2, 1, 2)).unwrap();
     let mut bed = FakeBed::well();
     bed.agents_die_in_check = true;
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(heard.outcomes(), [Outcome::Measured; 4]);
     assert_eq!(bed.spawned.get("a"), Some(&2));
@@ -387,7 +523,7 @@ fn agents_that_die_or_hang_before_the_start_cost_no_trial() {
             (_, _, heard) => script(heard),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(heard.outcomes(), [Outcome::Measured; 2]);
     assert_eq!(bed.spawned.get("a"), Some(&2));
@@ -404,7 +540,7 @@ fn an_agent_that_always_dies_before_the_start_costs_its_trials() {
             (_, heard) => script(heard),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan, &[]);
+    let (ending, heard) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(heard.outcomes(), [Outcome::Failed; 2]);
     assert_eq!(bed.spawned.get("b"), Some(&4), "each trial is tried twice");

@@ -137,6 +137,7 @@ impl Crew<'_> {
     ) -> TrialRecord {
         TrialRecord {
             index: trial.index,
+            attempt: trial.attempt,
             round: trial.round,
             transport: self.plan.transport(trial.cell).label.clone(),
             condition: self.plan.condition(trial.cell).name.clone(),
@@ -280,6 +281,7 @@ impl Crew<'_> {
             token: token.to_owned(),
             seed: trial.seed,
             deadline: study.deadline,
+            connect_deadline: study.connect_deadline,
             sample_interval: study.sample_interval,
             local: self.bed.address(host),
             peer: self.bed.address(other(host)),

@@ -85,6 +85,33 @@ impl Condition {
         std::iter::once(first).chain(steps)
     }
 
+    /// The path at each of its steps as a condition that does not change, with the moment of the
+    /// step; a setting that comes again is left out.
+    #[must_use]
+    pub fn fixed_steps(&self) -> Vec<(Duration, Self)> {
+        let mut steps: Vec<(Duration, Self)> = Vec::new();
+        for setting in self.settings() {
+            let fixed = |link: &Link| Link {
+                // Sized for the whole schedule.
+                queue: link
+                    .has_bottleneck()
+                    .then(|| link.queue.unwrap_or_else(|| self.queue_limit(link))),
+                ..link.clone()
+            };
+            let step = Self {
+                name: self.name.clone(),
+                forward: fixed(setting.forward),
+                reverse: fixed(setting.reverse),
+                mtu_bytes: self.mtu_bytes,
+                schedule: Vec::new(),
+            };
+            if !steps.iter().any(|(_, known)| *known == step) {
+                steps.push((setting.at, step));
+            }
+        }
+        steps
+    }
+
     /// Every link that the path has at some time, both ways.
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.settings()
@@ -262,6 +289,22 @@ mod tests {
         for link in condition.links() {
             assert_eq!(condition.queue_limit(link), Bytes(3_750_000));
         }
+        let steps = condition.fixed_steps();
+        assert_eq!(steps.len(), 3);
+        for (setting, (at, step)) in condition.settings().zip(&steps) {
+            assert_eq!(
+                (setting.at, setting.forward.delay),
+                (*at, step.forward.delay)
+            );
+            assert_eq!(step.queue_limit(&step.forward), Bytes(3_750_000));
+        }
+        let mut back = condition.clone();
+        back.schedule.push(at(60, 15));
+        assert_eq!(
+            back.fixed_steps().len(),
+            3,
+            "the last step is the first again"
+        );
         let link = &condition.forward;
         let (bytes, packets) = condition.queue_of(link, QueueSize::Bdps(2.0));
         assert_eq!((bytes, packets), (Some(Bytes(7_500_000)), None));

@@ -36,7 +36,7 @@ pub struct RunHeader {
 /// One quantity of the path: what was asked for and what was achieved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedAchieved {
-    /// `round_trip_delay_ns` (mean), `round_trip_delay_within_2ms_ratio`, `forward_loss_ratio`,
+    /// `round_trip_delay_ns` (mean), `round_trip_delay_near_ratio`, `forward_loss_ratio`,
     /// `reverse_loss_ratio`, `forward_link_rate_bps`, `reverse_link_rate_bps`.
     pub name: String,
     /// What the study asked for.
@@ -58,10 +58,18 @@ pub struct AskedAchieved {
 pub struct PathCheck {
     /// Name of the condition.
     pub condition: String,
+    /// Step of the condition's schedule that was checked, by its moment in a trial; 0 is what the
+    /// path begins as.
+    #[serde(default)]
+    pub step_at_ns: u64,
     /// When, in nanoseconds since the Unix epoch.
     pub checked_unix_ns: i64,
     /// Whether every quantity was within its tolerance.
     pub within: bool,
+    /// Evidence that the machine did not let the check measure, whatever it found; such a check is
+    /// repeated and decides nothing.
+    #[serde(default)]
+    pub spoiled: Option<String>,
     /// The quantities.
     pub quantities: Vec<AskedAchieved>,
 }
@@ -105,8 +113,13 @@ pub struct Warning {
 /// One trial, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// Position in the plan, from 0; unique.
+    /// Number of the record, from 0; unique. That of a first attempt is the trial's position in the
+    /// plan; each further attempt adds the number of trials in the plan.
     pub index: u32,
+    /// Attempt at this trial, from 1: an invalid one is repeated at the end of its round. The last
+    /// one counts.
+    #[serde(default = "first_attempt")]
+    pub attempt: u32,
     /// Round, from 0.
     pub round: u32,
     /// Label of the transport.
@@ -136,4 +149,8 @@ pub struct TrialRecord {
     pub facts: BTreeMap<String, String>,
     /// Flags of this trial.
     pub warnings: Vec<Warning>,
+}
+
+fn first_attempt() -> u32 {
+    1
 }

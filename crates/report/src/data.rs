@@ -12,8 +12,10 @@ use crate::ReportError;
 pub struct RunData {
     /// What is known of the run before its first trial.
     pub header: RunHeader,
-    /// The trials that were saved, in the order of the plan.
+    /// The last attempt at each trial that was saved, in the order of the plan.
     pub trials: Vec<TrialRecord>,
+    /// Earlier attempts, all of them invalid, which enter nothing but warnings.
+    pub repeated: Vec<TrialRecord>,
     /// What the bed found of its own path.
     pub path_checks: Vec<PathCheck>,
     /// Warnings that belong to the run and to no single trial.
@@ -41,13 +43,38 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
         fold_ended(dir);
         reader = Reader::open(dir)?;
     }
+    let (trials, repeated) = last_attempts(reader.trials()?);
     Ok(RunData {
         header: reader.header()?,
-        trials: reader.trials()?,
+        trials,
+        repeated,
         path_checks: reader.path_checks()?,
         warnings: reader.warnings()?,
         state: reader.state()?,
     })
+}
+
+/// The last attempt at each trial, in the place of the first, and those before it.
+fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecord>) {
+    let mut last: Vec<TrialRecord> = Vec::new();
+    let mut earlier = Vec::new();
+    for record in records {
+        if record.attempt <= 1 {
+            last.push(record);
+            continue;
+        }
+        let same = |other: &&mut TrialRecord| {
+            other.round == record.round
+                && other.transport == record.transport
+                && other.condition == record.condition
+                && other.workload == record.workload
+        };
+        match last.iter_mut().find(same) {
+            Some(other) => earlier.push(std::mem::replace(other, record)),
+            None => last.push(record),
+        }
+    }
+    (last, earlier)
 }
 
 impl RunData {

@@ -4,7 +4,8 @@ mod common;
 
 use std::{fs, path::Path};
 
-use regatta_report::{Summary, load, terminal, write_all};
+use regatta_model::{Outcome, TrialRecord};
+use regatta_report::{Summary, load, summarise, terminal, write_all};
 use regatta_results::{Reader, Store};
 
 #[test]
@@ -130,4 +131,49 @@ fn a_directory_without_results_is_said_plainly() {
         "{error}"
     );
     assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn the_last_attempt_at_a_trial_counts_and_the_others_are_kept_beside() {
+    let mut data = common::one_round();
+    let planned = data.planned() as u32;
+    let last = data.trials[0].clone();
+    let attempts: Vec<TrialRecord> = (1..=3)
+        .map(|attempt| TrialRecord {
+            attempt,
+            index: last.index + (attempt - 1) * planned,
+            outcome: match attempt {
+                3 => Outcome::Measured,
+                _ => Outcome::Invalid,
+            },
+            ..last.clone()
+        })
+        .collect();
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("run");
+    let mut store = Store::create(&dir, &data.header).expect("a new directory");
+    for trial in attempts.iter().chain(&data.trials[1..]) {
+        store.add_trial(trial).expect("a new trial");
+    }
+    store.set_state(&data.state).expect("a state");
+    drop(store);
+
+    data.trials[0] = attempts[2].clone();
+    let loaded = load(&dir).expect("a whole file");
+    assert_eq!(loaded.trials, data.trials, "in the place of the first");
+    assert_eq!(loaded.repeated, attempts[..2]);
+    let summary = summarise(&loaded);
+    assert_eq!(summary.state.trials_saved, u64::from(planned));
+    let warning = summary
+        .warnings
+        .iter()
+        .find(|w| w.code == "trials_repeated");
+    assert_eq!(warning.map(|warning| warning.trials), Some(1));
+    let csv = fs::read_to_string(
+        write_all(&dir)
+            .map(|_| dir.join("trials.csv"))
+            .expect("files"),
+    );
+    let rows = csv.expect("it was written").lines().count();
+    assert_eq!(rows, 1 + planned as usize + 2, "every attempt has its row");
 }

@@ -184,27 +184,54 @@ fn gates_say_what_was_missed() {
     assert_eq!(failed(&data), ["path_within_tolerance", "data_intact"]);
 }
 
+fn passes(data: &RunData, name: &str) -> bool {
+    let gates = summarise(data).gates;
+    let gate = gates.iter().find(|gate| gate.name == name);
+    gate.expect("the gate is there").passed
+}
+
 #[test]
-fn a_path_check_that_was_made_again_before_any_trial_decides_nothing() {
-    let passed = |data: &regatta_report::RunData| {
-        let gates = summarise(data).gates;
-        let gate = gates
-            .iter()
-            .find(|gate| gate.name == "path_within_tolerance")
-            .expect("the gate is there");
-        gate.passed
+fn a_path_check_that_the_machine_spoiled_decides_nothing_and_any_other_does() {
+    let path = |data: &RunData| passes(data, "path_within_tolerance");
+    let mut data = common::full();
+    let mut outside = data.path_checks[0].clone();
+    outside.within = false;
+    outside.quantities[0].within = false;
+    data.path_checks.insert(0, outside);
+    assert!(!path(&data), "a sound check after it does not undo it");
+    data.path_checks[0].spoiled = Some("it was late".into());
+    assert!(path(&data));
+    for check in &mut data.path_checks {
+        check.spoiled = Some("it was late".into());
+    }
+    assert!(path(&data), "the machine is no fault of the path");
+    data.path_checks.clear();
+    assert!(!path(&data));
+}
+
+#[test]
+fn timed_out_is_a_result_and_invalid_is_none() {
+    let ended = |outcomes: fn(u32) -> Option<Outcome>| {
+        common::run(common::study(), |trial| {
+            Some((outcomes(trial.round)?, "because", ""))
+        })
     };
-    let mut data = common::one_round();
-    let first_trial_ns = data.trials[0].started_unix_ns;
-    let mut busy = data.path_checks[0].clone();
-    busy.within = false;
-    busy.checked_unix_ns = first_trial_ns - 2;
-    data.path_checks[0].checked_unix_ns = first_trial_ns - 1;
-    data.path_checks.insert(0, busy);
-    assert!(passed(&data));
-    // With trials under the doubted path in between, a sound path later does not make up for it.
-    data.path_checks[1].checked_unix_ns = i64::MAX;
-    assert!(!passed(&data));
+    let codes = |data: &RunData| -> Vec<String> {
+        let warnings = summarise(data).warnings;
+        warnings.into_iter().map(|warning| warning.code).collect()
+    };
+    let measured = |data: &RunData| passes(data, "trials_measured");
+    let late = ended(|round| (round == 1).then_some(Outcome::TimedOut));
+    assert!(measured(&late));
+    assert!(codes(&late).contains(&"trials_timed_out".to_owned()));
+    assert!(measured(&ended(|_| Some(Outcome::TimedOut))));
+    let spoiled = ended(|round| (round == 1).then_some(Outcome::Invalid));
+    assert!(measured(&spoiled));
+    assert!(codes(&spoiled).contains(&"trials_invalid".to_owned()));
+    assert!(!measured(&ended(|_| Some(Outcome::Invalid))));
+    assert!(!measured(&ended(
+        |round| (round == 1).then_some(Outcome::Failed)
+    )));
 }
 
 #[test]

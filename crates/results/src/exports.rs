@@ -19,9 +19,10 @@ pub const TRIALS_FILE_NAME: &str = "trials.csv";
 /// Name of the file with one row for each sample.
 pub const SERIES_FILE_NAME: &str = "series.csv";
 
-/// Writes one row for each trial, in the order of the plan.
+/// Writes one row for each attempt at a trial, in the order of its number.
 ///
-/// Columns: `trial`, `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`,
+/// Columns: `trial`, `attempt` (from 1; the last one of a trial counts, those before it are
+/// `invalid`), `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`,
 /// `outcome`, `reasons` (joined by `; `, outermost first), `hint`, `warnings` (their codes, joined
 /// by `; `); one column for each metric that occurs, under its name, which carries the unit; one
 /// for each fact that occurs, under `fact.` and its name. An empty field was not measured.
@@ -51,6 +52,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let mut csv = csv::Writer::from_writer(out);
     let fixed = [
         "trial",
+        "attempt",
         "round",
         "transport",
         "condition",
@@ -85,7 +87,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     Ok(())
 }
 
-fn identity(trial: &TrialRecord) -> [String; 11] {
+fn identity(trial: &TrialRecord) -> [String; 12] {
     let warnings: Vec<&str> = trial
         .warnings
         .iter()
@@ -93,6 +95,7 @@ fn identity(trial: &TrialRecord) -> [String; 11] {
         .collect();
     [
         trial.index.to_string(),
+        trial.attempt.to_string(),
         trial.round.to_string(),
         trial.transport.clone(),
         trial.condition.clone(),

@@ -110,15 +110,21 @@ impl Source<'_> {
     pub(crate) fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
         let mut checks = Vec::new();
         let mut position = BTreeMap::new();
+        let of_version_2 = self.since_version_2(["step_at_ns", "spoiled"], ["0", "NULL"])?;
         for (id, check) in self.rows(
-            "SELECT id, condition, checked_unix_ns, within FROM path_check ORDER BY id",
+            &format!(
+                "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check
+                 ORDER BY id"
+            ),
             |row| {
                 Ok((
                     row.get::<_, i64>(0)?,
                     PathCheck {
                         condition: row.get(1)?,
+                        step_at_ns: u64::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
                         checked_unix_ns: row.get(2)?,
                         within: row.get(3)?,
+                        spoiled: row.get(5)?,
                         quantities: Vec::new(),
                     },
                 ))
@@ -154,16 +160,31 @@ impl Source<'_> {
         Ok(checks)
     }
 
-    /// Every trial in the order of the plan; without series and histograms unless asked for.
+    /// Columns that version 2 of the tables added, or what stands for them in an older file.
+    fn since_version_2<const N: usize>(
+        &self,
+        columns: [&str; N],
+        older: [&str; N],
+    ) -> Result<String, ResultsError> {
+        let versions = self.rows("PRAGMA user_version", |row| row.get::<_, i32>(0))?;
+        let older_file = versions.first().is_some_and(|version| *version < 2);
+        Ok((if older_file { older } else { columns }).join(", "))
+    }
+
+    /// Every attempt in the order of its number; without series and histograms unless asked for.
     pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+        let attempt = self.since_version_2(["attempt"], ["1"])?;
         let rows = self.rows(
-            "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome,
-                 hint
-             FROM trial ORDER BY trial",
+            &format!(
+                "SELECT trial, round, transport, condition, workload, started_unix_ns, seed,
+                     outcome, hint, {attempt}
+                 FROM trial ORDER BY trial"
+            ),
             |row| {
                 Ok((
                     TrialRecord {
                         index: row.get(0)?,
+                        attempt: row.get(9)?,
                         round: row.get(1)?,
                         transport: row.get(2)?,
                         condition: row.get(3)?,

@@ -5,7 +5,7 @@
 //! | `run` | the run: identifier, version, start, study (JSON and as the user wrote it), bed, state |
 //! | `host` | one host of the run: `sender`, `receiver` |
 //! | `host_fact` | one fact about one host |
-//! | `trial` | one trial: where it stands in the plan, what it was, how it ended |
+//! | `trial` | one attempt at a trial: where it stands in the plan, what it was, how it ended |
 //! | `reason` | one cause of an outcome other than `measured`, outermost first |
 //! | `metric` | one value of one trial; what was not measured has no row |
 //! | `metric_definition` | name, unit, title and definition of a metric, as of the version that wrote the file |
@@ -13,7 +13,7 @@
 //! | `histogram` | one distribution of one trial (HdrHistogram V2, base64) |
 //! | `fact` | one thing that was read back in one trial |
 //! | `warning` | one warning, of a trial or (where `trial` is null) of the run |
-//! | `path_check` | one self-check of the path under one condition |
+//! | `path_check` | one self-check of the path under one condition, at one step of its schedule |
 //! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
 //!
 //! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
@@ -22,6 +22,11 @@
 //! `frombuffer(t_ns, "<i8")`, `frombuffer(value, "<f8")`). In `path_quantity` an infinite bound is
 //! SQLite's `Inf`, and null stands for a value that is not a number.
 //!
+//! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and
+//! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
+//! last attempt of a transport, condition and workload in a round counts. A path check with a text in
+//! `spoiled` decides nothing. Version 1 has none of the columns `attempt`, `step_at_ns` and `spoiled`.
+//!
 //! The file says what it is by SQLite's `application_id` ([`APPLICATION_ID`]) and its version by
 //! `user_version` ([`VERSION`]).
 
@@ -29,7 +34,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 2;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -69,7 +74,8 @@ CREATE TABLE trial (
     seed TEXT NOT NULL,
     outcome TEXT NOT NULL
         CHECK (outcome IN ('measured', 'unsupported', 'failed', 'timed_out', 'invalid')),
-    hint TEXT NOT NULL
+    hint TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE TABLE reason (
     trial INTEGER NOT NULL REFERENCES trial (trial),
@@ -119,7 +125,9 @@ CREATE TABLE path_check (
     id INTEGER PRIMARY KEY,
     condition TEXT NOT NULL,
     checked_unix_ns INTEGER NOT NULL,
-    within INTEGER NOT NULL CHECK (within IN (0, 1))
+    within INTEGER NOT NULL CHECK (within IN (0, 1)),
+    step_at_ns INTEGER NOT NULL DEFAULT 0,
+    spoiled TEXT
 ) STRICT;
 CREATE TABLE path_quantity (
     path_check INTEGER NOT NULL REFERENCES path_check (id),
@@ -133,4 +141,12 @@ CREATE TABLE path_quantity (
     within INTEGER NOT NULL CHECK (within IN (0, 1)),
     PRIMARY KEY (path_check, position)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Makes tables of version 1 those of version 2.
+pub(crate) const FROM_1_TO_2: &str = "
+ALTER TABLE trial ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE path_check ADD COLUMN step_at_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE path_check ADD COLUMN spoiled TEXT;
+PRAGMA user_version = 2;
 ";

@@ -155,8 +155,15 @@ impl Store {
     pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
         self.write(|transaction| {
             transaction.execute(
-                "INSERT INTO path_check (condition, checked_unix_ns, within) VALUES (?1, ?2, ?3)",
-                params![check.condition, check.checked_unix_ns, check.within],
+                "INSERT INTO path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![
+                    check.condition,
+                    check.checked_unix_ns,
+                    check.within,
+                    i64::try_from(check.step_at_ns).unwrap_or(i64::MAX),
+                    check.spoiled,
+                ],
             )?;
             let id = transaction.last_insert_rowid();
             for (position, quantity) in check.quantities.iter().enumerate() {
@@ -326,8 +333,10 @@ impl Claim {
         // It holds a snapshot, which would keep the log from being begun.
         drop(reader);
         let path = dir.join(FILE_NAME);
-        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        prepare(&connection).map_err(|e| explain(e, "open", &path).keeping(kept))?;
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        prepare(&connection)
+            .and_then(|()| modernise(&mut connection))
+            .map_err(|e| explain(e, "open", &path).keeping(kept))?;
         Ok(Store {
             connection,
             path,
@@ -404,6 +413,16 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
+/// Gives the tables of an older version what this one writes.
+fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version < 2 {
+        transaction.execute_batch(schema::FROM_1_TO_2)?;
+    }
+    transaction.commit()
+}
+
 /// Makes the tables and the header of a new run, in one transaction.
 fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
     let study = serde_json::to_string(&header.study)
@@ -461,7 +480,7 @@ fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
     transaction.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             trial.index,
             trial.round,
@@ -472,6 +491,7 @@ fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite:
             trial.seed.to_string(),
             trial.outcome.name(),
             trial.hint,
+            trial.attempt,
         ],
     )?;
     for (position, reason) in trial.reasons.iter().enumerate() {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use common::{failed, header, path_check, trial, warning};
+use regatta_model::{PathCheck, TrialRecord};
 use regatta_results::{
     Claim, FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended, schema,
 };
@@ -58,6 +59,35 @@ fn golden_file_of_version_1_still_loads() {
         write_run(Path::new(&dir));
     }
     check_run(&Reader::open(Path::new(GOLDEN)).unwrap());
+}
+
+#[test]
+fn a_run_of_version_1_goes_on_with_attempts_and_steps() {
+    let dir = tempdir().unwrap();
+    fs::copy(GOLDEN, dir.path().join(FILE_NAME)).unwrap();
+    let again = TrialRecord {
+        attempt: 2,
+        index: 10,
+        ..trial(1)
+    };
+    let check = PathCheck {
+        step_at_ns: 20_000_000_000,
+        spoiled: Some("it was late".into()),
+        ..path_check()
+    };
+    for attempt in 0..2 {
+        let mut store = Store::open_to_resume(dir.path()).unwrap();
+        if attempt == 0 {
+            store.add_trial(&again).unwrap();
+            store.add_path_check(&check).unwrap();
+        }
+    }
+    let reader = Reader::open(dir.path()).unwrap();
+    assert_eq!(
+        reader.trials().unwrap(),
+        [trial(0), failed(1), trial(2), again]
+    );
+    assert_eq!(reader.path_checks().unwrap(), [path_check(), check]);
 }
 
 #[test]
@@ -412,11 +442,11 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
     newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
     let error = open_bytes(&newer);
     assert!(
-        matches!(error, ResultsError::Newer { found: 2, .. }),
+        matches!(error, ResultsError::Newer { found: 3, .. }),
         "{error}"
     );
     assert!(error.to_string().starts_with(
-        "this file was written by a newer Regatta (schema 2, this one reads up to 1)"
+        "this file was written by a newer Regatta (schema 3, this one reads up to 2)"
     ));
 
     let mut foreign = sound.clone();
@@ -577,13 +607,13 @@ fn exports_say_what_is_in_the_file() {
     exports::write_exports(&reader, dir.path()).unwrap();
     assert_eq!(
         fs::read_to_string(dir.path().join("trials.csv")).unwrap(),
-        "trial,round,transport,condition,workload,started_unix_ns,seed,outcome,reasons,hint,\
+        "trial,attempt,round,transport,condition,workload,started_unix_ns,seed,outcome,reasons,hint,\
          warnings,goodput_bps,messages_sent,fact.congestion_control.sender\n\
-         0,0,tcp,loss-5,bulk,1790000001000000000,18446744073709551615,measured,,,\
+         0,1,0,tcp,loss-5,bulk,1790000001000000000,18446744073709551615,measured,,,\
          deadline_reached,82800000.1,1000,cubic\n\
-         1,1,tcp,loss-5,bulk,1790000001000000001,18446744073709551614,failed,\
+         1,1,1,tcp,loss-5,bulk,1790000001000000001,18446744073709551614,failed,\
          the agent at the sender ended; signal 9,\"look, then try again\",,,,\n\
-         2,2,tcp,loss-5,bulk,1790000001000000002,18446744073709551613,measured,,,\
+         2,1,2,tcp,loss-5,bulk,1790000001000000002,18446744073709551613,measured,,,\
          deadline_reached,82800000.1,1000,cubic\n"
     );
     let series = fs::read_to_string(dir.path().join("series.csv")).unwrap();

@@ -132,6 +132,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
         token: "5a".repeat(16),
         seed: 1,
         deadline: Duration::from_secs(20),
+        connect_deadline: Duration::from_secs(10),
         sample_interval: Duration::from_millis(100),
         local: loopback,
         peer: loopback,

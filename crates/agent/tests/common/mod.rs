@@ -207,6 +207,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
         token: format!("{trial:032x}"),
         seed: 7,
         deadline: Duration::from_secs(20),
+        connect_deadline: Duration::from_secs(10),
         sample_interval: Duration::from_millis(100),
         local,
         peer: local,

@@ -21,6 +21,7 @@ use std::{
     process::ExitCode,
 };
 
+use check::{LossPlace, PauseWatch};
 pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{KeeperError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
@@ -148,7 +149,8 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
                     line: line.to_owned(),
                 });
             };
-            keeper.part.serve(probe, host)
+            let losses = LossPlace::of(&keeper.path.form());
+            keeper.part.serve(probe, losses, host)
         }
         (ToKeeper::Hello { .. }, Some(_)) | (_, None) => Err(KeeperError::Order {
             line: line.to_owned(),
@@ -279,11 +281,17 @@ impl Keeper {
     fn check(&mut self, condition: &Condition) -> Result<PathCheck, KeeperError> {
         self.checks += 1;
         self.set(condition, self.seed.wrapping_add(self.checks))?;
-        match self.path.hosts()[..] {
-            [a, b] => check::run(condition, [a, b], ADDRESSES),
+        let losses = LossPlace::of(&self.path.form());
+        let [a, b] = self.path.hosts()[..] else {
             // The controller has the two ends make it together.
-            _ => Err(KeeperError::OneEnd),
-        }
+            return Err(KeeperError::OneEnd);
+        };
+        let pauses = PauseWatch::start()?;
+        let mut check = check::run(condition, losses, [a, b], ADDRESSES)?;
+        // A disturbance widens what is found; what is within its tolerance all the same is sound.
+        let evidence = pauses.finish(&self.path.counters()?);
+        check.spoiled = evidence.filter(|_| !check.within);
+        Ok(check)
     }
 
     fn counters(&mut self) -> Result<PathCounters, KeeperError> {

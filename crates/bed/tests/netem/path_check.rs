@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{
-    Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, PathSetup,
-    QueueDiscipline, Ratio,
+    Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, LossBy, PathSetup,
+    Placement, QueueDiscipline, Ratio,
 };
 
 use crate::{
@@ -22,6 +22,7 @@ cases! { the_path_s_own_check_finds_what_was_asked:
     without_loss(condition(30, 100, 0.0))
     with_loss(condition(30, 100, 0.05))
     over_a_long_delay(condition(300, 10, 0.01))
+    over_a_short_delay(condition(2, 100, 0.0))
     with_jitter(with(condition(60, 100, 0.0), |link| link.jitter = Duration::from_millis(5)))
 }
 
@@ -39,6 +40,28 @@ fn the_path_s_own_check_finds_what_was_asked(asked: Condition) {
     }
     let rate = quantity(&check, "forward_link_rate_bps").expect("a rate");
     assert!((rate.achieved / rate.asked - 1.0).abs() < 0.002, "{rate:?}");
+}
+
+// One netem loses packets before its rate, the rule of iptables on the receiving host after it.
+cases! { losses_on_the_ends_do_not_disturb_the_check:
+    by_netem(LossBy::Emulator, 0.05)
+    by_netem_many(LossBy::Emulator, 0.3)
+    by_iptables(LossBy::Iptables, 0.05)
+}
+
+fn losses_on_the_ends_do_not_disturb_the_check(loss_by: LossBy, loss: f64) {
+    let setup = PathSetup {
+        placement: Placement::Ends,
+        loss_by,
+        ..NETEM
+    };
+    let mut bed = bed_of(setup).unwrap_or_else(|error| panic!("{}", explain(&error)));
+    let check = bed.check_path(&condition(30, 100, loss)).expect("a check");
+    assert!(check.within, "{:#?}", check.quantities);
+    for name in ["forward_link_rate_bps", "reverse_link_rate_bps"] {
+        let rate = quantity(&check, name).expect("a rate");
+        assert!((rate.achieved / rate.asked - 1.0).abs() < 0.01, "{rate:?}");
+    }
 }
 
 fn normal_jitter(link: &mut Link) {

@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_model::{BitRate, Outcome, TrialRecord};
+use regatta_model::{BitRate, Outcome, TrialRecord, units::format_duration};
 
 use crate::output;
 
@@ -137,12 +137,16 @@ impl Listener for Progress {
                 }
             }
             Event::PathChecked { check } => {
-                let within = if check.within {
-                    "within its tolerance"
-                } else {
-                    "OUTSIDE its tolerance"
+                let within = match &check.spoiled {
+                    Some(why) => format!("not checked, {why}"),
+                    None if check.within => "within its tolerance".to_owned(),
+                    None => "OUTSIDE its tolerance".to_owned(),
                 };
-                self.line(&format!("path of `{}`: {within}", check.condition));
+                let step = match check.step_at_ns {
+                    0 => String::new(),
+                    at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
+                };
+                self.line(&format!("path of `{}`{step}: {within}", check.condition));
             }
             Event::TrialStarted {
                 transport,
@@ -155,16 +159,22 @@ impl Listener for Progress {
                 }
             }
             Event::TrialEnded { trial } => {
-                self.done += 1;
-                self.timed += 1;
+                // The repeat of a trial is no further one.
+                let first = u32::from(trial.attempt == 1);
+                self.done += first;
+                self.timed += first;
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => bar.set_position(u64::from(self.done)),
                     How::Lines => self.line(&format!(
-                        "[{}/{}] round {}, {} · {}: {}{}",
+                        "[{}/{}] round {}{}, {} · {}: {}{}",
                         self.done,
                         self.trials,
                         trial.round + 1,
+                        match trial.attempt {
+                            1 => String::new(),
+                            attempt => format!(", attempt {attempt}"),
+                        },
                         trial.transport,
                         trial.condition,
                         outcome(trial),

@@ -3,29 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use regatta_engine::{Ending, Event, Listener, ListenerError};
-use regatta_model::{Outcome, Warning};
+use regatta_model::{Outcome, TrialRecord, Warning};
 use regatta_results::{ResultsError, RunState, Store};
 
-/// How trials ended, counted over the whole run, earlier parts included.
+/// How trials ended at their last attempt, counted over the whole run, earlier parts included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All records.
+    /// Trials with a record.
     pub trials: usize,
-    /// Not measured: failed, timed out or invalid.
+    /// Failed.
     pub failed: usize,
     /// Unsupported.
     pub unsupported: usize,
 }
 
 impl Tally {
-    /// Counts one more.
-    pub fn add(&mut self, outcome: Outcome) {
-        self.trials += 1;
-        match outcome {
-            Outcome::Measured => {}
-            Outcome::Unsupported => self.unsupported += 1,
-            Outcome::Failed | Outcome::TimedOut | Outcome::Invalid => self.failed += 1,
-        }
+    /// Counts one more attempt. Only an invalid trial has more than one.
+    pub fn add(&mut self, trial: &TrialRecord) {
+        self.trials += usize::from(trial.attempt == 1);
+        self.failed += usize::from(trial.outcome == Outcome::Failed);
+        self.unsupported += usize::from(trial.outcome == Outcome::Unsupported);
     }
 }
 
@@ -111,7 +108,7 @@ impl Listener for Keeper {
             Event::PathChecked { check } => store.add_path_check(check)?,
             Event::TrialEnded { trial } => {
                 store.add_trial(trial)?;
-                self.tally.add(trial.outcome);
+                self.tally.add(trial);
             }
             Event::Warning { warning } => store.add_warning(warning)?,
             Event::RunEnded { ending } => store.set_state(&match ending {

@@ -1,11 +1,9 @@
 //! What outside and inside say to one another.
 
-use std::collections::BTreeSet;
-
 use regatta_model::Study;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::{event::Event, plan::Done};
 
 /// What a guest is to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -16,8 +14,8 @@ pub(super) struct Mission {
     pub study_text: String,
     /// Identifier of the run as agents and path keeper are to know it.
     pub run_id: String,
-    /// Trials that are not to be run.
-    pub done: BTreeSet<u32>,
+    /// Trials that are not to be run, or not for the first time.
+    pub done: Done,
     /// Whether transports may leave files.
     pub files: bool,
 }

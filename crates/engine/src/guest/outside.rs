@@ -1,7 +1,7 @@
 //! Outside of a guest: starts it, hears of the run, steps in where it hangs.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::VecDeque,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -27,7 +27,7 @@ use crate::{
     error::EngineError,
     event::{Ending, Event, Listener},
     limits,
-    plan::{Plan, PlannedTrial},
+    plan::{Done, Plan, PlannedTrial},
     run::{RunOptions, tell, unix_ns},
     stop::Stopper,
 };
@@ -78,7 +78,7 @@ enum End {
 /// What is known of the run across its guests.
 struct Progress {
     started: bool,
-    done: BTreeSet<u32>,
+    done: Done,
     /// The trial under way, and since when.
     current: Option<(u32, i64)>,
 }
@@ -118,7 +118,7 @@ impl GuestRun {
     }
 
     /// Trials that an earlier part of the run has done.
-    pub(super) fn done(&self) -> &BTreeSet<u32> {
+    pub(super) fn done(&self) -> &Done {
         &self.options.done
     }
 
@@ -158,7 +158,7 @@ impl GuestRun {
     /// Runs what is not done in one guest at a time.
     pub(super) fn work(
         &self,
-        done: &BTreeSet<u32>,
+        done: &Done,
         files: &Files,
         listener: &mut dyn Listener,
     ) -> Result<Ending, EngineError> {
@@ -169,7 +169,7 @@ impl GuestRun {
         };
         let mut fruitless = 0;
         loop {
-            let before = progress.done.len();
+            let before = progress.done.attempts();
             let mut watch = self.start(&progress.done, files)?;
             let end = self.follow(&mut watch, &mut progress, listener);
             // A guest that hangs goes before anything else is begun.
@@ -178,16 +178,16 @@ impl GuestRun {
                 End::Over(ending) => return Ok(ending),
                 End::Early(reasons) => reasons,
             };
-            fruitless = if progress.done.len() > before {
+            fruitless = if progress.done.attempts() > before {
                 0
             } else {
                 fruitless + 1
             };
             if let Some((index, since)) = progress.current.take()
-                && let Some(trial) = self.plan.trials().get(index as usize)
+                && let Some(trial) = self.plan.trial(index)
             {
-                progress.done.insert(index);
-                let record = self.failed(trial, since, reasons);
+                let record = self.failed(&trial, since, reasons);
+                progress.done.add(&self.plan, &record);
                 tell(
                     listener,
                     &Event::TrialEnded {
@@ -197,7 +197,7 @@ impl GuestRun {
             } else if !progress.started || fruitless >= FRUITLESS {
                 return Err(EngineError::guest(&reasons, String::new(), false));
             }
-            if progress.done.len() == self.plan.trials().len() {
+            if self.plan.rounds_left(&progress.done).is_empty() {
                 let ending = Ending::Complete;
                 tell(
                     listener,
@@ -214,7 +214,7 @@ impl GuestRun {
         self.plan.study().guest.clock
     }
 
-    fn start(&self, done: &BTreeSet<u32>, files: &Files) -> Result<Watch, EngineError> {
+    fn start(&self, done: &Done, files: &Files) -> Result<Watch, EngineError> {
         let study = self.plan.study();
         let mission = Mission {
             study: study.clone(),
@@ -394,13 +394,13 @@ impl GuestRun {
             }
             Event::TrialStarted { index, .. } => {
                 progress.current = Some((*index, unix_ns()));
-                if let Some(trial) = self.plan.trials().get(*index as usize) {
-                    watch.wait(self.longest(trial));
+                if let Some(trial) = self.plan.trial(*index) {
+                    watch.wait(self.longest(&trial));
                 }
             }
             Event::TrialEnded { trial } => {
                 progress.current = None;
-                progress.done.insert(trial.index);
+                progress.done.add(&self.plan, trial);
             }
             Event::PathChecked { .. } | Event::Warning { .. } | Event::RunEnded { .. } => {}
         }
@@ -422,7 +422,7 @@ impl GuestRun {
             Event::RunStarted { header, done, .. } => {
                 header.run_id.clone_from(&self.options.run_id);
                 header.started_unix_ns = unix_ns();
-                *done = self.options.done.len() as u32;
+                *done = self.options.done.finished() as u32;
                 if let Some((release, took)) = start {
                     self.describe(header, release, *took, far);
                 }
@@ -487,6 +487,7 @@ impl GuestRun {
     fn failed(&self, trial: &PlannedTrial, since: i64, reasons: Vec<String>) -> TrialRecord {
         TrialRecord {
             index: trial.index,
+            attempt: trial.attempt,
             round: trial.round,
             transport: self.plan.transport(trial.cell).label.clone(),
             condition: self.plan.condition(trial.cell).name.clone(),

@@ -5,7 +5,6 @@
 //! another.
 
 use std::{
-    collections::BTreeSet,
     sync::mpsc::{self, Receiver, Sender},
     thread,
 };
@@ -14,6 +13,7 @@ use super::outside::{Files, GuestRun};
 use crate::{
     error::EngineError,
     event::{Ending, Event, Listener, ListenerError},
+    plan::Done,
     run::tell,
 };
 
@@ -82,20 +82,17 @@ pub(super) fn run(
 }
 
 /// For each part the trials that it is not to run.
-fn divide(run: &GuestRun) -> Vec<BTreeSet<u32>> {
+fn divide(run: &GuestRun) -> Vec<Done> {
     let jobs = run.jobs();
-    let trials = run.plan().trials();
-    let mine = |part: u32| {
-        trials
-            .iter()
-            .filter(move |trial| trial.round % jobs == part && !run.done().contains(&trial.index))
-    };
+    let left = run.plan().rounds_left(run.done());
     (0..jobs)
-        .filter(|part| mine(*part).next().is_some())
+        .filter(|part| left.iter().any(|round| round % jobs == *part))
         .map(|part| {
-            let mine: BTreeSet<u32> = mine(part).map(|trial| trial.index).collect();
-            let all = trials.iter().map(|trial| trial.index);
-            all.filter(|index| !mine.contains(index)).collect()
+            let mut done = run.done().clone();
+            for round in left.iter().filter(|round| *round % jobs != part) {
+                done.skip_round(run.plan(), *round);
+            }
+            done
         })
         .collect()
 }

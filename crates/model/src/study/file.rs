@@ -105,6 +105,11 @@ impl StudyFile {
             root.duration("deadline", "30s")?,
             Duration::from_secs(60),
         )?;
+        let connect_deadline = time(
+            &source,
+            root.duration("connect_deadline", "10s")?,
+            Study::CONNECT_DEADLINE,
+        )?;
         let sample_interval = match root.duration("sample_interval", "100ms")? {
             Some((interval, span)) if interval < Duration::from_millis(10) => {
                 return Err(source.error(
@@ -205,6 +210,7 @@ impl StudyFile {
             path,
             capture,
             deadline,
+            connect_deadline,
             sample_interval,
             transports,
             conditions,

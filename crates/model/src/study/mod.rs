@@ -125,9 +125,17 @@ pub struct Study {
     /// Whether the packets of every trial are captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureSetup>,
-    /// Longest that a transfer may take; one that reaches it is measured on what was delivered.
+    /// Longest that a transfer may take from the moment when its connection can carry data; one that
+    /// reaches it is measured on what was delivered.
     #[serde(rename = "deadline_ns", with = "nanos")]
     pub deadline: Duration,
+    /// Longest that a connection may take to be made; a trial without one has timed out.
+    #[serde(
+        rename = "connect_deadline_ns",
+        with = "nanos",
+        default = "Study::connect_deadline_default"
+    )]
+    pub connect_deadline: Duration,
     /// Time between the samples of series.
     #[serde(rename = "sample_interval_ns", with = "nanos")]
     pub sample_interval: Duration,
@@ -139,4 +147,14 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Published figures.
     pub published: Vec<Published>,
+}
+
+impl Study {
+    /// Connect deadline of a study that names none: four of TCP's SYNs on a path of any delay below a
+    /// second.
+    pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+    const fn connect_deadline_default() -> Duration {
+        Self::CONNECT_DEADLINE
+    }
 }

@@ -1,6 +1,6 @@
 //! What must hold for a run to count as passed.
 
-use regatta_model::{Outcome, PathCheck};
+use regatta_model::{Outcome, PathCheck, TrialRecord};
 
 use super::summary::{Gate, Summary, out_of_tolerance};
 use crate::RunData;
@@ -42,32 +42,41 @@ fn complete(summary: &Summary) -> Gate {
     )
 }
 
-/// Unsupported is an answer, not a fault; if nothing at all is supported, the exit code says so.
+/// Unsupported and timed out are answers, not faults; if nothing at all is supported, the exit code
+/// says so. Trials that the machine spoiled at every attempt are a fault where they leave a transport
+/// without any answer.
 fn measured(data: &RunData) -> Gate {
     let count = |outcome| data.trials.iter().filter(|t| t.outcome == outcome).count();
-    let detail: Vec<String> = Outcome::ALL
+    let mut detail: Vec<String> = Outcome::ALL
         .into_iter()
         .filter(|outcome| *outcome == Outcome::Measured || count(*outcome) > 0)
         .map(|outcome| format!("{} {}", count(outcome), outcome.name().replace('_', " ")))
         .collect();
-    let bad = count(Outcome::Failed) + count(Outcome::TimedOut) + count(Outcome::Invalid);
+    if !data.repeated.is_empty() {
+        detail.push(format!("{} repeated", data.repeated.len()));
+    }
+    let answered = |trial: &TrialRecord| trial.outcome != Outcome::Invalid;
+    let without_answer = data.trials.iter().any(|trial| {
+        !data.trials.iter().any(|other| {
+            answered(other)
+                && other.transport == trial.transport
+                && other.condition == trial.condition
+                && other.workload == trial.workload
+        })
+    });
     gate(
         "trials_measured",
-        bad == 0 && count(Outcome::Measured) > 0,
+        count(Outcome::Failed) == 0
+            && !without_answer
+            && count(Outcome::Measured) + count(Outcome::TimedOut) > 0,
         detail.join(", "),
     )
 }
 
 fn path(data: &RunData, summary: &Summary) -> Gate {
-    // A check that was made again before any trial decides nothing; it stays in the table.
-    let checks: Vec<&PathCheck> = summary
-        .path_checks
-        .iter()
-        .enumerate()
-        .filter(|(at, check)| !repeated(data, check, &summary.path_checks[at + 1..]))
-        .map(|(_, check)| check)
-        .collect();
-    let again = summary.path_checks.len() - checks.len();
+    // A check that the machine spoiled decides nothing; it stays in the table.
+    let (checks, spoiled): (Vec<&PathCheck>, Vec<&PathCheck>) =
+        (summary.path_checks.iter()).partition(|check| check.spoiled.is_none());
     // Each condition once, with all that was ever outside under it.
     let mut outside: Vec<(&str, Vec<&str>, usize)> = Vec::new();
     for check in checks.iter().filter(|check| !check.within) {
@@ -102,7 +111,10 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         .study
         .conditions
         .iter()
-        .filter(|condition| !checks.iter().any(|c| c.condition == condition.name))
+        .filter(|condition| {
+            let checks = &summary.path_checks;
+            !checks.iter().any(|check| check.condition == condition.name)
+        })
         .map(|condition| format!("`{}`", condition.name))
         .collect();
     let mut detail = vec![format!(
@@ -113,8 +125,11 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     if !outside.is_empty() {
         detail.push(format!("outside: {}", outside.join(", ")));
     }
-    if again > 0 {
-        detail.push(format!("{again} more before them were made again"));
+    if !spoiled.is_empty() {
+        detail.push(format!(
+            "{} more were spoiled by the machine",
+            spoiled.len()
+        ));
     }
     if !unchecked.is_empty() {
         detail.push(format!("not checked: {}", unchecked.join(", ")));
@@ -124,19 +139,6 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         outside.is_empty() && unchecked.is_empty(),
         detail.join("; "),
     )
-}
-
-/// Whether the path was checked again under the same condition before any of its trials.
-fn repeated(data: &RunData, check: &PathCheck, later: &[PathCheck]) -> bool {
-    later
-        .iter()
-        .find(|next| next.condition == check.condition)
-        .is_some_and(|next| {
-            let between = check.checked_unix_ns..next.checked_unix_ns;
-            !data.trials.iter().any(|trial| {
-                trial.condition == check.condition && between.contains(&trial.started_unix_ns)
-            })
-        })
 }
 
 fn intact(data: &RunData) -> Gate {

@@ -1,5 +1,9 @@
 //! Warnings, equal ones once with their number.
 
+use std::collections::BTreeSet;
+
+use regatta_model::{Outcome, TrialRecord};
+
 use super::summary::CountedWarning;
 use crate::RunData;
 
@@ -58,5 +62,50 @@ pub fn all(data: &RunData) -> Vec<CountedWarning> {
             }
         }
     }
+    counted.extend(outcomes(data));
     counted
+}
+
+/// What became of trials that were spoiled by the machine or reached no end, of each kind once.
+fn outcomes(data: &RunData) -> Vec<CountedWarning> {
+    let is = |outcome: Outcome| move |trial: &&TrialRecord| trial.outcome == outcome;
+    let first_attempts: Vec<&TrialRecord> =
+        data.repeated.iter().filter(|t| t.attempt == 1).collect();
+    let kinds: [(&str, Vec<&TrialRecord>, &str, &str); 3] = [
+        (
+            "trials_repeated",
+            first_attempts,
+            "the machine spoiled the path of some trials, which were repeated at the end of their round; the last attempt counts",
+            "leave the machine alone during the run",
+        ),
+        (
+            "trials_invalid",
+            data.trials.iter().filter(is(Outcome::Invalid)).collect(),
+            "the machine spoiled some trials at every attempt, so they enter no figure",
+            "leave the machine alone during the run, or ask for a lower `--rate`",
+        ),
+        (
+            "trials_timed_out",
+            data.trials.iter().filter(is(Outcome::TimedOut)).collect(),
+            "some trials came to no end in time, which is a result of their transports and enters no figure",
+            "the reasons are in the report; allow more time with `--connect-deadline` or `--deadline`",
+        ),
+    ];
+    kinds
+        .into_iter()
+        .filter(|(_, trials, ..)| !trials.is_empty())
+        .map(|(code, trials, message, hint)| {
+            let cells: BTreeSet<String> = trials
+                .iter()
+                .map(|trial| format!("`{}` under `{}`", trial.transport, trial.condition))
+                .collect();
+            CountedWarning {
+                code: code.to_owned(),
+                message: message.to_owned(),
+                hint: hint.to_owned(),
+                trials: trials.len() as u64,
+                cells: cells.into_iter().collect(),
+            }
+        })
+        .collect()
 }

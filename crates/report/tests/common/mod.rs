@@ -127,6 +127,7 @@ pub fn study() -> Study {
         path: PathSetup::USERSPACE,
         capture: None,
         deadline: Duration::from_secs(4),
+        connect_deadline: Study::CONNECT_DEADLINE,
         sample_interval: Duration::from_millis(100),
         transports: vec![
             transport("tcp", "tcp", &[("cc", "cubic")]),
@@ -401,6 +402,7 @@ pub fn run(
                     let index = trials.len() as u32;
                     let mut record = TrialRecord {
                         index,
+                        attempt: 1,
                         round,
                         transport: transport.label.clone(),
                         condition: condition.name.clone(),
@@ -444,6 +446,7 @@ pub fn run(
     RunData {
         header: header(study),
         trials,
+        repeated: Vec::new(),
         path_checks,
         warnings: Vec::new(),
         state: RunState::Complete,
@@ -471,14 +474,7 @@ fn path_check(condition: &Condition) -> PathCheck {
             30.5 * MS,
             200,
         ),
-        quantity(
-            "round_trip_delay_within_2ms_ratio",
-            0.99,
-            1.0,
-            0.99,
-            1.0,
-            200,
-        ),
+        quantity("round_trip_delay_near_ratio", 0.99, 1.0, 0.99, 1.0, 200),
         quantity(
             "forward_loss_ratio",
             loss,
@@ -499,7 +495,9 @@ fn path_check(condition: &Condition) -> PathCheck {
     ];
     PathCheck {
         condition: condition.name.clone(),
+        step_at_ns: 0,
         checked_unix_ns: START_NS,
+        spoiled: None,
         within: quantities.iter().all(|q| q.within),
         quantities,
     }

@@ -27,6 +27,7 @@ pub fn header() -> RunHeader {
             path: PathSetup::USERSPACE,
             capture: None,
             deadline: Duration::from_secs(10),
+            connect_deadline: Study::CONNECT_DEADLINE,
             sample_interval: Duration::from_millis(100),
             transports: vec![Transport {
                 label: "tcp".into(),
@@ -67,6 +68,7 @@ pub fn header() -> RunHeader {
 pub fn trial(index: u32) -> TrialRecord {
     TrialRecord {
         index,
+        attempt: 1,
         round: index,
         transport: "tcp".into(),
         condition: "loss-5".into(),
@@ -117,7 +119,9 @@ pub fn failed(index: u32) -> TrialRecord {
 pub fn path_check() -> PathCheck {
     PathCheck {
         condition: "loss-5".into(),
+        step_at_ns: 0,
         checked_unix_ns: 1_790_000_000_500_000_000,
+        spoiled: None,
         within: true,
         quantities: vec![AskedAchieved {
             name: "forward_loss_ratio".into(),

@@ -284,7 +284,8 @@ pub(super) async fn run<E: StreamEndpoint>(
         watch,
         started,
     } = trial.begin()?;
-    let deadline = started + trial.order.deadline;
+    // The connections are the work: the exchange before it has shown that the path lets one through.
+    let deadline = watch.connected(started) + trial.order.deadline;
     let until = deadline + BEHIND_DEADLINE;
     let mut tally = Tally::new();
     for number in 0..work.connections {
@@ -334,7 +335,7 @@ pub(super) async fn run<E: StreamEndpoint>(
                 what: "answer to a request".to_owned(),
                 seconds: trial.order.deadline.as_secs_f64(),
             }),
-            None => trial.no_connection(trial.order.deadline),
+            None => trial.no_connection(),
         });
     }
 

@@ -92,7 +92,6 @@ struct Sender<'a, E> {
     endpoint: &'a E,
     transfer: &'a Stop,
     watch: &'a SenderWatch,
-    deadline: MonotonicTime,
 }
 
 impl<E: StreamEndpoint> Sender<'_, E> {
@@ -115,7 +114,9 @@ impl<E: StreamEndpoint> Sender<'_, E> {
                     .endpoint
                     .connect(peer, Purpose::Transfer, until, self.transfer)
                     .await?;
-                set_up.add(begun, MonotonicTime::now());
+                let connected = MonotonicTime::now();
+                self.watch.connected(connected);
+                set_up.add(begun, connected);
                 if index == 0 {
                     let statistics = connection.statistics();
                     // What one of several connections tells is not what all of them do.
@@ -161,10 +162,11 @@ impl<E: StreamEndpoint> Sender<'_, E> {
         start: MonotonicTime,
     ) -> Result<(), TransportError> {
         let live = &self.trial.context.live;
+        let deadline = self.watch.connected(MonotonicTime::now()) + self.trial.order.deadline;
         for number in self.work.of_stream(index) {
             // What is due after the deadline is not sent, however late the end of the trial comes.
             let due = self.work.due(start, number);
-            let late = due > self.deadline;
+            let late = due > deadline;
             self.wait_until(if late { MonotonicTime::NEVER } else { due })
                 .await?;
             let (head, length) = self.work.head(number);
@@ -238,14 +240,13 @@ pub(super) async fn run<E: StreamEndpoint>(
         watch,
         started,
     } = trial.begin()?;
-    let until = started + trial.order.deadline + CLOSING;
+    let until = started + trial.order.longest_transfer() + CLOSING;
     let sender = Sender {
         trial,
         work,
         endpoint,
         transfer: &transfer,
         watch: &watch,
-        deadline: started + trial.order.deadline,
     };
     let mut set_up = Distribution::new();
     let mut source = None;

@@ -45,7 +45,6 @@ async fn probe_idle<E: MessageEndpoint>(
     endpoint: &E,
     peer: SocketAddr,
 ) -> Result<Probed, TransportError> {
-    let until = MonotonicTime::now() + trial.probe.idle_limit;
     let opening_until = trial.opening_until();
     let stop = trial.stop.child();
     let mut flow = endpoint
@@ -53,7 +52,10 @@ async fn probe_idle<E: MessageEndpoint>(
         .await
         .map_err(|error| trial.explain_opening(error))?;
     match message_control::open(trial, &mut flow, Purpose::IdleProbe, opening_until).await {
-        Ok(()) => Ok(message_probe::idle(trial, &mut flow, until).await),
+        Ok(()) => {
+            let until = MonotonicTime::now() + trial.probe.idle_limit;
+            Ok(message_probe::idle(trial, &mut flow, until).await)
+        }
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
             delays: Delays::new(),
             broken: Some(error),
@@ -188,15 +190,15 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
     sent: &mut Sent<W::Sent>,
 ) -> Result<(), TransportError> {
     // The watch ends the opening at the deadline; this limit only stands behind it.
-    let until = started + trial.order.deadline + MARGIN;
+    let until = started + trial.order.longest_transfer() + MARGIN;
     let connected = endpoint.connect(peer, Purpose::Transfer, stop).await;
     let mut flow = connected.map_err(|error| match error {
-        // A stack whose own limit is the deadline may notice it before the watch.
-        TransportError::TimedOut { .. } => trial.no_connection(trial.order.deadline),
+        // A stack that has the same limit may notice it before the watch.
+        TransportError::TimedOut { .. } => trial.no_connection(),
         error => error,
     })?;
     message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
-    sent.set_up = Some(MonotonicTime::now().since(started));
+    sent.set_up = Some(watch.connected(MonotonicTime::now()).since(started));
     sent.facts = flow.facts();
     let statistics = flow.statistics();
     if let Some(statistics) = &statistics {

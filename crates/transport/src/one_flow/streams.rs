@@ -129,8 +129,8 @@ async fn send_transfer<W: StreamWork, E: StreamEndpoint>(
     (stop, watch, load): (&Stop, &SenderWatch, Option<Opened<E>>),
     sent: &mut Sent<W::Sent>,
 ) -> Result<(), TransportError> {
-    // The watch ends a connect call at the deadline; this limit only stands behind it.
-    let until = started + trial.order.deadline + CLOSING;
+    // The watch ends a connect call that takes too long; this limit only stands behind it.
+    let until = started + trial.order.longest_transfer() + CLOSING;
     // Where the probe has a stream of the same connection, the deadline ends the transfer's stream
     // alone: the probe's last answers are waited for over every transport.
     let connection_stop = if E::MULTIPLEXES {
@@ -141,7 +141,7 @@ async fn send_transfer<W: StreamWork, E: StreamEndpoint>(
     let connection = stop
         .unless_raised(endpoint.connect(peer, Purpose::Transfer, until, &connection_stop))
         .await?;
-    sent.set_up = Some(MonotonicTime::now().since(started));
+    sent.set_up = Some(watch.connected(MonotonicTime::now()).since(started));
     let statistics = connection.statistics();
     sent.facts = statistics.facts();
     watch.connection(&statistics);

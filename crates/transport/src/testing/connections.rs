@@ -277,7 +277,7 @@ pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
     let delivered = metric(&receiver, "messages_delivered");
     // 81 are due, and an idle host has sent them; a busy one, some.
     assert!((1.0..=81.0).contains(&delivered), "{what}: {delivered}");
-    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    assert!(metric(&sender, "transfer_time_ns") > 400e6, "{what}");
     assert!(
         sender
             .warnings

@@ -138,6 +138,11 @@ fn check_times(sender: &SideReport, delivered: u64, what: &str) {
     assert!(set_up > 0.0 && set_up <= time, "{what}");
 }
 
+/// Transfer time of a sender's one connection from the moment when it could carry data.
+pub(crate) fn connected_time(sender: &SideReport) -> f64 {
+    metric(sender, "transfer_time_ns") - metric(sender, "set_up_time_ns")
+}
+
 /// Random content is checked against the same content at the other end.
 pub fn random_data_is_delivered(driver: &dyn Driver) {
     let (_, receiver, _) = pair(driver, 300_000, 7000, random);
@@ -218,7 +223,13 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
     assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
-    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    let connected = connected_time(&sender);
+    if driver.descriptor().carries == Carries::Files {
+        // Set up is the mean of several connections, and the first of them counts.
+        assert!((400e6..500e6).contains(&connected), "{what}: {connected}");
+    } else {
+        assert_eq!(connected, 400e6, "{what}");
+    }
     check_times(&sender, delivered as u64, what);
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
     says_the_deadline(&sender, delivered, what);
@@ -325,6 +336,7 @@ fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -
         100_000,
         1000,
         |order| {
+            order.connect_deadline = Duration::from_millis(500);
             order.deadline = Duration::from_millis(500);
             change(order);
         },

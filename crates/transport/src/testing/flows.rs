@@ -226,6 +226,9 @@ pub fn the_deadline_ends_every_flow(driver: &dyn Driver, direction: Direction) {
     assert!(delivered > 0.0, "{what}");
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
     let connecting = [&sender, &receiver][usize::from(direction == Direction::Reverse)];
-    assert_eq!(metric(connecting, "transfer_time_ns"), 300e6, "{what}");
+    // From the first of the connections on; their mean is what is told.
+    assert!(metric(connecting, "transfer_time_ns") > 300e6, "{what}");
+    let within = 300e6 + metric(connecting, "set_up_time_ns") * 2.0 + 1e9;
+    assert!(metric(connecting, "transfer_time_ns") < within, "{what}");
     says_the_deadline(connecting, delivered, &what);
 }

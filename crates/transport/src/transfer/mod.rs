@@ -105,6 +105,8 @@ pub struct Connections {
     all: AllConnections,
     /// At a receiver: the first one opens the window, and begins the warm-up.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
+    /// At a sender: called whenever a connection is made.
+    connected: Option<Box<dyn Fn() + Send + Sync>>,
     times: Mutex<Times>,
 }
 
@@ -115,10 +117,22 @@ struct Times {
 }
 
 impl Connections {
-    fn new(end: &'static str, window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>) -> Arc<Self> {
+    /// Those of a receiver.
+    fn arriving(end: &'static str, window: (Arc<dyn Observer>, Arc<WarmUp>)) -> Arc<Self> {
         Arc::new(Self {
             all: AllConnections::new(end),
-            window,
+            window: Some(window),
+            connected: None,
+            times: Mutex::default(),
+        })
+    }
+
+    /// Those of a sender.
+    fn made_here(end: &'static str, connected: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            all: AllConnections::new(end),
+            window: None,
+            connected: Some(Box::new(connected)),
             times: Mutex::default(),
         })
     }
@@ -149,6 +163,9 @@ impl Connections {
 
     /// A connection of the transfer is there; `took` from its own connect call, at a sender.
     pub fn made(&self, source: Arc<dyn StatisticsSource>, took: Option<Duration>) {
+        if let Some(connected) = &self.connected {
+            connected();
+        }
         self.all.add(source);
         self.times().set_up.extend(took);
     }

@@ -48,7 +48,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let observer = Arc::clone(&trial.context.observer);
     let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
     let window = (Arc::clone(&observer), Arc::clone(&warm_up));
-    let connections = Connections::new(trial.order.role.name(), Some(window));
+    let connections = Connections::arriving(trial.order.role.name(), window);
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
     observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
     let incoming = Incoming::new(

@@ -52,13 +52,13 @@ pub(crate) async fn run<E: TransferEndpoint>(
         meet.await.map_err(|error| trial.explain_opening(error))?;
     let warm_up = Arc::new(WarmUp::new(&trial.context.observer, content.warm_up));
     let outgoing = Outgoing::new(content, live, &warm_up);
-    let connections = Connections::new(trial.order.role.name(), None);
 
     let Begun {
         transfer,
         watch,
         started,
     } = trial.begin()?;
+    let connections = Connections::made_here(trial.order.role.name(), watch.on_connected());
     warm_up.begin(started);
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
     watch.connection(&statistics);

@@ -16,13 +16,14 @@ pub(crate) struct Begun {
 }
 
 impl Trial {
-    /// Begins the transfer: its time runs, up to the deadline.
+    /// Begins the transfer: its time runs. It has until `connect_deadline` to be connected, and from
+    /// then on until `deadline`.
     pub(crate) fn begin(&self) -> Result<Begun, TransportError> {
         let transfer = self.stop.child();
         let watch = SenderWatch::new(
             &self.context,
             &transfer,
-            self.order.deadline,
+            (self.order.connect_deadline, self.order.deadline),
             self.order.sample_interval,
         )?;
         self.context.live.set_phase(Phase::Transfer);
@@ -45,9 +46,7 @@ impl Trial {
         // When the deadline has stopped it, the stack's complaint about that is no news.
         match end {
             Some(end @ SenderEnd::Acknowledged { delivered, .. }) => Ok((end, delivered)),
-            Some(SenderEnd::Deadline { .. }) if !connected => {
-                Err(self.no_connection(self.order.deadline))
-            }
+            Some(SenderEnd::Deadline { .. }) if !connected => Err(self.no_connection()),
             Some(end @ SenderEnd::Deadline { .. }) => Ok((end, self.answer_over_control()?)),
             None => {
                 let closed = TransportError::Closed { flow: "transfer" };

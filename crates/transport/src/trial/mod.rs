@@ -26,6 +26,10 @@ use watch::Delivered;
 /// ends are ready.
 const FIRST_FLOW: Duration = Duration::from_secs(30);
 
+/// Most flows that a trial opens one after another: idle probe, probe under load, a meeting or an
+/// exchange that is not measured, and the transfer.
+const OPENINGS: u32 = 4;
+
 /// How much longer than the deadline an end waits for the other before it gives up.
 pub(crate) const MARGIN: Duration = Duration::from_secs(15);
 
@@ -67,13 +71,13 @@ impl Trial {
 
     /// Longest that this end can have to do, if the other end is there.
     pub(crate) fn limit(&self) -> Duration {
-        FIRST_FLOW + self.probe.idle_limit + self.order.deadline + MARGIN
+        let openings = self.order.connect_deadline.saturating_mul(OPENINGS);
+        FIRST_FLOW + openings + self.probe.idle_limit + self.order.deadline + MARGIN
     }
 
-    /// Until when a flow before the transfer's may take to open: a path that lets no connection
-    /// through by then does not within the deadline.
+    /// Until when a flow before the transfer's may take to open.
     pub(crate) fn opening_until(&self) -> MonotonicTime {
-        MonotonicTime::now() + self.probe.idle_limit.min(self.order.deadline)
+        MonotonicTime::now() + self.order.connect_deadline
     }
 
     /// How long messages may arrive after they have left a sender that the deadline stopped; `None`
@@ -84,19 +88,17 @@ impl Trial {
     }
 
     /// The outcome of a trial whose set-up did not come to its end, over any transport.
-    pub(crate) fn no_connection(&self, within: Duration) -> TransportError {
+    pub(crate) fn no_connection(&self) -> TransportError {
         self.explain(TransportError::TimedOut {
             what: "connection".to_owned(),
-            seconds: within.as_secs_f64(),
+            seconds: self.order.connect_deadline.as_secs_f64(),
         })
     }
 
     /// Says of a flow that could not be opened in time what [`Trial::no_connection`] says.
     pub(crate) fn explain_opening(&self, error: TransportError) -> TransportError {
         match error {
-            TransportError::TimedOut { .. } => {
-                self.no_connection(self.probe.idle_limit.min(self.order.deadline))
-            }
+            TransportError::TimedOut { .. } => self.no_connection(),
             error => error,
         }
     }

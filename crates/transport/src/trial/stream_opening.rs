@@ -75,12 +75,12 @@ async fn probe_idle<E: StreamEndpoint>(
     endpoint: &E,
     peer: SocketAddr,
 ) -> Result<Probed, TransportError> {
-    let until = MonotonicTime::now() + trial.probe.idle_limit;
     let opening_until = trial.opening_until();
     let stop = trial.stop.child();
     let purpose = Purpose::IdleProbe;
     match open(trial, endpoint, peer, purpose, opening_until, &stop).await {
         Ok((connection, mut stream)) => {
+            let until = MonotonicTime::now() + trial.probe.idle_limit;
             let probed = stream_probe::idle(&mut stream, &trial.probe, until).await;
             drop(stream);
             connection.close(MonotonicTime::now()).await;

@@ -3,6 +3,9 @@
 //! Each end has one such thread. It sleeps nearly always; the transfer's own threads never look
 //! at a clock for the deadline, they are woken through a [`Stop`].
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
     thread::{self, JoinHandle},
@@ -110,6 +113,8 @@ impl Samples {
 #[derive(Default)]
 struct SenderState {
     started: Option<MonotonicTime>,
+    /// When the transfer could carry data.
+    connected: Option<MonotonicTime>,
     end: Option<SenderEnd>,
     finished: bool,
     source: Option<Weak<dyn StatisticsSource>>,
@@ -121,6 +126,9 @@ struct SenderShared {
     changed: Condvar,
     context: TrialContext,
     transfer: Stop,
+    /// Longest from the first connect call until the transfer can carry data.
+    connect_deadline: Duration,
+    /// Longest from then on.
     deadline: Duration,
     interval: Duration,
 }
@@ -128,6 +136,14 @@ struct SenderShared {
 impl SenderShared {
     fn lock(&self) -> MutexGuard<'_, SenderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connected(&self, at: MonotonicTime) -> MonotonicTime {
+        let mut state = self.lock();
+        let at = *state.connected.get_or_insert(at);
+        drop(state);
+        self.changed.notify_all();
+        at
     }
 
     fn sample(state: &mut SenderState) {
@@ -151,7 +167,10 @@ impl SenderShared {
             if next_sample == MonotonicTime::NEVER {
                 next_sample = started + self.interval;
             }
-            let deadline = started + self.deadline;
+            let deadline = match state.connected {
+                Some(connected) => connected + self.deadline,
+                None => started + self.connect_deadline,
+            };
             let now = MonotonicTime::now();
             if now >= deadline {
                 let live = &self.context.live;
@@ -198,11 +217,12 @@ pub(crate) struct SenderWatch {
 }
 
 impl SenderWatch {
-    /// Starts the thread; the deadline runs from [`SenderWatch::arm`].
+    /// Starts the thread; the time to connect runs from [`SenderWatch::arm`], the deadline from
+    /// [`SenderWatch::connected`].
     pub(crate) fn new(
         context: &TrialContext,
         transfer: &Stop,
-        deadline: Duration,
+        (connect_deadline, deadline): (Duration, Duration),
         interval: Duration,
     ) -> Result<Self, TransportError> {
         let shared = Arc::new(SenderShared {
@@ -210,6 +230,7 @@ impl SenderWatch {
             changed: Condvar::new(),
             context: context.clone(),
             transfer: transfer.clone(),
+            connect_deadline,
             deadline,
             interval: interval.max(Duration::from_millis(1)),
         });
@@ -231,6 +252,20 @@ impl SenderWatch {
         self.shared.lock().started = Some(started);
         self.shared.changed.notify_all();
         started
+    }
+
+    /// Begins the deadline: the transfer can carry data since `at`, unless another of its connections
+    /// could before. Returns since when.
+    pub(crate) fn connected(&self, at: MonotonicTime) -> MonotonicTime {
+        self.shared.connected(at)
+    }
+
+    /// Does what [`SenderWatch::connected`] does, for what outlives a borrow of the watch.
+    pub(crate) fn on_connected(&self) -> impl Fn() + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            shared.connected(MonotonicTime::now());
+        }
     }
 
     /// From when the transfer's time counts.

@@ -56,8 +56,10 @@ pub(crate) struct Order {
     pub finish: &'static str,
     /// Which congestion control the sender must use; absent where there is no choice.
     pub congestion_control: Option<String>,
-    /// Longest that the transfer may take, in nanoseconds.
+    /// Longest that the transfer may take once its connection can carry data, in nanoseconds.
     pub deadline_ns: u64,
+    /// Longest that the connection may take to be made, in nanoseconds.
+    pub connect_deadline_ns: u64,
     /// For programs that encrypt.
     pub tls: Tls,
     /// What is known of the path.

@@ -203,11 +203,10 @@ fn a_connection_without_its_time_is_refused() {
 fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     let begun = Instant::now();
     let script = Script::new("echo '{\"type\":\"ready\"}'\nexec sleep 60");
-    let order_deadline = Duration::from_millis(300);
     let (context, _) = trial_context();
     let mut order = order_for(Role::Sender, "external", 1000, 100);
     with_program(&mut order, &script.path());
-    order.deadline = order_deadline;
+    order.connect_deadline = Duration::from_millis(300);
     let session = external()
         .prepare(&order, context.clone())
         .expect("it is ready");
@@ -220,7 +219,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     assert_eq!(error.kind(), FailureKind::TimedOut, "{error:?}");
     contains(&error.to_string(), "no connection within 0.3 s");
     assert!(
-        begun.elapsed() < SOON + order_deadline,
+        begun.elapsed() < SOON + order.connect_deadline,
         "{:?}",
         begun.elapsed()
     );

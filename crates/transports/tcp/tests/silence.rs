@@ -47,7 +47,7 @@ fn aborted_sender_ends(name: &str, peer: SocketAddr) {
 fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
     for under_load in [true, false] {
         let mut order = testing::order_for(Role::Sender, name, 1000, 1000);
-        order.deadline = Duration::from_millis(300);
+        order.connect_deadline = Duration::from_millis(300);
         order.workload.probe.under_load = under_load;
         let sender = driver(name)
             .prepare(&order, testing::trial_context().0)

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use regatta_emulation::{DelayMoments, delay_moments};
-use regatta_model::{Condition, Link, QueueDiscipline};
+use regatta_model::{Condition, Emulator, Link, LossBy, Placement, QueueDiscipline};
 use regatta_stats::plausible_counts;
 
 use super::{FALSE_ALARMS, NORMAL_QUANTILE};
+use crate::messages::PathForm;
 
 /// Part of the packets with a flipped bit that are lost at least: where netem flips one of the
 /// sender's Ethernet address, nothing finds it.
@@ -16,6 +17,38 @@ const CORRUPTION_FOUND: f64 = 0.9;
 /// makes up for its being no more than near.
 const BURSTS: f64 = 20.0;
 const SKEW: f64 = 1.3;
+
+/// Where a link loses packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LossPlace {
+    /// Before its rate, as one netem does: what is lost uses none of it.
+    BeforeRate,
+    /// On the wire behind it.
+    AfterRate,
+}
+
+impl LossPlace {
+    pub(crate) fn of(path: &PathForm) -> Self {
+        let netem_alone = path.emulator == Emulator::Netem
+            && path.placement == Placement::Ends
+            && path.loss_by == LossBy::Emulator;
+        if netem_alone {
+            Self::BeforeRate
+        } else {
+            Self::AfterRate
+        }
+    }
+}
+
+/// Share of the packets that do not arrive which were lost before the rate; the others, damaged, have
+/// used it.
+pub(super) fn lost_before_rate(link: &Link, losses: LossPlace) -> f64 {
+    let (lost, corrupt) = (link.mean_loss().0, link.corrupt_ratio.0);
+    match losses {
+        LossPlace::BeforeRate if lost > 0.0 => lost / (lost + (1.0 - lost) * corrupt),
+        _ => 0.0,
+    }
+}
 
 /// Mean and deviation of the delays that both links together give single packets.
 pub(super) fn round_trip(condition: &Condition) -> DelayMoments {

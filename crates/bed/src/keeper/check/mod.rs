@@ -12,6 +12,7 @@
 
 mod expected;
 mod part;
+mod pauses;
 mod plan;
 mod socket;
 
@@ -24,7 +25,7 @@ use std::{
 
 use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
-pub(crate) use self::part::Part;
+pub(crate) use self::{expected::LossPlace, part::Part, pauses::PauseWatch};
 use self::{
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     socket::{Arrival, Prober},
@@ -35,12 +36,15 @@ use super::{
     namespaces::Namespace,
 };
 
-/// Most by which the mean round-trip delay may differ from what was asked.
-const DELAY_TOLERANCE_NS: f64 = 500_000.0;
+/// Most by which the mean round-trip delay may differ from what was asked, as a part of it; at least
+/// what four wake-ups of an idle machine cost.
+const DELAY_TOLERANCE: f64 = 0.01;
+const LEAST_DELAY_TOLERANCE_NS: f64 = 150_000.0;
 
-/// Most by which a single round trip may be outside of what jitter explains, and the share of those
-/// that must not.
-const SPREAD_TOLERANCE_NS: f64 = 2_000_000.0;
+/// Most by which a single round trip may be outside of what jitter explains, as a part of the delay,
+/// at least some time; and the share of those that must not.
+const SPREAD_TOLERANCE: f64 = 0.05;
+const LEAST_SPREAD_TOLERANCE_NS: f64 = 500_000.0;
 const SPREAD_SHARE: f64 = 0.99;
 
 /// Most by which the link rate may differ, as a part of it.
@@ -62,6 +66,7 @@ const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
 /// namespace.
 pub(super) fn run(
     condition: &Condition,
+    losses: LossPlace,
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],
 ) -> Result<PathCheck, KeeperError> {
@@ -71,8 +76,8 @@ pub(super) fn run(
     let round_trips = make_round_trips(RoundTrips::new(condition), a, b)?;
 
     let trains = [
-        Train::new(condition, &condition.forward),
-        Train::new(condition, &condition.reverse),
+        Train::new(condition, &condition.forward, losses),
+        Train::new(condition, &condition.reverse, losses),
     ];
     let run = |direction: usize| {
         let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
@@ -91,7 +96,7 @@ pub(super) fn run(
     };
     let [forward, reverse] = arrivals;
     Ok(judge(
-        condition,
+        (condition, losses),
         checked_unix_ns,
         &round_trips,
         &[forward?, reverse?],
@@ -101,7 +106,7 @@ pub(super) fn run(
 /// What was asked against what was found: the delays of round trips, and what arrived of each
 /// direction's train.
 pub(crate) fn judge(
-    condition: &Condition,
+    (condition, losses): (&Condition, LossPlace),
     checked_unix_ns: i64,
     round_trips: &[f64],
     arrivals: &[Vec<(u64, u64)>; 2],
@@ -114,13 +119,16 @@ pub(crate) fn judge(
         ("forward", &condition.forward, &arrivals[0]),
         ("reverse", &condition.reverse, &arrivals[1]),
     ] {
-        let train = Train::new(condition, link);
+        let train = Train::new(condition, link, losses);
         judge_loss(name, link, train, (arrivals, before), &mut quantities);
-        judge_rate(name, link, train, arrivals, &mut quantities);
+        let before_rate = expected::lost_before_rate(link, losses);
+        judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
     }
     PathCheck {
         condition: condition.name.clone(),
+        step_at_ns: 0,
         checked_unix_ns,
+        spoiled: None,
         within: quantities.iter().all(|quantity| quantity.within),
         quantities,
     }
@@ -280,11 +288,12 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     let n = delays.len() as f64;
     let mean = delays.iter().sum::<f64>() / n;
     let moments = expected::round_trip(condition);
-    let tolerance = DELAY_TOLERANCE_NS + NORMAL_QUANTILE * moments.deviation_ns / n.sqrt();
+    let asked = condition.round_trip_delay().as_nanos() as f64;
+    let tolerance = (DELAY_TOLERANCE * asked).max(LEAST_DELAY_TOLERANCE_NS)
+        + NORMAL_QUANTILE * moments.deviation_ns / n.sqrt();
     // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
     let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
-    let asked = condition.round_trip_delay().as_nanos() as f64;
     quantities.push(quantity(
         "round_trip_delay_ns",
         asked,
@@ -296,14 +305,15 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
         delays.len() as u64,
     ));
     let (below, above) = expected::reach(condition);
-    let nearest = asked - below.as_nanos() as f64 - SPREAD_TOLERANCE_NS;
-    let furthest = asked + above.as_nanos() as f64 + SPREAD_TOLERANCE_NS;
+    let spread = (SPREAD_TOLERANCE * asked).max(LEAST_SPREAD_TOLERANCE_NS);
+    let nearest = asked - below.as_nanos() as f64 - spread;
+    let furthest = asked + above.as_nanos() as f64 + spread;
     let near = delays
         .iter()
         .filter(|delay| (nearest..=furthest).contains(*delay))
         .count();
     quantities.push(quantity(
-        "round_trip_delay_within_2ms_ratio",
+        "round_trip_delay_near_ratio",
         1.0,
         near as f64 / n,
         (SPREAD_SHARE, 1.0),
@@ -331,11 +341,11 @@ fn judge_loss(
     ));
 }
 
-/// The rate from the slope of arrival times over places in the train, by least squares: missing
-/// packets have used their share of the link and do not disturb it.
+/// The rate from the slope of arrival times over places in the train, by least squares: packets that
+/// were lost after it have used their share of the link and do not disturb it; of the missing packets
+/// `before_rate` is the share that have not.
 fn judge_rate(
-    direction: &str,
-    link: &Link,
+    (direction, link, before_rate): (&str, &Link, f64),
     train: Train,
     arrivals: &[(u64, u64)],
     quantities: &mut Vec<AskedAchieved>,
@@ -345,12 +355,20 @@ fn judge_rate(
     };
     // What the bucket lets through at once says nothing of the rate.
     let burst = link.burst_bytes.map_or(0, |bytes| bytes.0);
-    let paced: Vec<_> = arrivals
+    let mut paced: Vec<_> = arrivals
         .iter()
         .filter(|(place, _)| place * train.packet_bytes >= burst)
         .copied()
         .collect();
-    let Some(fit) = slope_ns(&paced) else {
+    paced.sort_unstable();
+    let positions: Vec<(f64, u64)> = (0u64..)
+        .zip(&paced)
+        .map(|(rank, &(place, at))| {
+            let missing = (place - paced[0].0 - rank) as f64;
+            (place as f64 - before_rate * missing, at)
+        })
+        .collect();
+    let Some(fit) = slope_ns(&positions) else {
         return;
     };
     let asked = rate.0 as f64;
@@ -375,14 +393,14 @@ struct Fit {
 }
 
 /// `None` for fewer than three arrivals, and for arrivals all at one time.
-fn slope_ns(arrivals: &[(u64, u64)]) -> Option<Fit> {
+fn slope_ns(arrivals: &[(f64, u64)]) -> Option<Fit> {
     let first = arrivals.iter().map(|arrival| arrival.1).min()?;
     let n = arrivals.len() as f64;
-    let mean_place = arrivals.iter().map(|a| a.0 as f64).sum::<f64>() / n;
+    let mean_place = arrivals.iter().map(|a| a.0).sum::<f64>() / n;
     let mean_time = arrivals.iter().map(|a| (a.1 - first) as f64).sum::<f64>() / n;
     let (mut squares, mut products) = (0.0, 0.0);
     for &(place, time) in arrivals {
-        let x = place as f64 - mean_place;
+        let x = place - mean_place;
         squares += x * x;
         products += x * ((time - first) as f64 - mean_time);
     }
@@ -395,18 +413,84 @@ fn slope_ns(arrivals: &[(u64, u64)]) -> Option<Fit> {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::{BitRate, Ratio};
+
     use super::*;
 
     #[test]
     fn the_slope_is_exact_with_missing_and_reordered_packets() {
-        let mut arrivals: Vec<_> = (0..100u64)
+        let mut arrivals: Vec<_> = (0..100u32)
             .filter(|place| place % 7 != 3)
-            .map(|place| (place, 5_000_000_000 + place * 120_000))
+            .map(|place| (f64::from(place), 5_000_000_000 + u64::from(place) * 120_000))
             .collect();
         arrivals.swap(3, 40);
         let fit = slope_ns(&arrivals).expect("a slope");
         assert!((fit.slope_ns - 120_000.0).abs() < 1e-6, "{}", fit.slope_ns);
         assert!(slope_ns(&arrivals[..2]).is_none());
-        assert!(slope_ns(&[(0, 7), (1, 7), (2, 7)]).is_none());
+        assert!(slope_ns(&[(0.0, 7), (1.0, 7), (2.0, 7)]).is_none());
+    }
+
+    fn condition(link: &Link) -> Condition {
+        Condition {
+            name: "c".into(),
+            forward: link.clone(),
+            reverse: link.clone(),
+            mtu_bytes: 1500,
+            schedule: Vec::new(),
+        }
+    }
+
+    /// A train over a link that is always busy and loses every twentieth packet before or after its
+    /// rate: what did not use the rate is not counted as if it had.
+    #[test]
+    fn the_rate_is_that_of_the_packets_that_passed_it() {
+        let link = Link {
+            rate: Some(BitRate(100_000_000)),
+            loss: Ratio(0.05),
+            ..Link::default()
+        };
+        for losses in [LossPlace::BeforeRate, LossPlace::AfterRate] {
+            let train = Train::new(&condition(&link), &link, losses);
+            let mut passed = 0;
+            let mut arrivals = Vec::new();
+            for place in 0..train.packets {
+                let lost = place % 20 == 7;
+                passed += u64::from(!lost || losses == LossPlace::AfterRate);
+                if !lost {
+                    arrivals.push((place, passed * 120_000));
+                }
+            }
+            let mut quantities = Vec::new();
+            let before = expected::lost_before_rate(&link, losses);
+            judge_rate(
+                ("forward", &link, before),
+                train,
+                &arrivals,
+                &mut quantities,
+            );
+            let rate = quantities[0].achieved;
+            assert!((rate / 1e8 - 1.0).abs() < 1e-3, "{losses:?}: {rate}");
+        }
+    }
+
+    /// Whether a check finds the mean of equal round trips on a path of this delay sound.
+    fn is_sound(asked: Duration, found_ns: f64) -> bool {
+        let link = Link {
+            delay: asked / 2,
+            ..Link::default()
+        };
+        let mut quantities = Vec::new();
+        judge_round_trips(&condition(&link), &[found_ns; 100], &mut quantities);
+        quantities.iter().all(|quantity| quantity.within)
+    }
+
+    #[test]
+    fn what_is_tolerated_goes_with_the_path() {
+        assert!(is_sound(Duration::from_micros(200), 340e3));
+        assert!(!is_sound(Duration::from_micros(200), 700e3));
+        assert!(is_sound(Duration::from_millis(30), 30.29e6));
+        assert!(!is_sound(Duration::from_millis(30), 30.4e6));
+        assert!(is_sound(Duration::from_secs(2), 2000.54e6));
+        assert!(!is_sound(Duration::from_secs(2), 2021e6));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use regatta_model::Condition;
 
 use super::{
-    GRACE, base,
+    GRACE, LossPlace, base,
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     send_train,
     socket::{self, Arrival, Prober},
@@ -40,6 +40,7 @@ impl Part {
     pub(crate) fn serve(
         &mut self,
         probe: Probe,
+        losses: LossPlace,
         namespace: &Namespace,
     ) -> Result<FromKeeper, KeeperError> {
         clock::be_punctual();
@@ -65,12 +66,20 @@ impl Part {
             Probe::Send {
                 condition,
                 direction,
-            } => send_train(train(&condition, direction), base(direction), prober)?,
+            } => send_train(
+                train(&condition, direction, losses),
+                base(direction),
+                prober,
+            )?,
             Probe::Receive {
                 condition,
                 direction,
             } => {
-                let arrivals = receive(train(&condition, direction), base(direction), prober)?;
+                let arrivals = receive(
+                    train(&condition, direction, losses),
+                    base(direction),
+                    prober,
+                )?;
                 return Ok(FromKeeper::Train { arrivals });
             }
         }
@@ -78,12 +87,12 @@ impl Part {
     }
 }
 
-fn train(condition: &Condition, direction: usize) -> Train {
+fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
     let link = match direction {
         0 => &condition.forward,
         _ => &condition.reverse,
     };
-    Train::new(condition, link)
+    Train::new(condition, link, losses)
 }
 
 /// The delays of the packets that came back, in nanoseconds, without the time that the far host held

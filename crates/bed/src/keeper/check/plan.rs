@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regatta_model::{Condition, Link};
 
-use super::expected;
+use super::expected::{self, LossPlace};
 
 /// Smallest IP packet that is sent.
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
@@ -107,7 +107,7 @@ pub(super) struct Train {
 }
 
 impl Train {
-    pub(super) fn new(condition: &Condition, link: &Link) -> Self {
+    pub(super) fn new(condition: &Condition, link: &Link, losses: LossPlace) -> Self {
         let mtu = u64::from(condition.mtu_bytes);
         if link.trace.is_some() {
             return Self::over_trace(condition, link);
@@ -140,7 +140,12 @@ impl Train {
             .max(4)
             .min(queue / 2 / packet_bytes)
             .clamp(1, HEAD_START_PACKETS);
-        let interval = transmission(link, packet_bytes);
+        // What is lost before the rate is made up for, so that the bottleneck stays busy.
+        let passes = match losses {
+            LossPlace::BeforeRate => (1.0 - link.mean_loss().0).max(0.1),
+            LossPlace::AfterRate => 1.0,
+        };
+        let interval = transmission(link, packet_bytes).mul_f64(passes);
         Self {
             packets,
             packet_bytes,
@@ -207,7 +212,7 @@ mod tests {
     #[test]
     fn the_usual_path_takes_full_packets_for_300_ms() {
         let condition = condition(100_000_000, Duration::from_millis(15), None);
-        let train = Train::new(&condition, &condition.forward);
+        let train = Train::new(&condition, &condition.forward, LossPlace::AfterRate);
         assert_eq!((train.packets, train.packet_bytes), (2500, 1500));
         assert_eq!(train.head_start, 83);
         assert!(train.tells_rate);
@@ -220,7 +225,7 @@ mod tests {
             for queue in [None, Some(100), Some(3_000), Some(1 << 30)] {
                 let condition = condition(rate_bps, Duration::from_secs(1), queue);
                 let link = &condition.forward;
-                let train = Train::new(&condition, link);
+                let train = Train::new(&condition, link, LossPlace::AfterRate);
                 let limit = condition.queue_limit(link).0;
                 assert!(
                     !train.tells_rate || train.head_start * train.packet_bytes <= limit,

@@ -113,7 +113,14 @@ pub fn path(summary: &Summary) -> Table {
                     series: -1,
                     heading: name.trim_end_matches("_ratio").replace('_', " "),
                     cells: vec![
-                        words(check.condition.clone()),
+                        words(match check.step_at_ns {
+                            0 => check.condition.clone(),
+                            at => format!(
+                                "{} from {} on",
+                                check.condition,
+                                format_duration(Duration::from_nanos(at))
+                            ),
+                        }),
                         show(quantity.asked),
                         show(quantity.achieved),
                         figure(format!(
@@ -123,10 +130,10 @@ pub fn path(summary: &Summary) -> Table {
                             scale.unit
                         )),
                         figure(quantity.n.to_string()),
-                        words(if quantity.within {
-                            "✓ within"
-                        } else {
-                            "✗ outside"
+                        words(match (&check.spoiled, quantity.within) {
+                            (Some(_), _) => "spoiled by the machine",
+                            (None, true) => "✓ within",
+                            (None, false) => "✗ outside",
                         }),
                     ],
                 }

@@ -88,7 +88,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let (ours, theirs) = match end {
         SenderEnd::Deadline { .. } if set_up.is_none() => {
-            return Err(trial.no_connection(trial.order.deadline));
+            return Err(trial.no_connection());
         }
         SenderEnd::Deadline {
             delivered: ours, ..
@@ -186,7 +186,7 @@ async fn carry<E: StreamEndpoint>(
 ) {
     let result = shared
         .stop
-        .unless_raised(connect(shared, lane, endpoint, peer))
+        .unless_raised(connect(shared, lane, endpoint, peer, watch))
         .await;
     let (result, opened) = match result {
         Ok((connection, mut stream)) => {
@@ -244,14 +244,16 @@ async fn connect<E: StreamEndpoint>(
     lane: &Lane,
     endpoint: &E,
     peer: SocketAddr,
+    watch: &SenderWatch,
 ) -> Result<(E::Connection, <E::Connection as StreamConnection>::Stream), TransportError> {
-    // The watch ends a connect call at the deadline; this limit only stands behind it.
-    let until = shared.started + shared.trial.order.deadline + CLOSING;
+    // The watch ends a connect call that takes too long; this limit only stands behind it.
+    let until = shared.started + shared.trial.order.longest_transfer() + CLOSING;
     let begun = MonotonicTime::now();
     let connection = endpoint
         .connect(peer, Purpose::Transfer, until, &shared.stop)
         .await?;
     let now = MonotonicTime::now();
+    watch.connected(now);
     shared.statistics.add(connection.statistics());
     shared.tally().set_up.push(now.since(begun));
     let mut stream = open_stream(shared.trial, &connection, Purpose::Transfer).await?;

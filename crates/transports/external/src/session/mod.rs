@@ -197,6 +197,7 @@ fn request(
         },
         congestion_control: command.congestion_control.clone(),
         deadline_ns: nanoseconds(order.deadline),
+        connect_deadline_ns: nanoseconds(order.connect_deadline),
         tls: contract::Tls {
             certificate_file: tls.certificate.path(),
             key_file: tls.key.as_ref().map(MemoryFile::path),

@@ -30,7 +30,7 @@ impl ProgramSession {
     pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
         let observer = Arc::clone(&self.context.observer);
         observer.on_process(self.program.process());
-        let within = FIRST_FLOW + self.order.deadline + MARGIN;
+        let within = FIRST_FLOW + self.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
         self.listen_for_notes(until)?;
 

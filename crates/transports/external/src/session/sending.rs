@@ -44,18 +44,20 @@ impl ProgramSession {
         let told = MonotonicTime::now();
         self.program.tell(&ToProgram::Start { port: peer.port() })?;
 
-        let deadline = told + self.order.deadline;
+        let mut deadline = told + self.order.connect_deadline;
         let mut connected: Option<(MonotonicTime, MonotonicTime)> = None;
         let sent = loop {
             let Some(event) = self.program.next(deadline)? else {
                 observer.on_window(WindowEdge::End);
-                break self.stopped(connected.map(|(started, _)| started).unwrap_or(told))?;
+                break self.stopped(deadline)?;
             };
             match event {
                 Event::Said(FromProgram::Connected { started_ns, at_ns })
                     if connected.is_none() =>
                 {
-                    connected = Some(self.connected(told, started_ns, at_ns)?);
+                    let (started, at) = self.connected(told, started_ns, at_ns)?;
+                    deadline = at + self.order.deadline;
+                    connected = Some((started, at));
                 }
                 Event::Said(FromProgram::Progress { bytes }) if connected.is_some() => {
                     self.count(bytes)?;
@@ -77,7 +79,7 @@ impl ProgramSession {
         let Some((started, at)) = connected else {
             return Err(Failure::Transport(TransportError::TimedOut {
                 what: "connection".to_owned(),
-                seconds: self.order.deadline.as_secs_f64(),
+                seconds: self.order.connect_deadline.as_secs_f64(),
             }));
         };
         Ok(self.sender_report(started, at, sent))
@@ -158,14 +160,13 @@ impl ProgramSession {
     }
 
     /// The deadline has come: what counts is what the receiver has by now.
-    fn stopped(&self, started: MonotonicTime) -> Result<Sent, Failure> {
+    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Failure> {
         let live = &self.context.live;
         self.context.observer.send_note(Note::Sent {
             messages: live.messages_sent.load(Ordering::Acquire),
             bytes: live.bytes_sent.load(Ordering::Acquire),
             deadline_reached: true,
         });
-        let ended = started + self.order.deadline;
         Ok(Sent {
             ended,
             heard: ended,

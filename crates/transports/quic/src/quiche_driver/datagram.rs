@@ -70,7 +70,7 @@ impl QuicheDatagrams {
         let options = Options::read(&order.transport.options);
         Ok(Self {
             longest: longest(&endpoint.sizes, &options),
-            patience: order.deadline,
+            patience: order.connect_deadline,
             unadmitted: Mutex::default(),
             endpoint,
         })

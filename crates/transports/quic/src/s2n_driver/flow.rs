@@ -65,7 +65,7 @@ impl S2nDatagrams {
         Ok(Self {
             longest: endpoint.payload_bytes().saturating_sub(OVERHEAD_BYTES),
             endpoint,
-            patience: order.deadline,
+            patience: order.connect_deadline,
             unopened: Mutex::default(),
         })
     }

@@ -16,8 +16,8 @@ use crate::{
 /// what other stacks use.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// s2n-quic's default for the time that a handshake may take; a trial with a longer deadline gets
-/// more, so that its deadline is what ends it.
+/// s2n-quic's default for the time that a handshake may take; a trial that gives connections
+/// longer gets more.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Streams that a connection may have open at once, beside those of the workload. s2n-quic's
@@ -117,7 +117,7 @@ pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, Transp
             .with_max_open_remote_unidirectional_streams(0)?
             .with_max_send_buffer_size(send_buffer)?
             .with_max_idle_timeout(IDLE_TIMEOUT)?
-            .with_max_handshake_duration(order.deadline.max(HANDSHAKE_TIME))
+            .with_max_handshake_duration(order.connect_deadline.max(HANDSHAKE_TIME))
     };
     made().map_err(|error| {
         TransportError::stack("s2n-quic does not take the limits of the path")(error.to_string())

@@ -54,7 +54,7 @@ fn a_peer_that_never_answers_is_timed_out(driver: &dyn Driver) {
     ];
     for change in changes {
         let mut order = order_for(Role::Sender, driver.descriptor().name, 1000, 1000);
-        order.deadline = Duration::from_millis(400);
+        order.connect_deadline = Duration::from_millis(400);
         change(&mut order);
         let (context, _) = trial_context();
         let sender = driver.prepare(&order, context).expect("a sender");

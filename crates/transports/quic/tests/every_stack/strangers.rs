@@ -64,7 +64,7 @@ fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
 fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let mut order = order_for(Role::Sender, name, 1000, 1000);
-    order.deadline = Duration::from_millis(400);
+    order.connect_deadline = Duration::from_millis(400);
     let (context, _) = trial_context();
     let sender = driver.prepare(&order, context).expect("a sender");
     let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");

@@ -63,7 +63,7 @@ pub struct QuicEndpoint {
     /// At the listening end.
     server: Option<ServerConfig>,
     handshake: Handshake,
-    deadline: Duration,
+    connect_deadline: Duration,
     options: Options,
     needs: Needs,
     attempts: Attempts,
@@ -213,7 +213,7 @@ impl QuicEndpoint {
             client,
             server,
             handshake,
-            deadline: order.deadline,
+            connect_deadline: order.connect_deadline,
             options,
             needs,
             attempts: Attempts {
@@ -247,7 +247,7 @@ impl QuicEndpoint {
 
     /// Longest that a handshake may take.
     pub(super) fn handshake_limit(&self) -> Duration {
-        self.deadline
+        self.connect_deadline
     }
 
     /// UDP payload of a packet that is full from the start, in bytes.

@@ -1,0 +1,114 @@
+//! Evidence that the machine, and not the path, is to blame for what a check finds.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    keeper::{clock, error::KeeperError},
+    messages::LinkCounters,
+};
+
+/// Time between two looks at the clock.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Shortest pause that counts.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Share of a check in which the machine may pause: five milliseconds of a second are two or three of
+/// 300 round trips, or half of a train's head start.
+const MOST_PAUSED: f64 = 0.005;
+
+/// Share of the packets that may leave the path more than 2 ms late.
+const MOST_LATE: f64 = 0.01;
+
+/// A thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
+/// by how much it is not.
+#[derive(Debug)]
+pub(crate) struct PauseWatch {
+    over: Arc<AtomicBool>,
+    begun: Instant,
+    thread: JoinHandle<Duration>,
+}
+
+impl PauseWatch {
+    pub(crate) fn start() -> Result<Self, KeeperError> {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let thread = thread::Builder::new()
+            .name("pauses".into())
+            .spawn(move || {
+                clock::be_punctual();
+                let mut paused = Duration::ZERO;
+                while !until.load(Ordering::Relaxed) {
+                    let asleep = Instant::now();
+                    thread::sleep(TICK);
+                    let late = asleep.elapsed().saturating_sub(TICK);
+                    if late >= SHORTEST {
+                        paused += late;
+                    }
+                }
+                paused
+            })
+            .map_err(KeeperError::Thread)?;
+        Ok(Self {
+            over,
+            begun: Instant::now(),
+            thread,
+        })
+    }
+
+    /// What speaks against the check that was made meanwhile, of which the path counted this.
+    pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
+        self.over.store(true, Ordering::Relaxed);
+        let paused = self.thread.join().unwrap_or_default();
+        evidence(paused, self.begun.elapsed(), links)
+    }
+}
+
+fn evidence(paused: Duration, of: Duration, links: &[LinkCounters; 2]) -> Option<String> {
+    let share = paused.as_secs_f64() / of.as_secs_f64().max(1e-9);
+    if share > MOST_PAUSED {
+        return Some(format!(
+            "it paused for {:.1} ms of {:.1} s",
+            paused.as_secs_f64() * 1e3,
+            of.as_secs_f64()
+        ));
+    }
+    let delivered: u64 = links.iter().map(|link| link.delivered).sum();
+    let late: u64 = links.iter().map(|link| link.late_packets).sum();
+    let late = late as f64 / delivered.max(1) as f64;
+    (late > MOST_LATE).then(|| {
+        format!(
+            "{:.1} % of the check's packets left more than 2 ms late",
+            late * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_and_late_packets_speak_against_a_check() {
+        let second = Duration::from_secs(1);
+        let links = |late_packets| {
+            [LinkCounters {
+                delivered: 1000,
+                late_packets,
+                ..LinkCounters::default()
+            }; 2]
+        };
+        assert_eq!(evidence(Duration::from_millis(5), second, &links(10)), None);
+        let paused = evidence(Duration::from_millis(6), second, &links(0));
+        assert_eq!(paused.as_deref(), Some("it paused for 6.0 ms of 1.0 s"));
+        let late = evidence(Duration::ZERO, second, &links(11));
+        assert!(late.is_some_and(|late| late.starts_with("1.1 %")));
+    }
+}
