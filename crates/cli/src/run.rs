@@ -1,7 +1,7 @@
 //! `regatta run` and `regatta resume`.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -42,6 +42,12 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
             "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`",
         ));
     }
+    if jobs > 1 && plan.study().until.is_some() {
+        return Err(Failure::input(
+            "guests that run at once do not know one another's intervals, so that `until` cannot end them",
+            "leave `--jobs` out, or give a number of rounds",
+        ));
+    }
     if args.dry_run {
         output::out(&describe(&plan)).map_err(Failure::failed)?;
         return Ok(Code::Measured);
@@ -52,6 +58,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: new_id(),
         study_text: chosen.text,
         done: BTreeSet::new(),
+        values: BTreeMap::new(),
         files: files_of(&dir),
     };
     let race = Race {
@@ -99,7 +106,9 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     for record in &records {
         tally.add(record.outcome);
     }
-    if done.len() == plan.trials().len() && state == RunState::Complete {
+    // A run whose intervals are narrow is complete with fewer trials than its plan.
+    let narrow = header.study.until.is_some();
+    if state == RunState::Complete && (narrow || done.len() == plan.trials().len()) {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
             trials(done.len())
@@ -111,6 +120,9 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let options = RunOptions {
         run_id: header.run_id,
         study_text: header.study_text,
+        values: (records.iter())
+            .filter_map(|record| plan.ranked_by(record))
+            .collect(),
         done,
         files: files_of(dir),
     };
@@ -341,6 +353,13 @@ fn describe(plan: &Plan) -> String {
         )),
         study.seed
     );
+    if let Some(until) = study.until {
+        let _ = writeln!(
+            text,
+            "fewer rounds, from {} on, if every interval is ± {until} or narrower by then",
+            Study::LEAST_ROUNDS
+        );
+    }
     if let Some(capture) = study.capture {
         let _ = writeln!(
             text,

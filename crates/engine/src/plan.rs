@@ -10,7 +10,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use regatta_model::{Condition, Study, Transport, TrialRecord, Workload};
+use regatta_model::{Condition, Outcome, Study, Transport, TrialRecord, Workload};
 
 use crate::limits;
 
@@ -164,6 +164,15 @@ impl Plan {
                 }
             })
             .collect()
+    }
+
+    /// The metric that a measured trial's work is ranked by, with the trial's position.
+    #[must_use]
+    pub fn ranked_by(&self, record: &TrialRecord) -> Option<(u32, f64)> {
+        let trial = self.trials.get(record.index as usize)?;
+        let metric = self.workload(trial.cell).kind.primary_metric();
+        let value = *record.metrics.get(metric)?;
+        (record.outcome == Outcome::Measured && value > 0.0).then_some((record.index, value))
     }
 
     /// Number of cells, which is the number of trials of a round.

@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
     pub done: BTreeSet<u32>,
+    /// The metric of the ranking of those that were measured, for a study that ends by it.
+    pub values: BTreeMap<u32, f64>,
     /// Directory for what trials leave besides their records, such as key logs that transports'
     /// options ask for, and captures: each trial has one of its own in it. It need not exist. In
     /// the directory of the run it is `files`.
@@ -217,9 +219,16 @@ impl Crew<'_> {
         };
         let mut unsupported: BTreeMap<Cell, TrialRecord> = BTreeMap::new();
         let mut controls: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut values = self.options.values.clone();
+        let mut round = None;
         for trial in left {
             if self.stopped() {
                 return Ok(self.interrupted());
+            }
+            if round.replace(trial.round) != Some(trial.round)
+                && self.plan.is_narrow(trial.round, &values)
+            {
+                break;
             }
             let mut record = match unsupported.get(&trial.cell) {
                 // What cannot run here cannot run in the next round either; every round still has
@@ -258,6 +267,7 @@ impl Crew<'_> {
                 }
                 Outcome::Failed | Outcome::TimedOut => {}
             }
+            values.extend(self.plan.ranked_by(&record));
             tell(
                 listener,
                 &Event::TrialEnded {

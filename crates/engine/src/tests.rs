@@ -1,10 +1,10 @@
 //! Runs on a bed without a machine: who is told what, in which order, and what breaks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Outcome, Ratio, TrialRecord};
 
 use crate::{
     Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
@@ -63,6 +63,7 @@ fn options(done: &[u32]) -> RunOptions {
         run_id: "run".into(),
         study_text: String::new(),
         done: done.iter().copied().collect(),
+        values: BTreeMap::new(),
         files: None,
     }
 }
@@ -102,6 +103,34 @@ fn a_whole_run_tells_everything_in_order() {
     let seeds: Vec<u64> = trials.iter().map(|trial| trial.seed).collect();
     let set: Vec<u64> = bed.conditions_set.iter().map(|set| set.1).collect();
     assert_eq!(seeds, set);
+}
+
+#[test]
+fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
+    let mut study = study(2, 1, 40);
+    study.until = Some(Ratio(0.03));
+    let plan = Plan::new(&study).unwrap();
+    let (ending, heard) = run(&mut FakeBed::well(), &plan, &[]);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    // Every trial of this bed has the same goodput.
+    assert_eq!(
+        heard.trials().len() as u32,
+        2 * regatta_model::Study::LEAST_ROUNDS
+    );
+    // Resumed, the run knows what was measured before.
+    let mut options = options(&(0..20).collect::<Vec<u32>>());
+    options.values = heard
+        .trials()
+        .iter()
+        .filter_map(|t| plan.ranked_by(t))
+        .collect();
+    assert_eq!(options.values.len(), 20);
+    let mut again = Heard::default();
+    let ending = Run::new(plan, options).run(&mut FakeBed::well(), &mut again);
+    assert_eq!(
+        (ending.unwrap(), again.trials().len()),
+        (Ending::Complete, 0)
+    );
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn run() -> Result<(), Trouble> {
             run_id: mission.run_id,
             study_text: mission.study_text,
             done: mission.done,
+            values: mission.values,
             files: mission.files.then(|| Path::new(FILES).to_owned()),
         },
     );

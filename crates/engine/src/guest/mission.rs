@@ -1,6 +1,6 @@
 //! What outside and inside say to one another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_model::Study;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,9 @@ pub(super) struct Mission {
     pub run_id: String,
     /// Trials that are not to be run.
     pub done: BTreeSet<u32>,
+    /// The metric of the ranking of those of them that were measured.
+    #[serde(default)]
+    pub values: BTreeMap<u32, f64>,
     /// Whether transports may leave files.
     pub files: bool,
 }

@@ -1,7 +1,7 @@
 //! Outside of a guest: starts it, hears of the run, steps in where it hangs.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -79,6 +79,7 @@ enum End {
 struct Progress {
     started: bool,
     done: BTreeSet<u32>,
+    values: BTreeMap<u32, f64>,
     /// The trial under way, and since when.
     current: Option<(u32, i64)>,
 }
@@ -165,12 +166,13 @@ impl GuestRun {
         let mut progress = Progress {
             started: false,
             done: done.clone(),
+            values: self.options.values.clone(),
             current: None,
         };
         let mut fruitless = 0;
         loop {
             let before = progress.done.len();
-            let mut watch = self.start(&progress.done, files)?;
+            let mut watch = self.start(&progress, files)?;
             let end = self.follow(&mut watch, &mut progress, listener);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
@@ -214,7 +216,7 @@ impl GuestRun {
         self.plan.study().guest.clock
     }
 
-    fn start(&self, done: &BTreeSet<u32>, files: &Files) -> Result<Watch, EngineError> {
+    fn start(&self, progress: &Progress, files: &Files) -> Result<Watch, EngineError> {
         let study = self.plan.study();
         let mission = Mission {
             study: study.clone(),
@@ -224,7 +226,8 @@ impl GuestRun {
                 // What a path check draws depends on it, and runs with one seed are to be alike.
                 Clock::Virtual => format!("seed {}", study.seed),
             },
-            done: done.clone(),
+            done: progress.done.clone(),
+            values: progress.values.clone(),
             files: files.0.is_some(),
         };
         let payload = serde_json::to_string(&mission)
@@ -401,6 +404,7 @@ impl GuestRun {
             Event::TrialEnded { trial } => {
                 progress.current = None;
                 progress.done.insert(trial.index);
+                progress.values.extend(self.plan.ranked_by(trial));
             }
             Event::PathChecked { .. } | Event::Warning { .. } | Event::RunEnded { .. } => {}
         }
