@@ -8,6 +8,7 @@
 # make doctor   what this machine can do
 # make lab-kernel the guest kernel for virtual time
 # make cross-check both emulators against each other and theory, into docs/emulators.md
+# make validity what the statistics of a report are worth, into docs/validity.md
 # make external the drivers that are programs of their own, in Python and in Go
 
 SHELL := /bin/bash
@@ -36,7 +37,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 NEXTEST = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
   "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test bench fuzz doctor lab-kernel cross-check external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test bench fuzz doctor lab-kernel cross-check validity external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ cross-check: lab-kernel ## Both emulators against each other and theory, into do
 	@for part in compare theory; do \
 	  "$(CARGO_TARGET_DIR)/release/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
+
+validity: tools-build ## False claims, coverage and power of the statistics on made data, into docs/validity.md
+	cargo run --release --locked --package regatta-report --example validity -- docs/validity.md
 
 # After a change of external/*/requirements.in.
 external-lock:

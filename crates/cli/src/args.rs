@@ -10,7 +10,7 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, units::parse_duration};
+use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, units::parse_duration};
 
 pub use self::{
     behind::BehindArgs,
@@ -48,6 +48,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Run a study: race every transport under every condition
     Run(Box<RunArgs>),
+    /// Say how many rounds a study needs to detect a difference
+    Plan(PlanArgs),
     /// Run any program behind an emulated path
     Path(Box<BehindArgs>),
     /// Move files over Warp Data Transfer, by the wire protocol of the reference program
@@ -171,6 +173,9 @@ pub struct RunArgs {
     /// How often every cell is run [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
     pub rounds: Option<u32>,
+    /// Race each transport against itself: whatever differs between the two is noise
+    #[arg(long, help_heading = "Work")]
+    pub aa: bool,
     /// Seed of the order of trials, of the paths' losses and of random data
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Work")]
     pub seed: Option<u64>,
@@ -211,6 +216,20 @@ pub struct RunArgs {
     /// Show no progress
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
+}
+
+/// `regatta plan`.
+#[derive(Debug, ClapArgs)]
+pub struct PlanArgs {
+    /// A study file, the name of a built-in study, or the directory of a run
+    pub study: String,
+    /// The difference to be detected between two transports, such as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = quantity::<Ratio>)]
+    pub detect: Ratio,
+    /// Directory of a run of that study, of two rounds or more, which shows how much rounds differ
+    /// [default: its newest run in regatta-results]
+    #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true)]
+    pub pilot: Option<PathBuf>,
 }
 
 /// `regatta resume`.

@@ -12,6 +12,9 @@ use regatta_results::{FILE_NAME, ResultsError, leftover};
 
 use crate::exit::Failure;
 
+/// Directory in which runs leave their results unless another is asked for.
+pub const RESULTS: &str = "regatta-results";
+
 /// Makes the directory for a new run: the one that was asked for, or a new one named after the
 /// study and the time. What an earlier run left is never touched.
 ///
@@ -58,7 +61,7 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
                 .to_zoned(TimeZone::UTC)
                 .strftime("%Y%m%dT%H%M%SZ")
                 .to_string();
-            let parent = Path::new("regatta-results");
+            let parent = Path::new(RESULTS);
             std::fs::create_dir_all(parent).map_err(|error| cannot_make(parent, error))?;
             // Another run may start in the same second.
             let mut name = format!("{study}-{time}");

@@ -11,6 +11,7 @@ mod list;
 mod listen;
 mod output;
 mod path_options;
+mod plan;
 mod registry;
 mod report;
 mod run;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let colour = output::Colour::new(args.color);
     let done = match args.command {
         Command::Run(args) => run::run(&args, colour),
+        Command::Plan(args) => plan::plan(&args),
         Command::Path(args) => match behind::path(&args) {
             // It is the command's own code, or what its signal is in a shell.
             Ok(code) => return ExitCode::from(code),

@@ -41,6 +41,12 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
             "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`",
         ));
     }
+    if jobs > 1 && plan.study().until.is_some() {
+        return Err(Failure::input(
+            "guests that run at once do not know one another's intervals, so that `until` cannot end them",
+            "leave `--jobs` out, or give a number of rounds",
+        ));
+    }
     if args.dry_run {
         output::out(&describe(&plan)).map_err(Failure::failed)?;
         return Ok(Code::Measured);
@@ -98,7 +104,9 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     for record in &records {
         tally.add(record);
     }
-    if state == RunState::Complete && tally.trials == plan.trials().len() {
+    // A run whose intervals are narrow is complete with fewer trials than its plan.
+    let narrow = header.study.until.is_some();
+    if state == RunState::Complete && (narrow || tally.trials == plan.trials().len()) {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
             trials(tally.trials)
@@ -341,6 +349,13 @@ fn describe(plan: &Plan) -> String {
         )),
         study.seed
     );
+    if let Some(until) = study.until {
+        let _ = writeln!(
+            text,
+            "fewer rounds, from {} on, if every interval is ± {until} or narrower by then",
+            Study::LEAST_ROUNDS
+        );
+    }
     if let Some(capture) = study.capture {
         let _ = writeln!(
             text,

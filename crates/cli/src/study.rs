@@ -29,11 +29,13 @@ pub struct Chosen {
 pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     let (file, text) = match &args.study {
         None if adhoc::asked_for(args) => {
-            let (file, text) = adhoc::study(args)?;
-            return Ok(Chosen {
-                study: file.study,
-                text,
-            });
+            let (file, mut text) = adhoc::study(args)?;
+            let mut study = file.study;
+            if args.aa {
+                twice(&mut study);
+                text.push_str("\n# Changed on the command line:\n#   --aa\n");
+            }
+            return Ok(Chosen { study, text });
         }
         None => read_builtin(DEFAULT)?,
         Some(name) => read(name)?,
@@ -200,6 +202,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     }
     if let Some(rounds) = args.rounds {
         study.rounds = rounds;
+        study.until = None;
         changes.push(format!("--rounds {rounds}"));
     }
     if let Some(seed) = args.seed {
@@ -232,11 +235,30 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(kernel) = &args.kernel {
         study.guest.kernel = Some(kernel.clone());
     }
+    if args.aa {
+        twice(study);
+        changes.push("--aa".to_owned());
+    }
     // Published figures belong to the published path and work; beside others they would mislead.
     if study.conditions != path_before || study.workloads != work_before {
         study.published.clear();
     }
     Ok(changes)
+}
+
+/// Has each transport run against itself, under a second label.
+fn twice(study: &mut Study) {
+    let mut all = Vec::new();
+    for transport in &study.transports {
+        let taken = |label: &String| study.transports.iter().any(|t| t.label == *label);
+        let mut second = transport.clone();
+        second.label += "-again";
+        while taken(&second.label) {
+            second.label += "-again";
+        }
+        all.extend([transport.clone(), second]);
+    }
+    study.transports = all;
 }
 
 /// Keeps the transports with these labels; a driver's name that is no label adds that driver.

@@ -24,6 +24,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod until;
 
 pub use bed::TestBed;
 pub use error::EngineError;

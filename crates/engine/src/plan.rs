@@ -45,11 +45,13 @@ pub struct PlannedTrial {
 }
 
 /// Attempts made at one trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Attempts {
     made: u32,
     /// Whether the last one was invalid.
     spoiled: bool,
+    /// The metric of the ranking, if the last one was measured.
+    value: Option<f64>,
 }
 
 /// Trials of a plan that have records, by position in the plan.
@@ -57,7 +59,7 @@ struct Attempts {
 /// A trial is finished unless its last attempt was [`Outcome::Invalid`] and it has been attempted
 /// less than [`Done::MOST_ATTEMPTS`] times: what the machine spoiled says nothing of a transport.
 /// No other outcome is ever repeated.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Done {
     attempts: BTreeMap<u32, Attempts>,
@@ -73,6 +75,7 @@ impl Done {
         let attempts = Attempts {
             made,
             spoiled: record.outcome == Outcome::Invalid && made < Self::MOST_ATTEMPTS,
+            value: plan.ranked_by(record),
         };
         let first = record.index % (plan.trials.len() as u32).max(1);
         let known = self.attempts.entry(first).or_insert(attempts);
@@ -87,6 +90,7 @@ impl Done {
             let skipped = Attempts {
                 made: 1,
                 spoiled: false,
+                value: None,
             };
             self.attempts.insert(trial.index, skipped);
         }
@@ -96,6 +100,12 @@ impl Done {
     #[must_use]
     pub fn finished(&self) -> usize {
         self.attempts.values().filter(|it| !it.spoiled).count()
+    }
+
+    /// The metric of the ranking of the trials that were measured.
+    pub(crate) fn values(&self) -> BTreeMap<u32, f64> {
+        let value = |(index, attempts): (&u32, &Attempts)| Some((*index, attempts.value?));
+        self.attempts.iter().filter_map(value).collect()
     }
 
     /// Attempts made at all trials.
@@ -262,6 +272,7 @@ impl Plan {
                 Some(Attempts {
                     made,
                     spoiled: true,
+                    ..
                 }) => self.trial(trial.index + made * self.trials.len() as u32),
                 _ => None,
             })
@@ -274,6 +285,14 @@ impl Plan {
         (0..self.study.rounds)
             .filter(|round| !self.next_of_round(*round, done).is_empty())
             .collect()
+    }
+
+    /// The metric that a measured trial's work is ranked by.
+    fn ranked_by(&self, record: &TrialRecord) -> Option<f64> {
+        let trial = self.trial(record.index)?;
+        let metric = self.workload(trial.cell).kind.primary_metric();
+        let value = *record.metrics.get(metric)?;
+        (record.outcome == Outcome::Measured && value > 0.0).then_some(value)
     }
 
     /// Number of cells, which is the number of trials of a round.

@@ -239,6 +239,9 @@ impl Crew<'_> {
             .map(|trial| trial.cell.condition)
             .collect();
         for round in rounds {
+            if self.plan.is_narrow(round, &done.values()) {
+                break;
+            }
             if !self.check_paths(&conditions, listener)? {
                 return Ok(self.interrupted());
             }

@@ -33,6 +33,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         description: String::new(),
         source: None,
         rounds,
+        until: None,
         seed: 1,
         bed: BedKind::Netns,
         guest: regatta_model::GuestSetup::default(),

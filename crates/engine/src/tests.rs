@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Link, Outcome, Step, TrialRecord};
+use regatta_model::{Link, Outcome, Ratio, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
@@ -106,6 +106,29 @@ fn a_whole_run_tells_everything_in_order() {
     let seeds: Vec<u64> = trials.iter().map(|trial| trial.seed).collect();
     let set: Vec<u64> = bed.conditions_set.iter().map(|set| set.1).collect();
     assert_eq!(seeds, set);
+}
+
+#[test]
+fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
+    let mut study = study(2, 1, 40);
+    study.until = Some(Ratio(0.03));
+    let plan = Plan::new(&study).unwrap();
+    let (ending, heard) = run(&mut FakeBed::well(), &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    // Every trial of this bed has the same goodput.
+    assert_eq!(
+        heard.trials().len() as u32,
+        2 * regatta_model::Study::LEAST_ROUNDS
+    );
+    // Resumed, the run knows what was measured before.
+    let before: Vec<TrialRecord> = heard.trials().into_iter().cloned().collect();
+    let done = plan.done(&before).unwrap();
+    let mut again = Heard::default();
+    let ending = Run::new(plan, options(done)).run(&mut FakeBed::well(), &mut again);
+    assert_eq!(
+        (ending.unwrap(), again.trials().len()),
+        (Ending::Complete, 0)
+    );
 }
 
 #[test]

@@ -83,7 +83,20 @@ impl RunData {
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
         (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
-            * u64::from(study.rounds)
+            * u64::from(self.rounds())
+    }
+
+    /// Rounds of the study; of one that ended when its intervals were narrow, those that it had.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        let study = &self.header.study;
+        match (study.until, &self.state) {
+            (Some(_), RunState::Complete) => {
+                let rounds = self.trials.iter().map(|trial| trial.round + 1);
+                rounds.max().unwrap_or(0)
+            }
+            _ => study.rounds,
+        }
     }
 
     /// Whether transports are ranked by this metric when they do this workload.

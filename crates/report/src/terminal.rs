@@ -12,7 +12,7 @@ use regatta_results::{FILE_NAME, has_log};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, CountedReason, MetricSummary},
+    analysis::{Cell, CountedReason},
     format::{Scale, shorten},
 };
 
@@ -172,7 +172,10 @@ fn columns(cells: &[&Cell]) -> Vec<Column> {
     COLUMNS
         .into_iter()
         .filter_map(|(name, wide, narrow)| {
-            let means: Vec<f64> = cells.iter().filter_map(|cell| cell.mean(name)).collect();
+            let means: Vec<f64> = cells
+                .iter()
+                .filter_map(|cell| Some(cell.shown(name)?.0))
+                .collect();
             let largest = means
                 .iter()
                 .copied()
@@ -246,7 +249,9 @@ fn tables(
     if !any {
         return;
     }
-    let mut legend = "mean [95 % confidence interval]".to_owned();
+    let mut legend = "geometric mean [95 % confidence interval], of loss the mean; group: transports that share \
+                      a letter cannot be told apart, without one it is not ranked"
+        .to_owned();
     if deadlines {
         legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
     }
@@ -257,18 +262,27 @@ fn tables(
     let _ = writeln!(out, "\n{}", paint(&legend, "2", options));
 }
 
+/// The letters of a cell in the ranking of its place, and `–` for one that is not ranked.
+fn letters<'a>(summary: &'a Summary, cell: &Cell) -> &'a str {
+    (summary.verdict.conditions.iter())
+        .filter(|place| place.condition == cell.condition && place.workload == cell.workload)
+        .flat_map(|place| &place.ranking)
+        .find(|ranked| ranked.transport == cell.transport)
+        .map_or("–", |ranked| &ranked.letters)
+}
+
 /// A mean with its interval; nothing varies where every trial has the same value.
-fn mean(metric: &MetricSummary, scale: Scale, wide: bool) -> String {
-    match metric.ci95 {
+fn mean((value, interval): (f64, Option<[f64; 2]>), scale: Scale, wide: bool) -> String {
+    match interval {
         Some([low, high]) if low < high => format!(
             // No break within the brackets.
             "{}{}[{},\u{a0}{}]",
-            scale.text(metric.mean),
+            scale.text(value),
             if wide { "\u{a0}" } else { "\n" },
             scale.text(low),
             scale.text(high)
         ),
-        _ => scale.text(metric.mean),
+        _ => scale.text(value),
     }
 }
 
@@ -287,7 +301,12 @@ fn table(
     } else {
         table.force_no_tty();
     }
-    let mut head = vec![TableCell::new("transport")];
+    // Where there is no room for a column, the letters stand behind the name.
+    let mut head: Vec<TableCell> = if wide {
+        ["transport", "group"].map(TableCell::new).into()
+    } else {
+        vec![TableCell::new("transport,\ngroup")]
+    };
     head.extend(columns.iter().map(|column| {
         right(if wide {
             column.scale.heading(column.wide)
@@ -299,10 +318,15 @@ fn table(
     table.set_header(head);
     for cell in cells {
         let label = shorten(&cell.transport, if wide { 24 } else { 14 });
-        let mut row = vec![TableCell::new(plain(&label))];
+        let letters = letters(summary, cell);
+        let mut row = match (wide, letters) {
+            (true, _) => vec![TableCell::new(plain(&label)), TableCell::new(letters)],
+            (false, "–") => vec![TableCell::new(plain(&label))],
+            (false, _) => vec![TableCell::new(format!("{} {letters}", plain(&label)))],
+        };
         for (position, column) in columns.iter().enumerate() {
-            row.push(right(match cell.metrics.get(column.name) {
-                Some(metric) => mean(metric, column.scale, wide),
+            row.push(right(match cell.shown(column.name) {
+                Some(shown) => mean(shown, column.scale, wide),
                 None if cell.n == 0 && position == 0 => outcomes(cell),
                 None => "–".to_owned(),
             }));

@@ -76,6 +76,7 @@ fn digest(summary: &Summary) -> serde_json::Value {
     serde_json::json!({
         "study": summary.study, "bed": summary.bed, "seed": summary.seed, "state": summary.state,
         "gates": summary.gates, "verdict": summary.verdict,
+        "tests": summary.statistics.tests,
         "cell": cell.map(|cell| serde_json::json!({
             "n": cell.n, "outcomes": cell.outcomes, "retransmits": cell.retransmits,
             "goodput_bps": cell.metrics.get("goodput_bps"),
@@ -83,7 +84,7 @@ fn digest(summary: &Summary) -> serde_json::Value {
         })),
         "comparisons": summary.comparisons.iter()
             .filter(|c| c.metric == "goodput_bps" && c.condition == "loss-5")
-            .map(|c| format!("{} {} {} (n {}, family {})", c.a, c.conclusion.name(), c.b, c.n, c.family))
+            .map(|c| format!("{} {} {} (n {})", c.a, c.claim.conclusion.name(), c.b, c.claim.n))
             .collect::<Vec<_>>(),
         "differences": summary.differences.len(),
         "difference": summary.differences.first(),

@@ -3,7 +3,11 @@
 mod common;
 
 use regatta_model::{Finish, Outcome, WorkloadKind};
-use regatta_report::{RunData, analysis::Conclusion, html, summarise, terminal};
+use regatta_report::{
+    RunData,
+    analysis::{Claim, Conclusion},
+    html, summarise, terminal,
+};
 
 fn fixtures() -> Vec<(&'static str, RunData)> {
     vec![
@@ -65,23 +69,41 @@ fn only_measured_trials_enter_a_mean() {
     assert_eq!((cell.n, cell.outcome(Outcome::Failed)), (4, 1));
 }
 
+/// Holm's step-down procedure over everything that the run claims: the weights share the error between
+/// the pairs by the metric of the ranking and the rest, and each interval is at the level of its step.
 #[test]
-fn pairs_are_corrected_for_their_number() {
+fn every_claim_of_a_run_is_in_one_family() {
     let summary = summarise(&common::full());
-    let family: Vec<_> = summary
+    let comparisons = summary
         .comparisons
         .iter()
-        .filter(|c| c.condition == "baseline" && c.metric == "goodput_bps")
-        .collect();
-    // Five transports of six are measured; the sixth is unsupported.
-    assert_eq!(family.len(), 10);
-    for comparison in family {
-        assert_eq!(comparison.family, 10);
-        assert!((comparison.confidence - 0.995).abs() < 1e-12);
-        let (Some(p), Some(holm)) = (comparison.p_value, comparison.p_holm) else {
-            panic!("five rounds give a p-value: {comparison:?}");
-        };
-        assert!(holm >= p);
+        .map(|c| (&c.claim, c.metric == "goodput_bps"));
+    let differences = summary.differences.iter().map(|d| (&d.claim, false));
+    let claims: Vec<_> = comparisons.chain(differences).collect();
+    // Five transports of six are measured, the sixth is unsupported: ten pairs by three metrics under
+    // two conditions, and four metrics of five transports from one condition to the other.
+    assert_eq!(claims.len(), 10 * 3 * 2 + 4 * 5);
+    assert_eq!(summary.statistics.tests, 80);
+    let share = |primary: bool| if primary { 0.8 / 20.0 } else { 0.2 / 60.0 };
+    let p = |claim: &Claim| claim.p_value.expect("five rounds give a p-value");
+    let significant =
+        |claim: &Claim| matches!(claim.conclusion, Conclusion::Faster | Conclusion::Slower);
+    let mut ordered = claims.clone();
+    ordered.sort_by(|a, b| (p(a.0) / share(a.1)).total_cmp(&(p(b.0) / share(b.1))));
+    let mut left = 1.0;
+    let mut going = true;
+    for (claim, primary) in ordered {
+        let level = 0.05 * share(primary) / left;
+        going &= p(claim) <= level;
+        assert_eq!(significant(claim), going, "{claim:?}");
+        assert!((claim.confidence - (1.0 - level)).abs() < 1e-9, "{claim:?}");
+        if going {
+            left -= share(primary);
+        }
+        let leaves_out_one = claim
+            .interval
+            .is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        assert_eq!(leaves_out_one, going, "{claim:?}");
     }
 }
 
@@ -94,7 +116,7 @@ fn the_failed_round_is_missing_from_its_pairs_only() {
         .filter(|c| c.condition == "loss-5")
     {
         let with_quic = c.a == "quic-quinn" || c.b == "quic-quinn";
-        assert_eq!(c.n, if with_quic { 4 } else { 5 }, "{} {}", c.a, c.b);
+        assert_eq!(c.claim.n, if with_quic { 4 } else { 5 }, "{} {}", c.a, c.b);
     }
 }
 
@@ -106,7 +128,7 @@ fn equal_transports_are_not_told_apart_and_unequal_ones_are() {
             .comparisons
             .iter()
             .find(|c| c.a == a && c.b == b && c.condition == "loss-5" && c.metric == "goodput_bps")
-            .map(|c| c.conclusion)
+            .map(|c| c.claim.conclusion)
     };
     assert_eq!(
         find("tcp", "tcp-tls"),
@@ -117,28 +139,21 @@ fn equal_transports_are_not_told_apart_and_unequal_ones_are() {
 }
 
 #[test]
-fn a_transport_that_loses_is_never_compared_without_saying_so() {
-    let summary = summarise(&common::full());
-    let texts = summary
-        .verdict
-        .conditions
-        .iter()
-        .map(|v| &v.text)
-        .chain([&summary.verdict.overall]);
-    for text in texts {
-        assert!(text.contains("`udp`, which does not retransmit"), "{text}");
-        assert!(!text.contains("`udp` was the fastest"), "{text}");
+fn a_transport_that_loses_is_not_ranked_by_what_arrived() {
+    let verdict = summarise(&common::full()).verdict;
+    for place in &verdict.conditions {
+        assert!(place.ranking.iter().all(|r| r.transport != "udp"));
+        assert!(place.text.contains("`udp` ("), "{}", place.text);
     }
-    let lossy = &summary.verdict.conditions[1].text;
-    assert!(lossy.contains("lost 4.97 % of its messages"), "{lossy}");
-    for c in summary
-        .comparisons
-        .iter()
-        .filter(|c| c.condition == "loss-5")
-    {
-        assert_eq!(c.loss_a.is_some(), c.a == "udp");
-        assert_eq!(c.loss_b.is_some(), c.b == "udp");
-    }
+    let [free, lossy] = [&verdict.conditions[0].text, &verdict.conditions[1].text];
+    assert!(
+        free.contains("is not ranked: it does not retransmit"),
+        "{free}"
+    );
+    assert!(
+        lossy.contains("it does not retransmit and lost 4.98 % of its messages"),
+        "{lossy}"
+    );
 }
 
 #[test]
@@ -156,7 +171,7 @@ fn one_round_gives_no_interval_and_no_conclusion() {
         summary
             .comparisons
             .iter()
-            .all(|c| c.conclusion == Conclusion::NotEnoughRounds)
+            .all(|c| c.claim.conclusion == Conclusion::NotEnoughRounds)
     );
 }
 
@@ -362,76 +377,19 @@ fn who_delivered_nothing_is_not_the_fastest() {
         .find(|v| v.condition == "loss-5")
         .expect("the condition is judged")
         .text;
-    assert_eq!(text, "Under `loss-5`, `tcp` delivered nothing.");
-    assert!(!verdict.overall.contains("tcp"), "{}", verdict.overall);
-}
-
-/// A run of `tcp`, `tcp-bbr` and `tcp-tls` with these goodputs by transport and round, in bit/s.
-fn three_transports(goodput_bps: impl Fn(&str, u32) -> f64) -> RunData {
-    let mut data = common::run(common::study(), |_| None);
-    data.header.study.transports.truncate(4);
-    data.header
-        .study
-        .transports
-        .retain(|t| t.label != "tcp-hybla");
-    data.trials
-        .retain(|t| ["tcp", "tcp-bbr", "tcp-tls"].contains(&t.transport.as_str()));
-    for trial in &mut data.trials {
-        trial.metrics.insert(
-            "goodput_bps".into(),
-            goodput_bps(&trial.transport, trial.round),
-        );
-    }
-    data
-}
-
-#[test]
-fn equal_to_the_first_is_not_equal_to_one_another() {
-    let data = three_transports(|label, round| match label {
-        "tcp" => [90e6, 130e6, 95e6, 120e6, 100e6][round as usize],
-        "tcp-bbr" => 100e6 + f64::from(round),
-        _ => 99e6 - f64::from(round * round),
-    });
-    let summary = summarise(&data);
-    let text = &summary.verdict.conditions[0].text;
-    assert_eq!(
-        text,
-        "Under `baseline`, `tcp` delivered the most with 107.0 Mbit/s; no difference from it was \
-         detected for `tcp-bbr` (100.0 Mbit/s) and `tcp-tls` (99.0 Mbit/s)."
-    );
-}
-
-#[test]
-fn who_differs_too_much_to_be_told_apart_is_not_among_the_fastest_for_that() {
-    let data = three_transports(|label, round| match label {
-        "tcp" => 590e6 + f64::from(round * round) * 1e6,
-        "tcp-bbr" => 310e6 + f64::from(round) * 1e6,
-        _ => [500e6, 5e6, 560e6, 30e6, 60e6][round as usize],
-    });
-    let verdict = summarise(&data).verdict;
-    let text = &verdict.conditions[0].text;
-    assert!(
-        text.starts_with("Under `baseline`, `tcp` was the fastest with 596.0 Mbit/s, 1.91 times as fast as `tcp-bbr` (")
-            && text.ends_with(
-                "; `tcp-tls` (231.0 Mbit/s) differed too much between rounds to be told apart from \
-                 the fastest."
-            ),
-        "{text}"
-    );
+    let nothing = "Under `loss-5`: `tcp` is not ranked: it delivered nothing";
+    assert!(text.starts_with(nothing), "{text}");
     let overall = &verdict.overall;
     assert!(
-        overall.contains(
-            "`tcp` under `baseline` (596.0 Mbit/s; no difference from it detected for `tcp-tls`)"
-        ),
+        overall.contains("nothing to rank under `baseline` and under `loss-5`"),
         "{overall}"
     );
 }
 
 #[test]
-fn who_closed_too_early_is_not_called_unreliable_elsewhere() {
+fn who_closed_too_early_is_not_said_to_never_retransmit() {
     let mut data = common::full();
     let mut abandoned = data.header.study.workloads[0].clone();
-    let whole = abandoned.name.clone();
     abandoned.name = "abandoned".into();
     let WorkloadKind::Bulk { options, .. } = &mut abandoned.kind else {
         panic!("the fixture's workload is a bulk transfer")
@@ -450,28 +408,22 @@ fn who_closed_too_early_is_not_called_unreliable_elsewhere() {
         })
         .collect();
     data.trials.extend(cut);
-    let summary = summarise(&data);
-    let told = |workload: &str| -> String {
-        let verdicts = summary.verdict.conditions.iter();
-        verdicts
-            .filter(|verdict| verdict.workload == workload)
-            .map(|verdict| verdict.text.as_str())
+    let verdict = summarise(&data).verdict;
+    let reasons = |workload: &str| -> Vec<String> {
+        let places = verdict
+            .conditions
+            .iter()
+            .filter(|place| place.workload == workload);
+        let others = places.flat_map(|place| &place.not_ranked);
+        others
+            .filter(|other| other.transport == "tcp")
+            .flat_map(|other| other.reasons.clone())
             .collect()
     };
-    let unreliable = "`tcp`, which does not retransmit";
-    let early = "`tcp`, closed without waiting for delivery";
-    let (whole, cut) = (told(&whole), told("abandoned"));
-    assert!(
-        !whole.contains(unreliable) && !whole.contains(early),
-        "{whole}"
-    );
-    assert!(cut.contains(early) && cut.contains("lost 40.0 %"), "{cut}");
-    assert!(!cut.contains(unreliable), "{cut}");
-    // Who neither retransmits nor closes early is known as before.
-    assert!(cut.contains("`udp`, which does not retransmit"), "{cut}");
-    assert!(
-        summary.verdict.overall.contains(early),
-        "{}",
-        summary.verdict.overall
-    );
+    assert!(reasons("bulk-10MB").is_empty());
+    let early = [
+        "lost 40.0 % of its messages",
+        "closed without waiting for delivery",
+    ];
+    assert_eq!(reasons("abandoned"), [early, early].concat());
 }

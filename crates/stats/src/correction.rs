@@ -1,37 +1,71 @@
-//! Corrections for looking at many comparisons at once.
+//! Correction for making many claims at once.
 
-/// Level at which each of `comparisons` intervals must be made so that all of them hold together
-/// with `level`: 1 − (1 − level) / comparisons.
-///
-/// For none or one comparison it is `level` itself.
-///
-/// Source: Bonferroni's inequality; Dunn 1961, J. Am. Stat. Assoc. 56, 52–64.
-#[must_use]
-pub fn bonferroni_confidence(level: f64, comparisons: usize) -> f64 {
-    1.0 - (1.0 - level) / comparisons.max(1) as f64
+/// A test among those that are corrected together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Test {
+    /// Its two-sided p-value. What is not a probability counts as 1: a test that was made and showed
+    /// nothing.
+    pub p_value: f64,
+    /// Its share of the error, in any unit, above zero.
+    pub weight: f64,
 }
 
-/// p-values adjusted by Holm's step-down procedure, in the order given.
+/// What the correction decides of one test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// p-value adjusted for the other tests, at least the test's own.
+    pub adjusted: f64,
+    /// Whether the claim is made.
+    pub significant: bool,
+    /// Confidence of the interval that belongs to the decision: the level of the step at which it
+    /// was made. The interval leaves out "no difference" exactly where the claim is made.
+    pub confidence: f64,
+}
+
+/// Decides tests by Holm's step-down procedure with weights, in the order given.
 ///
-/// An adjusted value below α is significant while all comparisons together raise a false alarm
-/// with probability at most α, however they depend on one another. A value that is not a
-/// probability (not a number, or outside 0 to 1) is treated as 1: it counts as a comparison that
-/// was made and showed nothing.
+/// The probability of one false claim or more is at most `alpha`, however the tests depend on one
+/// another. With equal weights it is the usual procedure, R's `p.adjust(p, "holm")`.
 ///
-/// Source: Holm 1979, Scand. J. Statist. 6, 65–70; as R's `p.adjust(p, "holm")`.
+/// Source: Holm 1979, Scand. J. Statist. 6, 65–70 (section 4 has the weights).
 #[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
-    let p: Vec<f64> = p_values
-        .iter()
-        .map(|&p| if (0.0..=1.0).contains(&p) { p } else { 1.0 })
-        .collect();
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
-    let mut adjusted = vec![0.0; p.len()];
-    let mut largest: f64 = 0.0;
-    for (rank, &i) in order.iter().enumerate() {
-        largest = largest.max((p.len() - rank) as f64 * p[i]).min(1.0);
-        adjusted[i] = largest;
+pub fn holm(tests: &[Test], alpha: f64) -> Vec<Decision> {
+    let p = |i: usize| match tests[i].p_value {
+        p if (0.0..=1.0).contains(&p) => p,
+        _ => 1.0,
+    };
+    let mut order: Vec<usize> = (0..tests.len()).collect();
+    order.sort_by(|&i, &j| (p(i) / tests[i].weight).total_cmp(&(p(j) / tests[j].weight)));
+    // From the last to the first, so that each sum is exact for what is left.
+    let mut left = vec![0.0; tests.len()];
+    let mut sum = 0.0;
+    for &i in order.iter().rev() {
+        sum += tests[i].weight;
+        left[i] = sum;
     }
-    adjusted
+    let mut decisions = vec![
+        Decision {
+            adjusted: 1.0,
+            significant: false,
+            confidence: 1.0 - alpha,
+        };
+        tests.len()
+    ];
+    let mut largest: f64 = 0.0;
+    // What is left when the first claim fails, by which all that follow are judged.
+    let mut failed = None;
+    for &i in &order {
+        let adjusted = p(i) * left[i] / tests[i].weight;
+        largest = largest.max(adjusted).min(1.0);
+        let significant = failed.is_none() && adjusted <= alpha;
+        if !significant {
+            failed.get_or_insert(left[i]);
+        }
+        decisions[i] = Decision {
+            adjusted: largest,
+            significant,
+            confidence: 1.0 - alpha * tests[i].weight / failed.unwrap_or(left[i]),
+        };
+    }
+    decisions
 }

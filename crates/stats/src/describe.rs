@@ -20,11 +20,11 @@ pub struct Description {
     /// 95 % confidence interval of the mean (Student's t, n − 1 degrees of freedom); absent for
     /// one value. Equal values give an interval without width.
     pub ci95: Option<[f64; 2]>,
-    /// Median.
+    /// Median: the mean of the middle two for an even number of values.
     pub median: f64,
-    /// First quartile (type R-7, see [`quantile`]).
+    /// First quartile, see [`quantile`].
     pub q1: f64,
-    /// Third quartile (type R-7, see [`quantile`]).
+    /// Third quartile, see [`quantile`].
     pub q3: f64,
     /// Smallest value.
     pub min: f64,
@@ -47,7 +47,7 @@ pub fn describe(values: &[f64]) -> Option<Description> {
         sd,
         cv: sd.map(|sd| sd / mean.abs()).filter(|cv| cv.is_finite()),
         ci95: sd.and_then(|sd| student_interval(values.len(), mean, sd, 0.95)),
-        median: sorted_quantile(&sorted, 0.5),
+        median: median_of_sorted(&sorted),
         q1: sorted_quantile(&sorted, 0.25),
         q3: sorted_quantile(&sorted, 0.75),
         min: sorted[0],
@@ -64,12 +64,13 @@ pub fn mean_interval(description: &Description, confidence: f64) -> Option<[f64;
     student_interval(description.n, description.mean, description.sd?, confidence)
 }
 
-/// The quantile at `probability` (0 to 1) by linear interpolation between order statistics at
-/// position 1 + (n − 1) · probability: type 7 of Hyndman and Fan, R's and NumPy's default.
+/// The quantile at `probability` (0 to 1): the smallest value that this part of the values does not
+/// exceed. The percentiles of delays in a trial are had in the same way.
 ///
 /// `None` for no values, a value that is not finite, a probability outside 0 to 1.
 ///
-/// Source: Hyndman and Fan 1996, The American Statistician 50, 361–365.
+/// Source: RFC 2330, 11.3 (percentile); type 1 of Hyndman and Fan 1996, The American Statistician
+/// 50, 361–365.
 #[must_use]
 pub fn quantile(values: &[f64], probability: f64) -> Option<f64> {
     let usable = !values.is_empty()
@@ -83,17 +84,19 @@ pub fn quantile(values: &[f64], probability: f64) -> Option<f64> {
 }
 
 fn sorted_quantile(sorted: &[f64], probability: f64) -> f64 {
-    let last = sorted.len() - 1;
-    let position = last as f64 * probability;
-    let below = (position.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    let part = position - below as f64;
-    // A weighted mean rather than a step from one value to the next: it cannot overflow, and equal
-    // neighbours give themselves.
-    if sorted[below] == sorted[above] {
-        sorted[below]
+    let rank = (probability * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// The median of sorted values.
+///
+/// Source: RFC 2330, 11.3.
+pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
     } else {
-        sorted[below] * (1.0 - part) + sorted[above] * part
+        f64::midpoint(sorted[middle - 1], sorted[middle])
     }
 }
 

@@ -4,7 +4,9 @@
 //! approximations by a microsecond or two, and right at every level and every number of degrees
 //! of freedom (statrs's own inverse of the beta function is off in places, see its tests).
 
-use statrs::function::gamma::ln_gamma;
+use std::cell::RefCell;
+
+use statrs::function::{erf::erfc, gamma::ln_gamma};
 
 /// Regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1].
 ///
@@ -73,12 +75,85 @@ pub(crate) fn t_two_sided(t: f64, df: f64) -> f64 {
 /// The t that a Student's t with `df` degrees of freedom exceeds in absolute value with
 /// probability 1 − `confidence`.
 pub(crate) fn t_critical(confidence: f64, df: f64) -> f64 {
-    let tail = 1.0 - confidence;
-    let mut high = 1.0;
-    while t_two_sided(high, df) > tail && high < 1e150 {
-        high *= 2.0;
+    thread_local!(static KNOWN: Known<2> = const { Known::new() });
+    KNOWN.with(|known| {
+        known.get([confidence, df], || {
+            let tail = 1.0 - confidence;
+            let mut high = 1.0;
+            while t_two_sided(high, df) > tail && high < 1e150 {
+                high *= 2.0;
+            }
+            bisect(0.0, high, |t| t_two_sided(t, df) > tail)
+        })
+    })
+}
+
+/// The shift, in standard errors, at which t with `df` degrees of freedom exceeds `critical` in
+/// absolute value with probability `power`; infinite if that is above a million.
+pub(crate) fn noncentrality(critical: f64, df: f64, power: f64) -> f64 {
+    thread_local!(static KNOWN: Known<3> = const { Known::new() });
+    KNOWN.with(|known| {
+        known.get([critical, df, power], || {
+            let mut high = 1.0;
+            while power_of_t(critical, df, high) < power {
+                high *= 2.0;
+                if high > 1e6 {
+                    return f64::INFINITY;
+                }
+            }
+            bisect(0.0, high, |shift| power_of_t(critical, df, shift) < power)
+        })
+    })
+}
+
+/// Values of a function that were computed before: the pairs of a run mostly have the same number of
+/// rounds and the same level.
+struct Known<const N: usize>(RefCell<Vec<([f64; N], f64)>>);
+
+impl<const N: usize> Known<N> {
+    const MOST: usize = 64;
+
+    const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
     }
-    bisect(0.0, high, |t| t_two_sided(t, df) > tail)
+
+    fn get(&self, arguments: [f64; N], compute: impl FnOnce() -> f64) -> f64 {
+        let mut known = self.0.borrow_mut();
+        if let Some((_, value)) = known.iter().find(|(of, _)| *of == arguments) {
+            return *value;
+        }
+        let value = compute();
+        if known.len() == Self::MOST {
+            known.clear();
+        }
+        known.push((arguments, value));
+        value
+    }
+}
+
+/// Probability that t with `df` degrees of freedom lies further from 0 than `critical` where the
+/// truth is `shift` standard errors away: 1 less the noncentral t distribution between the two
+/// critical values.
+///
+/// The integral over the estimated standard error s, whose square times `df` is chi-squared, by
+/// Simpson's rule: P(Z > critical · s − shift) + P(Z < −critical · s − shift).
+pub(crate) fn power_of_t(critical: f64, df: f64, shift: f64) -> f64 {
+    let above = |z: f64| 0.5 * erfc(z / std::f64::consts::SQRT_2);
+    // s is near 1 with a deviation of 1/√(2 df): nothing is left twelve of them away.
+    let half = 12.0 / (2.0 * df).sqrt();
+    let (low, high) = ((1.0 - half).max(1e-9), 1.0 + half);
+    // The tails rise within 1 / critical, which takes a few steps.
+    let steps = 2 * (2.0 * critical * (high - low)).clamp(100.0, 5000.0) as u32;
+    let log_front = df / 2.0 * (df / 2.0).ln() - ln_gamma(df / 2.0) + 2.0_f64.ln();
+    let at = |s: f64| {
+        let density = (log_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();
+        density * (above(critical * s - shift) + above(critical * s + shift))
+    };
+    let step = (high - low) / f64::from(steps);
+    let inner: f64 = (1..steps)
+        .map(|i| f64::from(2 + 2 * (i % 2)) * at(low + f64::from(i) * step))
+        .sum();
+    ((at(low) + inner + at(high)) * step / 3.0).clamp(0.0, 1.0)
 }
 
 /// The point of [low, high] up to which `before` holds, to the last bits of a double.
@@ -131,6 +206,23 @@ mod tests {
             close(t_critical(confidence, df), t, 1e-9);
         }
         close(t_critical(0.999_999, 9.0), 11.636782027441653, 1e-9);
+    }
+
+    /// Source: computed with SciPy 1.17 (`nct.sf(c, df, d) + nct.cdf(-c, df, d)`); without a shift the
+    /// power is the level.
+    #[test]
+    fn power_is_that_of_the_noncentral_distribution() {
+        for (df, confidence, shift, power) in [
+            (2.0, 0.95, 0.0, 0.05),
+            (4.0, 0.95, 3.0, 0.6192614594023306),
+            (4.0, 0.995, 8.0, 0.8926166795985312),
+            (2.0, 0.95, 6.0, 0.8357381198228694),
+            (39.0, 0.999, 4.0, 0.6671128879854364),
+            (1.0, 0.95, 20.0, 0.8833944429330353),
+        ] {
+            let got = power_of_t(t_critical(confidence, df), df, shift);
+            assert!((got - power).abs() < 1e-3, "{got} is not {power}");
+        }
     }
 
     /// Source: computed with SciPy 1.17 (`2 * scipy.stats.t.sf(t, df)`).

@@ -11,15 +11,17 @@ pub mod binomial;
 pub mod correction;
 mod describe;
 mod distribution;
-pub mod paired;
-mod relative;
+mod estimate;
+mod letters;
+mod serial;
 mod settling;
 
 pub use binomial::{binomial_interval, plausible_counts};
-pub use correction::{bonferroni_confidence, holm};
+pub use correction::{Decision, Test, holm};
 pub use describe::{Description, describe, mean_interval, quantile};
-pub use paired::{PairedComparison, RatioEstimate, compare_paired};
-pub use relative::{RelativeDifference, WelchDifference, relative_difference, welch_difference};
+pub use estimate::{Estimate, rounds_to_detect};
+pub use letters::compact_letters;
+pub use serial::{Trend, autocorrelation, lag1, trend};
 pub use settling::{SETTLING_BAND, Settling, settling_time};
 
 /// Whether a confidence level can be used: strictly between 0 and 1.

@@ -12,6 +12,9 @@ use regatta_model::{Histogram, Probe, Series};
 
 use crate::{clock::MonotonicTime, driver::TransportError};
 
+/// Fewest values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
+pub(crate) const LEAST_FOR_P99: u64 = 100;
+
 /// Sequence number and scheduled departure.
 pub(crate) const PROBE_HEADER_BYTES: usize = 16;
 
@@ -185,6 +188,13 @@ impl Delays {
         // The exact order statistic, as long as every delay is at hand.
         let rank = (quantile * sorted.len() as f64).ceil() as usize;
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+    }
+
+    /// 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
+    pub(crate) fn p99(&self) -> Option<f64> {
+        (self.answers() >= LEAST_FOR_P99)
+            .then(|| self.quantile(0.99))
+            .flatten()
     }
 
     /// Median in nanoseconds, the mean of the middle two for an even number; `None` without

@@ -179,6 +179,51 @@ fn a_reader_that_goes_away_ends_nothing_loudly() {
     );
 }
 
+/// One run of each transport against itself, from which the rounds of the study are planned.
+#[test]
+fn a_transport_against_itself_shows_the_noise_and_plans_the_rounds() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    bench
+        .run(&["plan", "--detect", "5%", "small.toml"])
+        .assert_says("run a pilot with");
+    let done = bench.run(&["run", "small.toml", "--aa", "--out", "out"]);
+    assert_eq!(
+        trials(&bench.path("out")).len(),
+        8,
+        "twice 2 transports, 2 rounds: {done:#?}"
+    );
+    assert!(
+        done.stdout
+            .contains("Noise floor: of 2 pairs of the same transport"),
+        "{}",
+        done.stdout
+    );
+    for pilot in [&["out"][..], &["small.toml", "--pilot", "out"]] {
+        let plan = bench.run(&[&["plan", "--detect", "5%"], pilot].concat());
+        plan.assert_code(0);
+        assert!(plan.stdout.contains("All of it: "), "{}", plan.stdout);
+    }
+    bench.run(&["plan", "--detect", "0%", "out"]).assert_code(2);
+}
+
+#[test]
+fn rounds_that_end_with_narrow_intervals_are_shown_in_the_plan() {
+    let bench = Bench::new();
+    let until = "rounds = { until = \"3%\", at_most = 60 }\n";
+    bench.write("small.toml", &SMALL.replace("rounds = 2\n", until));
+    let done = bench.run(&["run", "small.toml", "--dry-run"]);
+    done.assert_code(0);
+    assert!(
+        done.stdout
+            .contains("fewer rounds, from 10 on, if every interval is ± 3 %"),
+        "{}",
+        done.stdout
+    );
+    let fixed = bench.run(&["run", "small.toml", "--dry-run", "--rounds", "3"]);
+    assert!(!fixed.stdout.contains("fewer rounds"), "{}", fixed.stdout);
+}
+
 #[test]
 fn a_dry_run_shows_the_plan_and_runs_nothing() {
     let bench = Bench::new();

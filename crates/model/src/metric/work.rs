@@ -85,7 +85,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "set-up time, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same connections.",
+        definition: "99th percentile of the same connections, of 100 or more.",
     },
     MetricDefinition {
         name: "connections_completed",
@@ -113,7 +113,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "round-trip delay, idle, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same messages.",
+        definition: "99th percentile of the same messages, of 100 or more.",
     },
     MetricDefinition {
         name: "round_trip_delay_ns",
@@ -141,7 +141,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "round-trip delay under load, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same messages.",
+        definition: "99th percentile of the same messages, of 100 or more.",
     },
     MetricDefinition {
         name: "round_trip_delay_max_ns",
@@ -253,7 +253,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "message delay, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same messages, from the same histogram.",
+        definition: "99th percentile of the same messages, of 100 or more, from the same histogram.",
     },
     MetricDefinition {
         name: "message_delay_max_ns",
@@ -337,7 +337,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "time to first byte, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same connections.",
+        definition: "99th percentile of the same connections, of 100 or more.",
     },
     MetricDefinition {
         name: "time_to_first_byte_max_ns",
@@ -372,7 +372,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "time to completion, 99th percentile",
         better: Better::Lower,
-        definition: "99th percentile of the same connections.",
+        definition: "99th percentile of the same connections, of 100 or more.",
     },
     MetricDefinition {
         name: "time_to_completion_max_ns",

@@ -13,7 +13,11 @@ use super::{
     section::{File, Section},
     work::read_workload,
 };
-use crate::{condition::Condition, units::UnitError, workload::Workload};
+use crate::{
+    condition::Condition,
+    units::{Ratio, UnitError},
+    workload::Workload,
+};
 
 /// A study that was read, with the places of its transports, so that what only the registry of
 /// drivers knows to be wrong can be shown in the file too.
@@ -83,7 +87,7 @@ impl StudyFile {
         let description = root
             .text("description")?
             .map_or_else(String::new, |(text, _)| text);
-        let rounds = root.number("rounds", 1, 1_000_000)?.unwrap_or(5);
+        let (rounds, until) = read_rounds(&source, &mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let bed = root
             .choice("bed", &[("netns", BedKind::Netns), ("uml", BedKind::Uml)])?
@@ -204,6 +208,7 @@ impl StudyFile {
             description,
             source: source_section,
             rounds: rounds as u32,
+            until,
             seed,
             bed,
             guest,
@@ -256,6 +261,10 @@ impl StudyFile {
 }
 
 impl Study {
+    /// Fewest rounds after which a run with `until` may end. Intervals of fewer are narrow by chance
+    /// too often.
+    pub const LEAST_ROUNDS: u32 = 10;
+
     /// Reads a study from the text of a file; `file` is its name for messages.
     ///
     /// # Errors
@@ -270,6 +279,34 @@ fn no_files(name: &str) -> Result<String, UnitError> {
         message: format!("this study cannot name a file, such as `{name}`"),
         hint: "write the study into a file of its own, and the other one beside it".to_owned(),
     })
+}
+
+/// `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
+fn read_rounds(
+    file: &File<'_>,
+    root: &mut Section<'_>,
+) -> Result<(u64, Option<Ratio>), StudyError> {
+    const MOST: u64 = 1_000_000;
+    if !root.is_table("rounds") {
+        return Ok((root.number("rounds", 1, MOST)?.unwrap_or(5), None));
+    }
+    let Some(mut table) = root.section("rounds", "`rounds`")? else {
+        return Ok((5, None));
+    };
+    let until = table.parsed::<Ratio>("until", "3%")?;
+    let (until, span) = table.required("until", "\"3%\"", until)?;
+    let least = u64::from(Study::LEAST_ROUNDS);
+    let at_most = table.number("at_most", least, MOST)?;
+    let at_most = table.required("at_most", "60", at_most)?;
+    table.end()?;
+    if !(0.0005..=0.5).contains(&until.0) {
+        return Err(file.error(
+            span,
+            "intervals of this width end no run sensibly",
+            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
+        ));
+    }
+    Ok((at_most, Some(until)))
 }
 
 /// How the path is made. The key `path` of earlier versions had one value, Regatta's own emulator.

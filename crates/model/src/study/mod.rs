@@ -25,7 +25,11 @@ pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
 pub use path::change_condition;
 pub use section::nearest;
 
-use crate::{condition::Condition, units::nanos, workload::Workload};
+use crate::{
+    condition::Condition,
+    units::{Ratio, nanos},
+    workload::Workload,
+};
 
 /// Where a study runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +115,12 @@ pub struct Study {
     pub description: String,
     /// Where it comes from, if it was published.
     pub source: Option<Source>,
-    /// How often every cell is run.
+    /// How often every cell is run, at most if `until` is set.
     pub rounds: u32,
+    /// Relative half-width of the intervals at which the run ends before `rounds`: see
+    /// [`Study::LEAST_ROUNDS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Ratio>,
     /// Seed of the order of trials, of the paths and of random data.
     pub seed: u64,
     /// Where it runs.

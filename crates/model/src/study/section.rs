@@ -298,6 +298,14 @@ impl<'a> Section<'a> {
             .collect()
     }
 
+    /// Whether the value of a key is a table.
+    pub fn is_table(&self, key: &str) -> bool {
+        matches!(
+            self.table.get(key).map(Spanned::get_ref),
+            Some(DeValue::Table(_))
+        )
+    }
+
     /// A table inside this one.
     pub fn section(&mut self, key: &'static str, name: &str) -> Result<Option<Self>, StudyError> {
         let Some(value) = self.take(key) else {

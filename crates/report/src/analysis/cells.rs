@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, Transport, TrialRecord, Unit};
+use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit, Workload};
+use regatta_stats::{Estimate, autocorrelation, trend};
 
-use super::summary::{Cell, CountedReason, MetricSummary};
+use super::{
+    CONFIDENCE,
+    claims::{CORRELATED_CELL, logarithms},
+    failures,
+    summary::{Cell, CountedReason, MetricSummary},
+};
 use crate::{
     RunData,
     data::{path_doubted, reached_deadline},
@@ -17,34 +23,30 @@ pub fn all(data: &RunData) -> Vec<Cell> {
     for workload in &study.workloads {
         for condition in &study.conditions {
             for transport in &study.transports {
-                cells.push(cell(data, transport, &condition.name, &workload.name));
+                cells.push(cell(data, transport, &condition.name, workload));
             }
         }
     }
     cells
 }
 
-/// Results know nothing of drivers, so loss itself is the witness, and the one driver that never
-/// sends again is known by name. What was lost because a workload closed its connection too early
-/// says nothing of the transport.
+/// Whether a transport sends again what was lost: as its trials say, and for results of versions that
+/// did not say so, by the names of the driver and the mode that never do.
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
-    let abandons = |name: &str| {
-        let workload = data.header.study.workloads.iter().find(|w| w.name == name);
-        workload.is_some_and(|workload| workload.kind.abandons())
-    };
-    let lost = |trial: &TrialRecord| {
-        trial.transport == transport.label
-            && trial.outcome == Outcome::Measured
-            && !abandons(&trial.workload)
-            && trial
-                .metrics
-                .get("message_loss_ratio")
-                .is_some_and(|lost| *lost > 0.0)
-    };
-    transport.driver != "udp" && !data.trials.iter().any(lost)
+    let said = (data.trials.iter())
+        .filter(|trial| trial.transport == transport.label)
+        .find_map(|trial| trial.facts.get("retransmission"));
+    match said {
+        Some(said) => said != "none",
+        None => {
+            let datagrams = OptionValue::Text("datagram".to_owned());
+            transport.driver != "udp" && transport.options.get("mode") != Some(&datagrams)
+        }
+    }
 }
 
-fn cell(data: &RunData, asked: &Transport, condition: &str, workload: &str) -> Cell {
+fn cell(data: &RunData, asked: &Transport, condition: &str, work: &Workload) -> Cell {
+    let workload = work.name.as_str();
     let transport = asked.label.as_str();
     let trials: Vec<&TrialRecord> = data
         .trials
@@ -67,6 +69,10 @@ fn cell(data: &RunData, asked: &Transport, condition: &str, workload: &str) -> C
             (outcome.name().to_owned(), count as u64)
         })
         .collect();
+    let primary = work.kind.primary_metric();
+    let logs = logarithms(data, transport, condition, workload, primary);
+    let logs: Vec<f64> = logs.into_values().collect();
+    let drift = trend(&logs).filter(|trend| trend.p_value < CORRELATED_CELL);
     Cell {
         transport: transport.to_owned(),
         condition: condition.to_owned(),
@@ -76,6 +82,9 @@ fn cell(data: &RunData, asked: &Transport, condition: &str, workload: &str) -> C
         outcomes,
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
         path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
+        failures: failures::of(&trials, work),
+        autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
+        trend_ratio: drift.map(|trend| (trend.slope * (logs.len() - 1) as f64).exp_m1()),
         reasons: reasons(&trials),
         metrics: descriptions(&measured),
     }
@@ -110,15 +119,27 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
                 .filter(|value| value.is_finite())
                 .collect();
             let description = regatta_stats::describe(&values)?;
+            let series = |values: Vec<f64>| {
+                let rho = autocorrelation(std::slice::from_ref(&values), 1, CORRELATED_CELL);
+                Estimate::of(&values, rho)
+            };
+            let mean = series(values.clone());
+            let geometric = (values.iter().all(|v| *v > 0.0))
+                .then(|| series(values.iter().map(|v| v.ln()).collect()))
+                .flatten();
             let summary = MetricSummary {
                 unit: metric.unit.name().to_owned(),
                 n: description.n as u64,
                 mean: description.mean,
                 sd: description.sd,
                 cv: description.cv,
-                ci95: description
-                    .ci95
+                ci95: (mean.and_then(|m| shown_interval(&m)))
                     .map(|interval| possible(metric.unit, interval)),
+                geometric_mean: geometric
+                    .map(|g| g.mean.exp().clamp(description.min, description.max)),
+                geometric_ci95: geometric
+                    .and_then(|g| shown_interval(&g))
+                    .map(|interval| possible(metric.unit, interval.map(f64::exp))),
                 median: description.median,
                 q1: description.q1,
                 q3: description.q3,
@@ -128,6 +149,15 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
             Some((metric.name.to_owned(), summary))
         })
         .collect()
+}
+
+/// The 95 % interval of one cell. Equal values give an interval without width: it says that nothing
+/// varied, not that nothing can.
+fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
+    match estimate.is_constant() {
+        true => Some([estimate.mean; 2]),
+        false => estimate.interval(CONFIDENCE),
+    }
 }
 
 /// An interval cut at what the metric can be: no metric is negative, and a part of a whole is at

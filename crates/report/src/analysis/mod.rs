@@ -4,10 +4,12 @@
 //! said. Everything here is a pure function of the saved run.
 
 mod cells;
-mod comparisons;
-mod differences;
+mod claims;
+mod failures;
 mod gates;
+mod noise;
 mod published;
+mod ranking;
 mod summary;
 mod verdict;
 mod warnings;
@@ -15,13 +17,15 @@ mod warnings;
 use regatta_results::RunState;
 
 use crate::RunData;
+pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub use summary::{
-    Cell, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning, Difference,
-    Gate, MetricSummary, PublishedBeside, SCHEMA_VERSION, State, Statistics, Summary, Verdict,
-    out_of_tolerance,
+    Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
+    Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
+    Ranked, SCHEMA_VERSION, State, Statistics, Summary, Verdict, out_of_tolerance,
 };
+pub use verdict::ratio_number;
 
-/// Level of the intervals of means, and simultaneous level of each family of comparisons.
+/// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The metrics that transports are compared by.
@@ -35,10 +39,18 @@ pub const HEADLINE_METRICS: [&str; 7] = [
     "goodput_per_core_percent_bps",
 ];
 
+/// Whether transports or conditions are compared by a metric, so that its geometric mean is shown.
+fn is_compared(metric: &str) -> bool {
+    HEADLINE_METRICS.contains(&metric) || DIFFERENCE_METRICS.contains(&metric)
+}
+
 /// Everything that the trials of a run say together.
 #[must_use]
 pub fn summarise(data: &RunData) -> Summary {
     let study = &data.header.study;
+    let cells = cells::all(data);
+    let (comparisons, differences) = claims::all(data);
+    let claims = (comparisons.iter().map(|c| &c.claim)).chain(differences.iter().map(|d| &d.claim));
     let mut summary = Summary {
         schema_version: SCHEMA_VERSION,
         run_id: data.header.run_id.clone(),
@@ -48,23 +60,25 @@ pub fn summarise(data: &RunData) -> Summary {
         title: study.title.clone(),
         bed: data.header.bed.clone(),
         seed: study.seed,
-        rounds: study.rounds,
+        rounds: data.rounds(),
         state: state(data),
         statistics: Statistics {
             confidence: CONFIDENCE,
+            tests: claims.filter(|claim| claim.p_value.is_some()).count() as u64,
             method: method(),
         },
         verdict: Verdict {
             overall: String::new(),
+            noise_floor: None,
             conditions: Vec::new(),
         },
         gates: Vec::new(),
-        cells: cells::all(data),
-        comparisons: comparisons::all(data),
-        differences: differences::all(data),
+        warnings: warnings::all(data, &cells, &comparisons),
+        cells,
+        comparisons,
+        differences,
         published: Vec::new(),
         path_checks: data.path_checks.clone(),
-        warnings: warnings::all(data),
     };
     summary.gates = gates::all(data, &summary);
     summary.published = published::all(data, &summary);
@@ -88,12 +102,15 @@ fn state(data: &RunData) -> State {
 
 fn method() -> Vec<String> {
     [
-        "Mean, sample standard deviation, coefficient of variation, and a 95 % confidence interval of the mean by Student's t over the measured trials of a cell, cut at zero and, for parts of a whole, at 100 %",
-        "Median and quartiles by linear interpolation (Hyndman and Fan, type 7)",
-        "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means comes with an interval from a paired t-test on logarithms",
-        "The intervals of all pairs under one condition, for one workload and one metric, hold together at 95 % (Bonferroni); their p-values are adjusted by Holm's method",
-        "What a condition changes is the ratio of two means with Fieller's 95 % interval, the conditions taken as independent",
-        "A difference is claimed only where the corrected interval does not hold equality. `No difference detected` does not mean that there is none: the width of the interval says how large a difference could have gone unseen",
+        "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %",
+        "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more",
+        "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms",
+        "What a condition changes is the ratio of two geometric means, tested by Welch's t-test of the logarithms, the conditions taken as independent",
+        "All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
+        "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)",
+        "A transport that does not retransmit, or delivered nothing in a trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked",
+        "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen",
+        "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well",
         "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then",
     ]
     .map(str::to_owned)

@@ -10,7 +10,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
         .published
         .iter()
         .map(|published| {
-            let measured = summary
+            let measured: Option<(f64, Option<[f64; 2]>)> = summary
                 .cells
                 .iter()
                 .filter(|cell| {
@@ -18,7 +18,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                         && cell.condition == published.condition
                         && published.is_of_workload(&cell.workload)
                 })
-                .find_map(|cell| cell.metrics.get(&published.metric));
+                .find_map(|cell| cell.shown(&published.metric));
             PublishedBeside {
                 transport: published.transport.clone(),
                 condition: published.condition.clone(),
@@ -27,11 +27,11 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                 unit: regatta_model::metric::find(&published.metric)
                     .map_or_else(String::new, |metric| metric.unit.name().to_owned()),
                 published: published.value,
-                measured: measured.map(|m| m.mean),
-                measured_ci95: measured.and_then(|m| m.ci95),
+                measured: measured.map(|m| m.0),
+                measured_ci95: measured.and_then(|m| m.1),
                 ratio: measured
                     .filter(|_| published.value != 0.0)
-                    .map(|m| m.mean / published.value),
+                    .map(|m| m.0 / published.value),
                 note: published.note.clone(),
             }
         })

@@ -6,7 +6,7 @@ use regatta_model::{AskedAchieved, PathCheck};
 use serde::{Deserialize, Serialize};
 
 /// Version of `summary.json`; raised when a reader of the older one would be misled.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Everything that the trials of a run say together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,8 @@ pub struct Summary {
     pub bed: String,
     /// Seed of the order of trials, of the paths and of random data.
     pub seed: u64,
-    /// Rounds that the study asks for.
+    /// Rounds that the study asks for; of one that ended when its intervals were narrow, those that it
+    /// had.
     pub rounds: u32,
     /// Whether the run came to its end.
     pub state: State,
@@ -67,32 +68,81 @@ pub struct State {
 /// How the intervals and comparisons were had.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Level of the intervals of means, and simultaneous level of each family of comparisons.
+    /// Level of the intervals of means; 1 less the probability of one false claim or more in the run.
     pub confidence: f64,
+    /// Number of tests in the run's family.
+    pub tests: u64,
     /// In words.
     pub method: Vec<String>,
 }
 
 /// The answer in sentences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Over the whole run.
     pub overall: String,
+    /// Differences between two of the same transport, where the study has such.
+    pub noise_floor: Option<NoiseFloor>,
     /// One for each condition and workload.
     pub conditions: Vec<ConditionVerdict>,
 }
 
+/// Differences between two of the same driver and options, by the metrics of the rankings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NoiseFloor {
+    /// Pairs of the same transport.
+    pub pairs: u64,
+    /// Those of them that were told apart, which is false each time.
+    pub told_apart: u64,
+    /// The largest ratio between two of them, above 1.
+    pub largest_ratio: f64,
+    /// Which pair that was.
+    pub largest_pair: String,
+}
+
 /// The answer for one condition and workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionVerdict {
     /// Name of the condition.
     pub condition: String,
     /// Name of the workload.
     pub workload: String,
+    /// Name of the metric of the ranking.
+    pub metric: String,
+    /// The transports that did their work, best first.
+    pub ranking: Vec<Ranked>,
+    /// The others that were measured or failed, in the order of the study.
+    pub not_ranked: Vec<NotRanked>,
+    /// Smallest ratio that every pair among the first could have shown with a power of 80 %; absent
+    /// where one transport is first, and where the rounds do not tell.
+    pub detectable_ratio: Option<f64>,
     /// Which transport was faster, by how much, how sure.
     pub text: String,
     /// What must be known beside it: deadlines, outcomes, loss.
     pub notes: Vec<String>,
+}
+
+/// A transport in a ranking.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// Its label.
+    pub transport: String,
+    /// Compact letter display: two transports share a letter if and only if they cannot be told apart.
+    pub letters: String,
+    /// Geometric mean of the metric over its own rounds. The order is that of the ratios over shared
+    /// rounds.
+    pub value: f64,
+}
+
+/// A transport that is not ranked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NotRanked {
+    /// Its label.
+    pub transport: String,
+    /// Geometric mean of the metric over its own rounds, if there is one.
+    pub value: Option<f64>,
+    /// Why, each to stand after its name: `failed 1 of 5 trials`.
+    pub reasons: Vec<String>,
 }
 
 /// Something that must hold for the run to count as passed.
@@ -115,8 +165,7 @@ pub struct Cell {
     pub condition: String,
     /// Name of the workload.
     pub workload: String,
-    /// Whether the transport sends again what was lost. Not so if its driver is `udp`, or if it
-    /// lost messages anywhere in this run but where a workload closes without waiting for delivery.
+    /// Whether the transport sends again what was lost.
     pub retransmits: bool,
     /// Measured trials: those behind the metrics.
     pub n: u64,
@@ -127,10 +176,47 @@ pub struct Cell {
     /// Of the measured trials, those over a path that was not what was asked for: the emulator did
     /// not keep up, or a check found it outside its tolerance.
     pub path_doubted: u64,
+    /// What of the work was not done, by kind.
+    pub failures: Vec<Failure>,
+    /// Lag-1 autocorrelation of the logarithms of the metric of the ranking over the rounds, for which
+    /// its interval is widened; 0 where none was detected.
+    pub autocorrelation: f64,
+    /// Change of that metric from the first round to the last, as a ratio of its median; absent where
+    /// no trend was detected.
+    pub trend_ratio: Option<f64>,
     /// Why trials were not measured: outcome, first reason and hint, with their number.
     pub reasons: Vec<CountedReason>,
     /// Descriptions by name of the metric.
     pub metrics: BTreeMap<String, MetricSummary>,
+}
+
+/// A kind of work that can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// Trials that failed or timed out.
+    Trials,
+    /// Measured trials in which nothing was delivered.
+    Nothing,
+    /// Connections that broke or were refused.
+    Connections,
+    /// Requests without answer, or with a late one.
+    Requests,
+    /// Messages without acknowledgement in time.
+    Acknowledgements,
+    /// Messages that were lost, or came too late to count.
+    Messages,
+}
+
+/// Work of one kind that was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Kind of the work.
+    pub kind: FailureKind,
+    /// How many failed.
+    pub count: u64,
+    /// Out of how many.
+    pub of: u64,
 }
 
 /// Why some trials of a cell were not measured.
@@ -162,6 +248,10 @@ pub struct MetricSummary {
     /// 95 % confidence interval of the mean, Student's t, cut at what the metric can be; absent for
     /// one trial.
     pub ci95: Option<[f64; 2]>,
+    /// Geometric mean; absent where a value is not above zero.
+    pub geometric_mean: Option<f64>,
+    /// 95 % confidence interval of the geometric mean, Student's t of the logarithms.
+    pub geometric_ci95: Option<[f64; 2]>,
     /// Median.
     pub median: f64,
     /// Lower quartile.
@@ -174,19 +264,19 @@ pub struct MetricSummary {
     pub max: f64,
 }
 
-/// What a comparison comes to, seen from `a`.
+/// What a claim comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Conclusion {
-    /// `a` does better than `b` by this metric.
+    /// The one side does better than the other by this metric.
     #[serde(rename = "faster")]
     Faster,
-    /// `a` does worse than `b` by this metric.
+    /// The one side does worse than the other by this metric.
     #[serde(rename = "slower")]
     Slower,
-    /// The simultaneous interval holds equality.
+    /// The interval holds 1.
     #[serde(rename = "no difference detected")]
     NoDifferenceDetected,
-    /// Fewer than two rounds have both.
+    /// Fewer than two rounds have both, or all differ alike and are too few for that not to be chance.
     #[serde(rename = "not enough rounds")]
     NotEnoughRounds,
 }
@@ -204,7 +294,33 @@ impl Conclusion {
     }
 }
 
-/// Two transports under one condition and workload, by one metric, paired by round.
+/// A ratio with what the run claims of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Rounds behind it: those that have both sides of a pair, or the fewer of two conditions.
+    pub n: u64,
+    /// Ratio of geometric means.
+    pub ratio: Option<f64>,
+    /// Its interval at `confidence`: it leaves out 1 exactly where a difference is claimed.
+    pub interval: Option<[f64; 2]>,
+    /// Level of the interval: that of the step of Holm's procedure at which the claim was decided.
+    pub confidence: f64,
+    /// Two-sided p-value of "the ratio is 1" by itself.
+    pub p_value: Option<f64>,
+    /// The same, adjusted for every other test of the run.
+    pub p_holm: Option<f64>,
+    /// Where no difference was detected: the smallest ratio above 1 that these rounds detect with a
+    /// power of 80 %.
+    pub detectable_ratio: Option<f64>,
+    /// Lag-1 autocorrelation of the rounds for which the interval is widened; 0 where none was
+    /// detected.
+    pub autocorrelation: f64,
+    /// What it comes to.
+    pub conclusion: Conclusion,
+}
+
+/// Two transports under one condition and workload, by one metric, paired by round. The ratio is
+/// `a / b`, the conclusion seen from `a`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Name of the condition.
@@ -217,35 +333,17 @@ pub struct Comparison {
     pub a: String,
     /// Label of the other.
     pub b: String,
-    /// Rounds that have both.
-    pub n: u64,
-    /// Mean of `a − b` over these rounds, in the metric's unit.
-    pub difference: Option<f64>,
-    /// Its interval at `confidence`.
-    pub difference_interval: Option<[f64; 2]>,
-    /// Ratio of geometric means `a / b` over these rounds; absent if any value is zero or less.
-    pub ratio: Option<f64>,
-    /// Its interval at `confidence`.
-    pub ratio_interval: Option<[f64; 2]>,
-    /// Level of the two intervals, corrected so that all intervals of the family hold together
-    /// at `statistics.confidence`.
-    pub confidence: f64,
-    /// Number of comparisons in the family: the pairs of this condition, workload and metric.
-    pub family: u64,
-    /// Of the paired t-test, on logarithms where the ratio is given.
-    pub p_value: Option<f64>,
-    /// The same, adjusted by Holm's method within the family.
-    pub p_holm: Option<f64>,
-    /// Mean share of messages that `a` lost, if any were. A transport that loses is compared with
-    /// one that sends again what was lost: read the ratio with this.
-    pub loss_a: Option<f64>,
-    /// Mean share of messages that `b` lost, if any were.
-    pub loss_b: Option<f64>,
-    /// What it comes to, seen from `a`.
-    pub conclusion: Conclusion,
+    /// Geometric mean of `a` over the rounds that both have.
+    pub geometric_mean_a: Option<f64>,
+    /// Geometric mean of `b` over the same rounds.
+    pub geometric_mean_b: Option<f64>,
+    /// The ratio and what is claimed of it.
+    #[serde(flatten)]
+    pub claim: Claim,
 }
 
-/// One transport under one condition against the first condition of the study.
+/// One transport under one condition against the first condition of the study, the two taken as
+/// independent. The ratio is `to / from`, the conclusion seen from `to`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Label of the transport.
@@ -258,15 +356,13 @@ pub struct Difference {
     pub from: String,
     /// The other one.
     pub to: String,
-    /// Mean under `from`.
-    pub mean_from: f64,
-    /// Mean under `to`.
-    pub mean_to: f64,
-    /// `mean_to / mean_from − 1`; absent if `mean_from` is not above zero.
-    pub relative: Option<f64>,
-    /// 95 % interval of the relative difference (Fieller's, samples taken as independent); absent
-    /// where the trials allow none.
-    pub interval: Option<[f64; 2]>,
+    /// Geometric mean under `from`.
+    pub geometric_mean_from: f64,
+    /// Geometric mean under `to`.
+    pub geometric_mean_to: f64,
+    /// The ratio and what is claimed of it.
+    #[serde(flatten)]
+    pub claim: Claim,
 }
 
 /// A published figure beside the measured one.
@@ -284,7 +380,8 @@ pub struct PublishedBeside {
     pub unit: String,
     /// The published value.
     pub published: f64,
-    /// Mean of the measured trials (of the first workload that has them), if there are any.
+    /// The figure of the tables: the geometric mean of the measured trials (of the first workload that
+    /// has them) where it is one that is compared, else the mean; absent if there are none.
     pub measured: Option<f64>,
     /// Its 95 % interval.
     pub measured_ci95: Option<[f64; 2]>,
@@ -333,16 +430,22 @@ impl Cell {
         self.outcomes.get(outcome.name()).copied().unwrap_or(0)
     }
 
-    /// The mean of a metric.
+    /// What tables and figures show of a metric: see [`MetricSummary::shown`].
     #[must_use]
-    pub fn mean(&self, metric: &str) -> Option<f64> {
-        self.metrics.get(metric).map(|description| description.mean)
+    pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
+        Some(self.metrics.get(metric)?.shown(metric))
     }
+}
 
-    /// Mean share of messages that were lost; zero where the transport cannot lose any.
+impl MetricSummary {
+    /// The value that stands for the trials, with its interval: the geometric mean of what transports
+    /// or conditions are compared by, as the comparisons have it, and the mean of everything else.
     #[must_use]
-    pub fn loss(&self) -> f64 {
-        self.mean("message_loss_ratio").unwrap_or(0.0)
+    pub fn shown(&self, metric: &str) -> (f64, Option<[f64; 2]>) {
+        match self.geometric_mean {
+            Some(mean) if super::is_compared(metric) => (mean, self.geometric_ci95),
+            _ => (self.mean, self.ci95),
+        }
     }
 }
 

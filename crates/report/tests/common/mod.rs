@@ -121,6 +121,7 @@ pub fn study() -> Study {
             ],
         }),
         rounds: 5,
+        until: None,
         seed: 20_260_101,
         bed: BedKind::Netns,
         guest: regatta_model::GuestSetup::default(),

@@ -21,6 +21,7 @@ pub fn header() -> RunHeader {
             description: String::new(),
             source: None,
             rounds: 5,
+            until: None,
             seed: u64::MAX,
             bed: BedKind::Netns,
             guest: regatta_model::GuestSetup::default(),

@@ -123,6 +123,14 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         _ => Some(delivered.messages),
     };
     findings.fact(
+        "retransmission",
+        if endpoint.reliable() {
+            "by the transport"
+        } else {
+            "none"
+        },
+    );
+    findings.fact(
         "acknowledgement",
         if sent.in_band { "in_band" } else { "control" },
     );

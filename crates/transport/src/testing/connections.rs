@@ -125,7 +125,7 @@ pub fn short_connections_have_their_answers(
     assert_eq!(metric(&sender, "connections_completed"), count, "{what}");
     assert_eq!(metric(&sender, "connections_failed"), 0.0, "{what}");
     check_handshakes(handshake, connections, &sender, &what);
-    for quantile in ["", "_p50", "_p95", "_p99"] {
+    for quantile in ["", "_p50", "_p95"] {
         let of = |what: &str| metric(&sender, &format!("{what}{quantile}_ns"));
         let (first, all) = (of("time_to_first_byte"), of("time_to_completion"));
         assert!(of("set_up_time") <= first && first <= all, "{what}");
@@ -241,7 +241,7 @@ pub fn messages_over_many_streams_arrive(
         "{what}"
     );
     let max = metric(&receiver, "message_delay_max_ns");
-    assert!(max >= metric(&receiver, "message_delay_p99_ns"), "{what}");
+    assert!(max >= metric(&receiver, "message_delay_p95_ns"), "{what}");
     let histogram = &receiver.histograms[0];
     assert_eq!(histogram.name, "message_delay_ns", "{what}");
     // The last message does not leave before it is due.

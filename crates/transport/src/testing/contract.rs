@@ -187,7 +187,8 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     let what = name(driver);
     let idle = metric(&sender, "round_trip_delay_idle_ns");
     assert!((1e3..1e9).contains(&idle), "{what}: {idle}");
-    assert!(metric(&sender, "round_trip_delay_idle_p99_ns") >= idle);
+    let of_five = sender.metrics.get("round_trip_delay_idle_p99_ns");
+    assert_eq!(of_five, None, "{what}");
     assert!(metric(&sender, "probe_messages_sent") >= 1.0, "{what}");
     let mean = metric(&sender, "round_trip_delay_ns");
     assert!(metric(&sender, "round_trip_delay_max_ns") >= mean, "{what}");

@@ -8,7 +8,7 @@ use regatta_model::Histogram;
 use super::findings::Findings;
 use crate::{
     clock::MonotonicTime,
-    probe::{encode, new_histogram, record},
+    probe::{LEAST_FOR_P99, encode, new_histogram, record},
 };
 
 /// So many delays, of which the mean and the maximum are kept exactly and the others to three
@@ -60,13 +60,15 @@ impl Distribution {
         encode(name, side, &self.histogram)
     }
 
-    /// Writes mean, median, 95th and 99th percentile, and the maximum if there is a metric for it,
-    /// as `NAME_ns`, `NAME_p50_ns`, … and the histogram as `NAME_ns`.
+    /// Writes mean, median, 95th percentile, of 100 delays or more the 99th, and the maximum if there
+    /// is a metric for it, as `NAME_ns`, `NAME_p50_ns`, … and the histogram as `NAME_ns`.
     pub(crate) fn report(&self, name: &str, side: &str, findings: &mut Findings) {
         let whole = format!("{name}_ns");
         findings.metric(&whole, self.mean());
         for (suffix, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
-            findings.metric(&format!("{name}_{suffix}_ns"), self.quantile(quantile));
+            if suffix != "p99" || self.len() >= LEAST_FOR_P99 {
+                findings.metric(&format!("{name}_{suffix}_ns"), self.quantile(quantile));
+            }
         }
         let max = format!("{name}_max_ns");
         if regatta_model::metric::find(&max).is_some() {
@@ -98,6 +100,25 @@ mod tests {
         delays.report("message_delay", "receiver", &mut findings);
         assert_eq!(findings.0.metrics["message_delay_max_ns"], 100e6);
         assert_eq!(findings.0.histograms[0].name, "message_delay_ns");
+    }
+
+    #[test]
+    fn a_99th_percentile_takes_a_hundred_delays() {
+        for (delays, said) in [(99, false), (100, true)] {
+            let mut distribution = Distribution::new();
+            for ms in 1..=delays {
+                distribution.add_duration(Duration::from_millis(ms));
+            }
+            let mut findings = Findings::default();
+            distribution.report("message_delay", "receiver", &mut findings);
+            let metrics = findings.0.metrics;
+            assert_eq!(
+                metrics.contains_key("message_delay_p99_ns"),
+                said,
+                "{delays}"
+            );
+            assert!(metrics.contains_key("message_delay_p95_ns"));
+        }
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Findings {
     pub(crate) fn idle_probe(&mut self, trial: &Trial, probed: &Probed) {
         let delays = &probed.delays;
         self.metric("round_trip_delay_idle_ns", delays.median());
-        self.metric("round_trip_delay_idle_p99_ns", delays.quantile(0.99));
+        self.metric("round_trip_delay_idle_p99_ns", delays.p99());
         self.0
             .histograms
             .extend(delays.histogram("round_trip_delay_idle_ns"));
@@ -201,7 +201,7 @@ impl Findings {
         self.metric("round_trip_delay_ns", delays.mean());
         self.metric("round_trip_delay_p50_ns", delays.quantile(0.50));
         self.metric("round_trip_delay_p95_ns", delays.quantile(0.95));
-        self.metric("round_trip_delay_p99_ns", delays.quantile(0.99));
+        self.metric("round_trip_delay_p99_ns", delays.p99());
         self.metric("round_trip_delay_max_ns", delays.max());
         self.count("probe_messages_sent", delays.sent());
         self.count("probe_messages_lost", delays.unanswered());

@@ -175,7 +175,7 @@ fn figure(
         id: format!("figure-{id}"),
         title,
         caption: format!(
-            "Large mark and bar: mean and its 95 % confidence interval (Student's t). Small dots: \
+            "Large mark and bar: geometric mean and its 95 % confidence interval (Student's t). Small dots: \
              every measured trial.{} {}",
             if published {
                 " Hollow mark: published value, see the notes below its table."
@@ -244,7 +244,7 @@ fn rows<'a>(
 
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     let metric = row.cell?.metrics.get(name)?;
-    Some((metric.mean, metric.ci95))
+    Some(metric.shown(name))
 }
 
 /// Why a row has no value.

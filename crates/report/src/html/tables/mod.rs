@@ -73,7 +73,7 @@ fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
     let largest = summary
         .cells
         .iter()
-        .filter_map(|cell| cell.mean(definition.name))
+        .filter_map(|cell| Some(cell.shown(definition.name)?.0))
         .fold(0.0, f64::max);
     Scale::for_largest(definition.unit, largest)
 }
@@ -129,10 +129,11 @@ fn outcome_words(cell: &Cell) -> String {
     }
 }
 
-fn mean_entry(metric: &MetricSummary, scale: Scale) -> Entry {
+fn mean_entry(name: &str, metric: &MetricSummary, scale: Scale) -> Entry {
+    let (value, interval) = metric.shown(name);
     Entry {
-        text: scale.text(metric.mean),
-        sub: match metric.ci95 {
+        text: scale.text(value),
+        sub: match interval {
             None => "no interval: one trial".to_owned(),
             // Nothing varies where every trial has the same value.
             Some([low, high]) if low >= high => String::new(),

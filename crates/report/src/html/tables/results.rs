@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{
-    MetricDefinition,
-    metric::{self, Unit},
-};
+use regatta_model::{MetricDefinition, metric};
 
 use super::{
     Entry, Row, Table, cells_of, definitions, figure, mean_entry, none, outcome_words, places,
@@ -13,8 +10,8 @@ use super::{
 };
 use crate::{
     RunData, Summary,
-    analysis::{Cell, HEADLINE_METRICS},
-    format::{Scale, list, number, p_value, quantity, signed_percent},
+    analysis::{Cell, DIFFERENCE_METRICS, Failure, HEADLINE_METRICS},
+    format::{Scale, list, number, p_value, signed_percent},
 };
 
 /// The columns of the table of means.
@@ -45,15 +42,21 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                 })
                 .map(|column| (column, scale(summary, column)))
                 .collect();
-            let mut head = vec!["transport".to_owned()];
+            let mut head = vec!["transport".to_owned(), "group".to_owned()];
             head.extend(
                 present
                     .iter()
                     .map(|(column, scale)| scale.heading(column.title)),
             );
             head.push("trials".to_owned());
+            let place = (summary.verdict.conditions.iter())
+                .find(|place| place.condition == condition && place.workload == workload);
+            let ranking = place.map_or(&[][..], |place| &place.ranking);
             Table {
-                caption: format!("Means under {heading}, with their 95 % confidence interval"),
+                caption: format!(
+                    "Geometric means under {heading} (of loss the means), with their 95 % confidence \
+                     interval; transports of a group cannot be told apart"
+                ),
                 head,
                 rows: cells_of(summary, condition, workload)
                     .map(|cell| {
@@ -62,7 +65,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                             .enumerate()
                             .map(
                                 |(number, (column, scale))| match cell.metrics.get(column.name) {
-                                    Some(metric) => mean_entry(metric, *scale),
+                                    Some(metric) => mean_entry(column.name, metric, *scale),
                                     None if cell.n == 0 && number == 0 => {
                                         figure(outcome_words(cell))
                                     }
@@ -70,6 +73,10 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                                 },
                             )
                             .collect();
+                        let letters = (ranking.iter())
+                            .find(|ranked| ranked.transport == cell.transport)
+                            .map_or_else(none, |ranked| figure(&ranked.letters));
+                        entries.insert(0, letters);
                         entries.push(Entry {
                             text: format!("{} of {}", cell.n, summary.rounds),
                             sub: [
@@ -109,6 +116,11 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                     let m = cell.metrics.get(definition.name)?;
                     let optional =
                         |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
+                    let interval = |interval: Option<[f64; 2]>| {
+                        interval.map_or_else(none, |[low, high]| {
+                            figure(format!("{} to {}", scale.text(low), scale.text(high)))
+                        })
+                    };
                     Some(Row {
                         series: series(data, &cell.transport),
                         heading: cell.transport.clone(),
@@ -119,9 +131,9 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                             m.cv.map_or_else(none, |cv| {
                                 figure(format!("{} %", number(cv * 100.0)))
                             }),
-                            m.ci95.map_or_else(none, |[low, high]| {
-                                figure(format!("{} to {}", scale.text(low), scale.text(high)))
-                            }),
+                            interval(m.ci95),
+                            optional(m.geometric_mean),
+                            interval(m.geometric_ci95),
                             figure(scale.text(m.median)),
                             figure(format!("{} to {}", scale.text(m.q1), scale.text(m.q3))),
                             figure(format!("{} to {}", scale.text(m.min), scale.text(m.max))),
@@ -141,6 +153,8 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                     "standard deviation",
                     "coefficient of variation",
                     "95 % interval of the mean",
+                    "geometric mean",
+                    "95 % interval of the geometric mean",
                     "median",
                     "quartiles",
                     "range",
@@ -200,9 +214,9 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
                             cells: cells
                                 .iter()
                                 .map(|cell| {
-                                    cell.metrics
-                                        .get(m.name)
-                                        .map_or_else(none, |metric| mean_entry(metric, scale))
+                                    cell.metrics.get(m.name).map_or_else(none, |metric| {
+                                        mean_entry(m.name, metric, scale)
+                                    })
                                 })
                                 .collect(),
                         }
@@ -255,9 +269,9 @@ fn grid(
                         cells: present
                             .iter()
                             .map(|(column, scale)| {
-                                cell.metrics
-                                    .get(column.name)
-                                    .map_or_else(none, |metric| mean_entry(metric, *scale))
+                                cell.metrics.get(column.name).map_or_else(none, |metric| {
+                                    mean_entry(column.name, metric, *scale)
+                                })
                             })
                             .collect(),
                     })
@@ -282,20 +296,15 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
                         && d.workload == workload.name
                 })
             };
-            let columns: Vec<&MetricDefinition> = definitions(&[
-                "goodput_bps",
-                "round_trip_delay_ns",
-                "cpu_host_ratio",
-                "goodput_per_core_percent_bps",
-            ])
-            .into_iter()
-            .filter(|c| {
-                study
-                    .transports
-                    .iter()
-                    .any(|t| of(&t.label, c.name).is_some())
-            })
-            .collect();
+            let columns: Vec<&MetricDefinition> = definitions(&DIFFERENCE_METRICS)
+                .into_iter()
+                .filter(|c| {
+                    study
+                        .transports
+                        .iter()
+                        .any(|t| of(&t.label, c.name).is_some())
+                })
+                .collect();
             if columns.is_empty() {
                 continue;
             }
@@ -308,7 +317,8 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
             };
             tables.push(Table {
                 caption: format!(
-                    "Change of the means from `{}` to `{}`{with}, with its 95 % confidence interval",
+                    "Change of the geometric means from `{}` to `{}`{with}, with its interval at the level \
+                     of the run's correction",
                     study.conditions[0].name, condition.name
                 ),
                 head,
@@ -326,9 +336,11 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
                                     return none();
                                 };
                                 Entry {
-                                    text: d.relative.map_or_else(|| "–".to_owned(), signed_percent),
-                                    sub: d.interval.map_or_else(String::new, |[low, high]| {
-                                        format!("[{}, {}]", signed_percent(low), signed_percent(high))
+                                    text: (d.claim.ratio)
+                                        .map_or_else(|| "–".to_owned(), |r| signed_percent(r - 1.0)),
+                                    sub: d.claim.interval.map_or_else(String::new, |ends| {
+                                        let [low, high] = ends.map(|end| signed_percent(end - 1.0));
+                                        format!("[{low}, {high}]")
                                     }),
                                     words: false,
                                 }
@@ -357,43 +369,45 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                 .iter()
                 .filter(|c| c.metric == name && c.condition == condition && c.workload == workload)
                 .map(|c| {
-                    let lossy = |label: &str, loss: Option<f64>| {
-                        loss.map(|loss| format!("{label} lost {}", quantity(Unit::Ratio, loss)))
+                    let claim = &c.claim;
+                    let lossy = |label: &str| {
+                        let cell = summary.cell(label, condition, workload)?;
+                        let failures = cell.failures.iter().map(Failure::in_words);
+                        let failures: Vec<String> = failures.collect();
+                        (!failures.is_empty()).then(|| format!("{label} {}", list(&failures)))
                     };
-                    let losses: Vec<String> = [lossy(&c.a, c.loss_a), lossy(&c.b, c.loss_b)]
-                        .into_iter()
-                        .flatten()
-                        .collect();
+                    let failures: Vec<String> =
+                        [lossy(&c.a), lossy(&c.b)].into_iter().flatten().collect();
+                    let mean =
+                        |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
                     Row {
                         series: -1,
                         heading: format!("{} against {}", c.a, c.b),
                         cells: vec![
                             Entry {
-                                text: c
+                                text: claim
                                     .ratio
                                     .map_or_else(|| "–".to_owned(), |r| format!("{}×", number(r))),
-                                sub: c.ratio_interval.map_or_else(String::new, |[low, high]| {
-                                    format!("[{}, {}]", number(low), number(high))
+                                sub: claim.interval.map_or_else(String::new, |[low, high]| {
+                                    format!(
+                                        "[{}, {}] at {} %",
+                                        number(low),
+                                        number(high),
+                                        level(claim.confidence)
+                                    )
                                 }),
                                 words: false,
                             },
+                            mean(c.geometric_mean_a),
+                            mean(c.geometric_mean_b),
+                            figure(claim.p_holm.map_or_else(|| "–".to_owned(), p_value)),
+                            figure(claim.n.to_string()),
+                            claim
+                                .detectable_ratio
+                                .map_or_else(none, |r| figure(format!("{}×", number(r)))),
                             Entry {
-                                text: c
-                                    .difference
-                                    .map_or_else(|| "–".to_owned(), |d| signed(scale, d)),
-                                sub: c.difference_interval.map_or_else(
-                                    String::new,
-                                    |[low, high]| {
-                                        format!("[{}, {}]", signed(scale, low), signed(scale, high))
-                                    },
-                                ),
-                                words: false,
-                            },
-                            figure(c.p_holm.map_or_else(|| "–".to_owned(), p_value)),
-                            figure(c.n.to_string()),
-                            Entry {
-                                text: c.conclusion.name().to_owned(),
-                                sub: losses.join("; "),
+                                text: claim.conclusion.name().to_owned(),
+                                sub: failures.join("; "),
                                 words: true,
                             },
                         ],
@@ -403,23 +417,16 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
             if rows.is_empty() {
                 continue;
             }
-            let level = summary
-                .comparisons
-                .iter()
-                .find(|c| c.metric == name && c.condition == condition && c.workload == workload)
-                .map_or(0.0, |c| c.confidence);
             tables.push(Table {
-                caption: format!(
-                    "{}: every pair under {heading}; each interval at {} %, all of them together at 95 %",
-                    capital(definition.title),
-                    number(level * 100.0)
-                ),
+                caption: format!("{}: every pair under {heading}", capital(definition.title)),
                 head: vec![
                     "pair".to_owned(),
                     "ratio".to_owned(),
-                    scale.heading("difference"),
+                    scale.heading("first"),
+                    scale.heading("second"),
                     "p (Holm)".to_owned(),
                     "rounds".to_owned(),
+                    "detectable".to_owned(),
                     "the first is".to_owned(),
                 ],
                 rows,
@@ -430,9 +437,13 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     tables
 }
 
-fn signed(scale: Scale, value: f64) -> String {
-    let text = scale.text(value.abs());
-    format!("{}{text}", if value < 0.0 { "−" } else { "+" })
+/// A confidence in per cent with as many digits as tell it from 100.
+fn level(confidence: f64) -> String {
+    let percent = format!("{:.4}", confidence * 100.0);
+    percent
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 fn capital(text: &str) -> String {

@@ -1,0 +1,148 @@
+//! `regatta plan --detect`: how many rounds a difference takes.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use regatta_model::Study;
+use regatta_report::{
+    RunData,
+    analysis::{POWER, PairSpread, pair_spreads, strictest_confidence},
+};
+use regatta_results::FILE_NAME;
+
+use crate::{
+    args::PlanArgs,
+    directory::RESULTS,
+    exit::{Code, Failure},
+    output, study,
+};
+
+/// `regatta plan`.
+///
+/// # Errors
+/// If the study or the run cannot be read, or no run shows how much its rounds differ.
+pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
+    if args.detect.0 <= 0.0 {
+        return Err(Failure::input(
+            "a difference that is to be detected is above zero",
+            "write for example `--detect 5%`",
+        ));
+    }
+    let own = Path::new(&args.study);
+    let (study, pilot) = if own.join(FILE_NAME).exists() && args.pilot.is_none() {
+        (None, own.to_owned())
+    } else {
+        let study = study::read(&args.study)?.0.study;
+        let pilot = args.pilot.clone().or_else(|| newest(&study.name));
+        let pilot = pilot.ok_or_else(|| {
+            Failure::input(
+                format!("no run shows how much the rounds of `{}` differ", study.name),
+                format!(
+                    "run a pilot with `regatta run {} --rounds 5 --out pilot`, then add `--pilot pilot`",
+                    args.study
+                ),
+            )
+        })?;
+        (Some(study), pilot)
+    };
+    let data = regatta_report::load(&pilot).map_err(Failure::bad)?;
+    let study = study.unwrap_or_else(|| data.header.study.clone());
+    let spreads = spreads_of(&study, &data);
+    if spreads.is_empty() {
+        return Err(Failure::input(
+            format!(
+                "`{}` has no two rounds in which two of these transports were measured",
+                pilot.display()
+            ),
+            "run two rounds or more of this study, five rather than two",
+        ));
+    }
+    output::out(&text(&study, &spreads, &pilot, args.detect.0)).map_err(Failure::failed)?;
+    Ok(Code::Measured)
+}
+
+/// The newest directory of a run of a study; their names end with the time.
+fn newest(study: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(RESULTS).ok()?.filter_map(Result::ok);
+    entries
+        .map(|entry| entry.path())
+        .filter(|dir| dir.join(FILE_NAME).exists())
+        .filter(|dir| {
+            let name = dir.file_name().and_then(|name| name.to_str());
+            let time = name.and_then(|name| name.strip_prefix(study)?.strip_prefix('-'));
+            time.is_some_and(|time| time.starts_with("20"))
+        })
+        .max()
+}
+
+/// The spreads of the pairs that the study has too.
+fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
+    let transport = |label: &str| study.transports.iter().any(|t| t.label == label);
+    (pair_spreads(data).into_iter())
+        .filter(|spread| transport(&spread.a) && transport(&spread.b))
+        .filter(|spread| study.conditions.iter().any(|c| c.name == spread.condition))
+        .filter(|spread| study.workloads.iter().any(|w| w.name == spread.workload))
+        .collect()
+}
+
+fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) -> String {
+    let confidence = strictest_confidence(spreads.len(), true);
+    let needed = |spread: &PairSpread| spread.rounds_to_detect(1.0 + difference, confidence);
+    let in_words = |rounds: Option<usize>| {
+        rounds.map_or_else(
+            || format!("over {}", PairSpread::MOST_ROUNDS),
+            |rounds| rounds.to_string(),
+        )
+    };
+    let mut text = format!(
+        "Rounds of `{}` that detect a difference of {} % with a power of {:.0} %, false claims in the whole run \
+         at most 5 %:\n\n",
+        study.name,
+        regatta_report::format::number(difference * 100.0),
+        POWER * 100.0
+    );
+    let mut most = Some(2);
+    for workload in &study.workloads {
+        for condition in &study.conditions {
+            // The pair that differs most from round to round decides.
+            let here = spreads
+                .iter()
+                .filter(|s| s.condition == condition.name && s.workload == workload.name);
+            let Some(widest) = here.max_by(|a, b| a.deviation.total_cmp(&b.deviation)) else {
+                let _ = writeln!(
+                    text,
+                    "  {}, {}: not in the pilot",
+                    condition.name, workload.name
+                );
+                continue;
+            };
+            let rounds = needed(widest);
+            most = most.zip(rounds).map(|(most, rounds)| most.max(rounds));
+            let _ = writeln!(
+                text,
+                "  {}, {}: {} rounds (`{}` against `{}` varies by {} % from round to round)",
+                condition.name,
+                workload.name,
+                in_words(rounds),
+                widest.a,
+                widest.b,
+                regatta_report::format::number(widest.deviation.exp_m1() * 100.0)
+            );
+        }
+    }
+    let least = spreads.iter().map(|spread| spread.n).min().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "\nAll of it: {} rounds. The spread is that of `{}`, of {least} rounds{}.",
+        in_words(most),
+        pilot.display(),
+        if least < 10 {
+            ", which know it roughly: take some rounds more"
+        } else {
+            ""
+        }
+    );
+    text
+}

@@ -1,0 +1,99 @@
+//! Values of trials, made so that the truth is known.
+
+/// Standard deviation of what all cells of a round share, of logarithms.
+const ROUND: f64 = 0.06;
+
+/// Lag-1 autocorrelation of the series that have one.
+const RHO: f64 = 0.5;
+
+/// How the values of a run come about. Every value is the exponential of a level, a round's effect
+/// and the trial's own deviation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Normal logarithms; transports differ in their spread.
+    LogNormal,
+    /// Two modes, 20 % apart, each with a spread of 4 %.
+    Bimodal,
+    /// What the cells of a round share is autoregressive: the machine drifts.
+    SharedAr1,
+    /// What a cell has for itself is autoregressive.
+    OwnAr1,
+    /// The first transport loses the trials of most slow rounds.
+    MissingByRound,
+    /// Every transport loses half of its own slow trials.
+    MissingByTrial,
+}
+
+/// A small generator with a fixed seed, so that tables do not change with a library.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// SplitMix64, scaled to 0..1.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal, by Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// A stationary series of standard deviation 1.
+    fn series(&mut self, n: usize, rho: f64) -> Vec<f64> {
+        let mut value = self.normal();
+        (0..n)
+            .map(|_| {
+                let drawn = value;
+                value = rho * value + (1.0 - rho * rho).sqrt() * self.normal();
+                drawn
+            })
+            .collect()
+    }
+}
+
+/// Logarithms of one metric in one place, by transport and round; `None` where the trial is missing.
+/// `levels` are their means.
+pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], rounds: usize) -> Vec<Vec<Option<f64>>> {
+    let shared_rho = if kind == Kind::SharedAr1 { RHO } else { 0.0 };
+    let own_rho = if kind == Kind::OwnAr1 { RHO } else { 0.0 };
+    let round = rng.series(rounds, shared_rho);
+    (levels.iter().enumerate())
+        .map(|(transport, level)| {
+            let own = rng.series(rounds, own_rho);
+            (own.iter().zip(&round))
+                .map(|(own, round)| {
+                    let spread = 0.02 + 0.01 * (transport % 4) as f64;
+                    let own_log = match kind {
+                        Kind::Bimodal => (if rng.unit() < 0.5 { 0.1 } else { -0.1 }) + 0.04 * own,
+                        _ => spread * own,
+                    };
+                    let missing = match kind {
+                        Kind::MissingByRound => transport == 0 && *round < 0.0 && rng.unit() < 0.7,
+                        Kind::MissingByTrial => *own < -0.4 && rng.unit() < 0.5,
+                        _ => false,
+                    };
+                    (!missing).then_some(level + ROUND * round + own_log)
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Mean of the exponential of a value at level 0, where nothing is missing.
+pub fn arithmetic_mean(kind: Kind, transport: usize) -> f64 {
+    let normal = |sd: f64| (sd * sd / 2.0).exp();
+    let own = match kind {
+        Kind::Bimodal => 0.1_f64.cosh() * normal(0.04),
+        _ => normal(0.02 + 0.01 * (transport % 4) as f64),
+    };
+    own * normal(ROUND)
+}

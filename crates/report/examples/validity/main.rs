@@ -1,0 +1,295 @@
+//! `make validity`: what the statistics of a report are worth, on made data, through `summarise()`.
+//!
+//! `validity FILE [RUNS]` puts its tables into FILE between the lines `<!-- validity -->` and
+//! `<!-- end -->`. It fails if false claims are more than 5 % by more than chance, for the kinds of
+//! data for which that is promised.
+
+mod draws;
+mod runs;
+
+use std::{fmt::Write as _, process::ExitCode, thread};
+
+use draws::Kind;
+use regatta_stats::{binomial_interval, rounds_to_detect};
+use runs::{Held, Setup, Totals, repeat};
+
+/// Transports and rounds of the runs without any difference.
+const SIZES: [(usize, usize); 8] = [
+    (2, 3),
+    (2, 10),
+    (2, 40),
+    (4, 5),
+    (6, 20),
+    (12, 3),
+    (12, 10),
+    (12, 40),
+];
+
+/// Rounds of the tables of coverage and power.
+const ROUNDS: [usize; 5] = [3, 5, 10, 20, 40];
+
+/// Kinds for which 5 % is not promised, as the page says.
+const EXCEPTED: [Kind; 1] = [Kind::OwnAr1];
+
+/// Every kind, in the order of the tables, as they name it.
+const KINDS: [(Kind, &str); 6] = [
+    (Kind::LogNormal, "log-normal"),
+    (Kind::Bimodal, "bimodal"),
+    (Kind::SharedAr1, "AR(1), shared by a round"),
+    (Kind::OwnAr1, "AR(1), each cell its own"),
+    (
+        Kind::MissingByRound,
+        "missing: one transport, in slow rounds",
+    ),
+    (
+        Kind::MissingByTrial,
+        "missing: every transport, its slow trials",
+    ),
+];
+
+fn percent(count: u64, of: u64) -> String {
+    format!("{:.1} %", 100.0 * count as f64 / of.max(1) as f64)
+}
+
+/// Runs `work` for each item on all processors; the results are in the order of the items.
+fn spread<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let done = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { break };
+                    let result = work(item);
+                    done.lock().expect("no worker panics").push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no worker panics");
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A table of kinds against columns.
+fn table(
+    head: &[String],
+    setups: &[(Kind, Vec<Setup>)],
+    runs: u64,
+    show: impl Fn(Kind, &Totals) -> String,
+) -> String {
+    let flat: Vec<(u64, &Setup)> = (0..).zip(setups.iter().flat_map(|(_, s)| s)).collect();
+    let totals = spread(&flat, |(seed, setup)| repeat(setup, runs, 1 + seed));
+    let mut totals = totals.iter();
+    let mut text = format!(
+        "| | {} |\n|---|{}\n",
+        head.join(" | "),
+        "---|".repeat(head.len())
+    );
+    for ((kind, setups), (_, name)) in setups.iter().zip(KINDS) {
+        let cells: Vec<String> = totals
+            .by_ref()
+            .take(setups.len())
+            .map(|t| show(*kind, t))
+            .collect();
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    text
+}
+
+fn for_each_kind(setups: impl Fn(Kind) -> Vec<Setup>) -> Vec<(Kind, Vec<Setup>)> {
+    KINDS
+        .iter()
+        .map(|&(kind, _)| (kind, setups(kind)))
+        .collect()
+}
+
+/// False claims in places and whole runs without any difference, and with some.
+fn false_claims(out: &mut String, runs: u64) -> bool {
+    let failed = std::cell::Cell::new(false);
+    let head: Vec<String> = (SIZES.iter()).map(|(k, n)| format!("{k} × {n}")).collect();
+    let judge = |kind: Kind, count: u64, of: u64| {
+        let too_many = binomial_interval(count, of, 0.998)[0] > 0.05;
+        let bad = too_many && !EXCEPTED.contains(&kind);
+        failed.set(failed.get() || bad);
+        if bad {
+            format!("**{}**", percent(count, of))
+        } else {
+            percent(count, of)
+        }
+    };
+    let equal = |kind| {
+        SIZES
+            .iter()
+            .map(|&(k, n)| Setup::equal(kind, k, n))
+            .collect()
+    };
+    let show = |kind: Kind, t: &Totals| {
+        format!(
+            "{} / {}",
+            judge(kind, t.false_in_first_place, t.runs),
+            judge(kind, t.false_in_run, t.runs)
+        )
+    };
+    let _ = writeln!(
+        out,
+        "### False claims where nothing differs\n\n{runs} runs each; transports × rounds, two conditions, \
+         three metrics. In one place, by the metric of the ranking / in the whole run, sentences \
+         included.\n\n{}",
+        table(&head, &for_each_kind(equal), runs, show)
+    );
+    let half = |kind| {
+        let levels = |k: usize| (0..k).map(|t| if t < k / 2 { 0.0 } else { 0.15 }).collect();
+        (SIZES.iter().filter(|size| size.0 > 2))
+            .map(|&(k, n)| Setup {
+                levels: levels(k),
+                ..Setup::equal(kind, k, n)
+            })
+            .collect()
+    };
+    let head: Vec<String> = (SIZES.iter().filter(|size| size.0 > 2))
+        .map(|(k, n)| format!("{k} × {n}"))
+        .collect();
+    let show = |kind: Kind, t: &Totals| judge(kind, t.false_in_run, t.runs);
+    let _ = writeln!(
+        out,
+        "### False claims where half of the transports are 16 % better than the others\n\n{runs} runs each; \
+         claims within a half, or in the wrong direction, in the whole run.\n\n{}",
+        table(&head, &for_each_kind(half), runs, show)
+    );
+    failed.get()
+}
+
+/// How many of the printed intervals hold the truth.
+fn coverage(out: &mut String, runs: u64) {
+    let head: Vec<String> = ROUNDS.iter().map(|n| format!("{n} rounds")).collect();
+    let held = |held: Held| percent(held.held, held.of);
+    let simple = |levels: &'static [f64]| {
+        move |kind| {
+            ROUNDS
+                .iter()
+                .map(|&n| Setup::simple(kind, levels, n))
+                .collect()
+        }
+    };
+    let mut add = |title: &str, setups: Vec<(Kind, Vec<Setup>)>, show: &dyn Fn(&Totals) -> Held| {
+        let _ = writeln!(
+            out,
+            "### Coverage: {title}\n\n{runs} runs each.\n\n{}",
+            table(&head, &setups, runs, |_, t| held(show(t)))
+        );
+    };
+    add(
+        "95 % interval of a cell's geometric mean",
+        for_each_kind(simple(&[0.0])),
+        &|t| t.geometric,
+    );
+    add(
+        "95 % interval of a cell's mean",
+        for_each_kind(simple(&[0.0])),
+        &|t| t.arithmetic,
+    );
+    add(
+        "interval of the ratio of two transports, alone in their run",
+        for_each_kind(simple(&[0.0, 0.05])),
+        &|t| t.pairs,
+    );
+    let change = |kind| {
+        (ROUNDS.iter())
+            .map(|&n| Setup {
+                conditions: 2,
+                metrics: &runs::METRICS[..1],
+                ..Setup::equal(kind, 1, n)
+            })
+            .collect()
+    };
+    add(
+        "interval of the change between two conditions, alone in their run",
+        for_each_kind(change),
+        &|t| t.changes,
+    );
+}
+
+/// How often a difference is detected, and whether the detectable ratio is one.
+fn power(out: &mut String, runs: u64) {
+    // Spreads of the logarithms of the two transports: 0.02 and 0.03.
+    let sd = 0.02_f64.hypot(0.03);
+    let effects = [0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12];
+    let setups: Vec<Setup> = (ROUNDS.iter())
+        .flat_map(|&n| effects.map(|e: f64| Setup::simple(Kind::LogNormal, &[e.ln_1p(), 0.0], n)))
+        .collect();
+    let totals = spread(&setups, |setup| repeat(setup, runs, 77));
+    let head: Vec<String> = effects
+        .iter()
+        .map(|e| format!("{:.0} %", e * 100.0))
+        .collect();
+    let _ = writeln!(
+        out,
+        "### Power\n\nOf two transports, log-normal, whose log ratio deviates by {:.1} % from round to round: \
+         how often a difference of this size is detected, {runs} runs each.\n\n| rounds | {} |\n|---|{}",
+        sd * 100.0,
+        head.join(" | "),
+        "---|".repeat(head.len())
+    );
+    for (n, totals) in ROUNDS.iter().zip(totals.chunks(effects.len())) {
+        let cells: Vec<String> = (totals.iter().zip(effects))
+            .map(|(t, e)| percent(if e == 0.0 { t.false_in_run } else { t.detected }, t.runs))
+            .collect();
+        let _ = writeln!(out, "| {n} | {} |", cells.join(" | "));
+    }
+    let _ = writeln!(
+        out,
+        "\nThe rounds that `regatta plan --detect` names for a difference, two transports of that spread: how \
+         often it is detected with them (80 % is promised).\n\n| difference | rounds | detected |\n|---|---|---|"
+    );
+    let planned: Vec<(f64, usize)> = [0.01, 0.02, 0.03, 0.05, 0.1]
+        .into_iter()
+        .filter_map(|e: f64| Some((e, rounds_to_detect(sd, e.ln_1p(), 0.95, 0.8, 1000)?)))
+        .collect();
+    let totals = spread(&planned, |&(e, n)| {
+        repeat(
+            &Setup::simple(Kind::LogNormal, &[e.ln_1p(), 0.0], n),
+            runs,
+            78,
+        )
+    });
+    for ((effect, n), t) in planned.iter().zip(&totals) {
+        let _ = writeln!(
+            out,
+            "| {:.0} % | {n} | {} |",
+            effect * 100.0,
+            percent(t.detected, t.runs)
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(file), runs) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: validity FILE [RUNS]");
+        return ExitCode::from(2);
+    };
+    let runs: u64 = runs.and_then(|runs| runs.parse().ok()).unwrap_or(2000);
+    let mut out = String::from("\n");
+    let failed = false_claims(&mut out, runs);
+    coverage(&mut out, 2 * runs);
+    power(&mut out, runs);
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let (begin, end) = ("<!-- validity -->", "<!-- end -->");
+    let parts = text.split_once(begin).zip(text.split_once(end));
+    let Some(((before, _), (_, after))) = parts else {
+        eprintln!("`{file}` has no lines `{begin}` and `{end}`");
+        return ExitCode::FAILURE;
+    };
+    if let Err(error) = std::fs::write(&file, format!("{before}{begin}\n{out}\n{end}{after}")) {
+        eprintln!("cannot write `{file}`: {error}");
+        return ExitCode::FAILURE;
+    }
+    if failed {
+        eprintln!("false claims are more than 5 % by more than chance: see `{file}`");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

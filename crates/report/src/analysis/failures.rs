@@ -1,0 +1,104 @@
+//! What of a cell's work was not done.
+
+use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric};
+
+use super::summary::{Failure, FailureKind};
+use crate::format::quantity;
+
+/// Largest part of any kind of work that may fail before a transport is not ranked by the rest.
+pub const TOLERATED: f64 = 0.01;
+
+/// Every kind of failure that occurred in the trials of a cell.
+pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
+    let is = |outcome: Outcome| move |trial: &&&TrialRecord| trial.outcome == outcome;
+    let measured: Vec<&TrialRecord> = trials
+        .iter()
+        .filter(is(Outcome::Measured))
+        .copied()
+        .collect();
+    let failed = (trials.iter())
+        .filter(|t| matches!(t.outcome, Outcome::Failed | Outcome::TimedOut))
+        .count() as f64;
+    let primary = metric::find(workload.kind.primary_metric());
+    let nothing = |trial: &&&TrialRecord| {
+        let value = primary.and_then(|primary| trial.metrics.get(primary.name));
+        value.is_none_or(|value| value.is_nan() || *value <= 0.0)
+    };
+    let nothing = measured.iter().filter(nothing).count() as f64;
+    let sum = |name: &str| -> f64 {
+        let values = measured.iter().filter_map(|t| t.metrics.get(name));
+        values.filter(|v| v.is_finite()).sum()
+    };
+    let lost = |trial: &&TrialRecord| -> f64 {
+        let of = |name: &str| trial.metrics.get(name).copied().filter(|v| v.is_finite());
+        let sent = of("messages_sent").unwrap_or(0.0);
+        // Where it is not known what was lost for good, what came too late for a delay counts.
+        let late = (primary.is_some_and(|p| p.better == Better::Lower))
+            .then(|| Some((sent - of("messages_delivered")?).max(0.0)))
+            .flatten();
+        of("messages_lost")
+            .or_else(|| Some(of("message_loss_ratio")? * sent))
+            .or(late)
+            .unwrap_or(0.0)
+    };
+    let lost: f64 = measured.iter().map(lost).sum();
+    let connections = sum("connections_failed") + sum("connections_completed");
+    [
+        (FailureKind::Trials, failed, measured.len() as f64 + failed),
+        (FailureKind::Nothing, nothing, measured.len() as f64),
+        (
+            FailureKind::Connections,
+            sum("connections_failed"),
+            connections,
+        ),
+        (
+            FailureKind::Requests,
+            sum("requests_unanswered"),
+            sum("messages_sent"),
+        ),
+        (
+            FailureKind::Acknowledgements,
+            sum("messages_unacknowledged"),
+            sum("messages_sent"),
+        ),
+        (FailureKind::Messages, lost, sum("messages_sent")),
+    ]
+    .into_iter()
+    .filter(|(_, count, _)| *count > 0.0)
+    .map(|(kind, count, of)| Failure {
+        kind,
+        count: count.round() as u64,
+        of: of.max(count).round() as u64,
+    })
+    .collect()
+}
+
+impl Failure {
+    /// The part that failed, as a ratio.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.count as f64 / self.of.max(1) as f64
+    }
+
+    /// What a sentence says after the name of the transport: `failed 1 of 5 trials`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let (count, of) = (self.count, self.of);
+        match self.kind {
+            FailureKind::Trials => format!("failed {count} of {of} trials"),
+            FailureKind::Nothing if count == of => "delivered nothing".to_owned(),
+            FailureKind::Nothing => format!("delivered nothing in {count} of {of} trials"),
+            FailureKind::Connections => format!("failed {count} of {of} connections"),
+            FailureKind::Requests => format!("left {count} of {of} requests without answer"),
+            FailureKind::Acknowledgements => {
+                format!("had no acknowledgement in time of {count} of {of} messages")
+            }
+            FailureKind::Messages => {
+                format!(
+                    "lost {} of its messages",
+                    quantity(Unit::Ratio, self.ratio())
+                )
+            }
+        }
+    }
+}

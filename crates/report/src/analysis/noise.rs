@@ -1,0 +1,59 @@
+//! The noise floor: how far apart two of the same transport come out.
+
+use super::{
+    summary::{Conclusion, NoiseFloor, Summary},
+    verdict::ratio_number,
+};
+use crate::RunData;
+
+/// The noise floor by the metrics that the work is ranked by; `None` without two transports of the
+/// same driver and options, as `regatta run --aa` makes them.
+pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
+    let transports = &data.header.study.transports;
+    let of = |label: &str| transports.iter().find(|t| t.label == label);
+    let same = |a: &str, b: &str| {
+        of(a)
+            .zip(of(b))
+            .is_some_and(|(a, b)| a.driver == b.driver && a.options == b.options)
+    };
+    let mut floor = NoiseFloor {
+        pairs: 0,
+        told_apart: 0,
+        largest_ratio: 1.0,
+        largest_pair: String::new(),
+    };
+    for c in &summary.comparisons {
+        if !data.is_primary(&c.metric, &c.workload) || !same(&c.a, &c.b) {
+            continue;
+        }
+        let Some(ratio) = c.claim.ratio else { continue };
+        floor.pairs += 1;
+        let apart = [Conclusion::Faster, Conclusion::Slower].contains(&c.claim.conclusion);
+        floor.told_apart += u64::from(apart);
+        let ratio = ratio.max(1.0 / ratio);
+        if ratio >= floor.largest_ratio {
+            floor.largest_ratio = ratio;
+            floor.largest_pair = format!("`{}` and `{}` under `{}`", c.a, c.b, c.condition);
+        }
+    }
+    (floor.pairs > 0).then_some(floor)
+}
+
+/// The sentence after the verdict.
+pub fn in_words(floor: &NoiseFloor) -> String {
+    format!(
+        " Noise floor: of {} of the same transport {} told apart; the largest ratio was {}, \
+         between {}.",
+        match floor.pairs {
+            1 => "1 pair".to_owned(),
+            n => format!("{n} pairs"),
+        },
+        match floor.told_apart {
+            0 => "none was".to_owned(),
+            1 => "1 was".to_owned(),
+            n => format!("{n} were"),
+        },
+        ratio_number(floor.largest_ratio),
+        floor.largest_pair
+    )
+}

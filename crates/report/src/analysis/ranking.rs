@@ -1,0 +1,201 @@
+//! The order of transports in one place, and which of them cannot be told apart.
+
+use regatta_model::{Better, MetricDefinition, Workload, metric};
+use regatta_stats::compact_letters;
+
+use super::{
+    failures,
+    summary::{
+        Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked, Summary,
+    },
+};
+
+/// The transports of one condition and workload.
+pub struct Place<'a> {
+    /// Name of the condition.
+    pub condition: &'a str,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// What this work is ranked by.
+    pub metric: &'static MetricDefinition,
+    /// Every cell, in the order of the study.
+    pub cells: Vec<&'a Cell>,
+    /// The pairs, by the metric of the ranking.
+    comparisons: Vec<&'a Comparison>,
+    /// Best first: those that did their work.
+    pub ranking: Vec<Ranked>,
+    /// The others that were measured or failed, in the order of the study.
+    pub not_ranked: Vec<NotRanked>,
+}
+
+impl<'a> Place<'a> {
+    /// `None` for a workload whose metric is not in the table, which a test rules out.
+    pub fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
+        let metric = metric::find(workload.kind.primary_metric())?;
+        let here = |c: &str, w: &str| c == condition && w == workload.name;
+        let mut place = Self {
+            condition,
+            workload,
+            metric,
+            cells: (summary.cells.iter())
+                .filter(|cell| here(&cell.condition, &cell.workload))
+                .collect(),
+            comparisons: (summary.comparisons.iter())
+                .filter(|c| here(&c.condition, &c.workload) && c.metric == metric.name)
+                .collect(),
+            ranking: Vec::new(),
+            not_ranked: Vec::new(),
+        };
+        let mut ranked: Vec<(f64, &Cell)> = Vec::new();
+        for &cell in &place.cells {
+            match (place.reasons(cell), place.value(cell)) {
+                (reasons, Some(_)) if reasons.is_empty() => ranked.push((0.0, cell)),
+                (reasons, value) if !reasons.is_empty() => place.not_ranked.push(NotRanked {
+                    transport: cell.transport.clone(),
+                    value,
+                    reasons,
+                }),
+                _ => {}
+            }
+        }
+        // The mean of a transport's log ratios to all others is its place on the scale that fits all
+        // pairs best by least squares; where every round is complete, it is its geometric mean. Source:
+        // Jiang, Lim, Yao and Ye 2011, Math. Program. 127, 203–244.
+        for position in 0..ranked.len() {
+            let own = ranked[position].1;
+            let ratios: Vec<f64> = (ranked.iter())
+                .filter(|(_, other)| other.transport != own.transport)
+                .filter_map(|(_, other)| Some(place.ratio(&own.transport, &other.transport)?.ln()))
+                .collect();
+            ranked[position].0 = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
+        }
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let names: Vec<&str> = ranked
+            .iter()
+            .map(|(_, cell)| cell.transport.as_str())
+            .collect();
+        let letters = compact_letters(names.len(), |a, b| place.differ(names[a], names[b]));
+        place.ranking = (ranked.iter().zip(letters))
+            .map(|((_, cell), letters)| Ranked {
+                transport: cell.transport.clone(),
+                letters,
+                value: place.value(cell).unwrap_or(0.0),
+            })
+            .collect();
+        Some(place)
+    }
+
+    /// Geometric mean of the metric of the ranking.
+    fn value(&self, cell: &Cell) -> Option<f64> {
+        cell.metrics.get(self.metric.name)?.geometric_mean
+    }
+
+    /// Why a cell is not ranked by what it achieved; empty if it is, or was not run at all.
+    fn reasons(&self, cell: &Cell) -> Vec<String> {
+        let early = self.workload.kind.abandons() && cell.retransmits;
+        let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
+        let failed = cell
+            .failures
+            .iter()
+            .filter(|f| f.ratio() > failures::TOLERATED || f.kind == FailureKind::Nothing);
+        let mut reasons: Vec<String> = gives_up
+            .into_iter()
+            .chain(failed.map(Failure::in_words))
+            .collect();
+        if early && !reasons.is_empty() {
+            reasons.push("closed without waiting for delivery".to_owned());
+        }
+        reasons
+    }
+
+    /// The comparison of two transports, and whether it is seen from `b`.
+    fn comparison(&self, a: &str, b: &str) -> Option<(&'a Claim, bool)> {
+        self.comparisons.iter().find_map(|c| {
+            let turned = (c.a == b && c.b == a).then_some(true);
+            let turned = turned.or((c.a == a && c.b == b).then_some(false))?;
+            Some((&c.claim, turned))
+        })
+    }
+
+    /// What the comparison of two transports comes to, seen from `a`.
+    pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
+        match self.comparison(a, b) {
+            None => Conclusion::NotEnoughRounds,
+            Some((claim, turned)) => match (claim.conclusion, turned) {
+                (Conclusion::Faster, true) => Conclusion::Slower,
+                (Conclusion::Slower, true) => Conclusion::Faster,
+                (same, _) => same,
+            },
+        }
+    }
+
+    /// Whether two transports can be told apart.
+    fn differ(&self, a: &str, b: &str) -> bool {
+        matches!(
+            self.conclusion(a, b),
+            Conclusion::Faster | Conclusion::Slower
+        )
+    }
+
+    /// Whether a ratio of the metric has to be turned round so that above one is better.
+    fn invert(&self, turned: bool) -> bool {
+        turned != (self.metric.better == Better::Lower)
+    }
+
+    /// How many times as good `a` is as `b` over the rounds that both have.
+    fn ratio(&self, a: &str, b: &str) -> Option<f64> {
+        let (claim, turned) = self.comparison(a, b)?;
+        let ratio = claim.ratio?;
+        Some(if self.invert(turned) {
+            1.0 / ratio
+        } else {
+            ratio
+        })
+    }
+
+    /// The same with its interval and the number of rounds.
+    pub fn margin(&self, a: &str, b: &str) -> Option<(f64, [f64; 2], u64)> {
+        let (claim, turned) = self.comparison(a, b)?;
+        let [low, high] = claim.interval?;
+        let interval = if self.invert(turned) {
+            [1.0 / high, 1.0 / low]
+        } else {
+            [low, high]
+        };
+        Some((self.ratio(a, b)?, interval, claim.n))
+    }
+
+    /// Those that nobody is better than: the first, and whoever cannot be told apart from it.
+    pub fn leaders(&self) -> Vec<&Ranked> {
+        let beaten = |ranked: &Ranked| {
+            let others = self.ranking.iter();
+            others.into_iter().any(|other| {
+                self.conclusion(&other.transport, &ranked.transport) == Conclusion::Faster
+            })
+        };
+        let Some(first) = self.ranking.iter().find(|ranked| !beaten(ranked)) else {
+            return Vec::new();
+        };
+        (self.ranking.iter())
+            .filter(|r| {
+                r.transport == first.transport || !self.differ(&first.transport, &r.transport)
+            })
+            .collect()
+    }
+
+    /// The largest of the smallest ratios that the pairs of these could have shown; `None` if it is
+    /// not known of one of them.
+    pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {
+        let mut largest: Option<f64> = None;
+        for (position, a) in transports.iter().enumerate() {
+            for b in &transports[position + 1..] {
+                let (claim, _) = self.comparison(&a.transport, &b.transport)?;
+                if claim.conclusion == Conclusion::NoDifferenceDetected {
+                    let ratio = claim.detectable_ratio?;
+                    largest = Some(largest.map_or(ratio, |l| l.max(ratio)));
+                }
+            }
+        }
+        largest
+    }
+}

@@ -1,0 +1,374 @@
+//! The ranking, its letters and its sentences, from made values.
+
+mod common;
+
+use regatta_model::{OptionValue, Outcome, WorkloadKind};
+use regatta_report::{
+    RunData, Summary,
+    analysis::{Conclusion, ConditionVerdict},
+    summarise,
+};
+
+/// A run of three transports with these goodputs by transport and round, in Mbit/s, under one
+/// condition; a round without one was declared invalid.
+fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
+    let mut study = common::study();
+    study.conditions.truncate(1);
+    study.transports.truncate(3);
+    study.published.clear();
+    for (transport, label) in study.transports.iter_mut().zip(labels) {
+        transport.label = label.to_owned();
+    }
+    let mut data = common::run(study, |_| None);
+    for trial in &mut data.trials {
+        trial.metrics.clear();
+        trial.warnings.clear();
+        match goodput(&trial.transport, trial.round as usize) {
+            Some(value) => _ = trial.metrics.insert("goodput_bps".into(), value * 1e6),
+            None => trial.outcome = Outcome::Invalid,
+        }
+    }
+    data
+}
+
+/// Two transports.
+fn two(goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
+    let mut data = made(["a", "b", "c"], goodput);
+    data.header.study.transports.truncate(2);
+    data.trials.retain(|trial| trial.transport != "c");
+    data
+}
+
+fn place(summary: &Summary) -> &ConditionVerdict {
+    &summary.verdict.conditions[0]
+}
+
+fn letters(summary: &Summary) -> Vec<(&str, &str)> {
+    (place(summary).ranking.iter())
+        .map(|ranked| (ranked.transport.as_str(), ranked.letters.as_str()))
+        .collect()
+}
+
+const A: [Option<f64>; 5] = [Some(100.1), Some(100.5), Some(99.8), None, None];
+const B: [Option<f64>; 5] = [
+    Some(105.0),
+    Some(105.6),
+    Some(104.7),
+    Some(60.0),
+    Some(61.0),
+];
+
+/// `a` has the larger mean of what was measured of it, and is slower in every round that both have.
+#[test]
+fn the_ranking_is_that_of_the_shared_rounds() {
+    let summary = summarise(&two(
+        |label, round| if label == "a" { A[round] } else { B[round] },
+    ));
+    let comparison = &summary.comparisons[0];
+    assert_eq!((comparison.a.as_str(), comparison.claim.n), ("a", 3));
+    assert_eq!(comparison.claim.conclusion, Conclusion::Slower);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
+    let text = &place(&summary).text;
+    assert_eq!(
+        text,
+        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` [1.047, 1.052; 3 rounds]."
+    );
+    assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
+}
+
+/// The same where the missing trials failed: then what worked is not ranked at all.
+#[test]
+fn what_failed_is_not_ranked_by_what_worked() {
+    let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
+    for trial in &mut data.trials {
+        if trial.outcome == Outcome::Invalid {
+            trial.outcome = Outcome::Failed;
+        }
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("b", "a")]);
+    let text = &place(&summary).text;
+    assert!(
+        text.ends_with("`a` (100.1 Mbit/s) is not ranked: it failed 2 of 5 trials."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_faster_one_is_named_with_its_margin() {
+    let summary = summarise(&two(|label, round| {
+        let drawn = 100.0 + [0.3, -0.2, 0.1, 0.4, -0.5][round];
+        Some(if label == "a" {
+            drawn
+        } else {
+            80.0 - [0.1, 0.3, -0.4, 0.2, 0.0][round]
+        })
+    }));
+    assert_eq!(summary.comparisons[0].claim.conclusion, Conclusion::Faster);
+    assert_eq!(letters(&summary), [("a", "a"), ("b", "b")]);
+    let text = &place(&summary).text;
+    assert!(
+        text.starts_with(
+            "Under `baseline`: `a` (100.0 Mbit/s) was fastest, 1.25 times as fast as `b` ["
+        ),
+        "{text}"
+    );
+    assert_eq!(place(&summary).detectable_ratio, None);
+}
+
+#[test]
+fn what_is_not_told_apart_comes_with_what_could_have_been() {
+    let summary = summarise(&two(|label, round| {
+        let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
+        Some(100.0 + drawn[usize::from(label == "b")][round])
+    }));
+    let claim = &summary.comparisons[0].claim;
+    assert_eq!(claim.conclusion, Conclusion::NoDifferenceDetected);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "a")]);
+    let detectable = place(&summary).detectable_ratio.expect("it is known");
+    assert_eq!(claim.detectable_ratio, Some(detectable));
+    // The log ratios deviate by 0.049: 3.76 standard errors of 0.049/√5 (noncentral t, 4 degrees).
+    assert!((1.07..1.10).contains(&detectable), "{detectable}");
+    let text = &place(&summary).text;
+    assert!(
+        text.starts_with("Under `baseline`: no difference was detected, `b` (100.4 Mbit/s) and `a` (100.1 Mbit/s) (smallest detectable ratio 1.0"),
+        "{text}"
+    );
+    assert!(
+        summary
+            .verdict
+            .overall
+            .contains("no difference detected under `baseline`")
+    );
+}
+
+#[test]
+fn one_shared_round_is_not_enough() {
+    let summary = summarise(&two(|label, round| {
+        (round == 0 || label == "b").then_some(90.0 + round as f64)
+    }));
+    assert_eq!(
+        summary.comparisons[0].claim.conclusion,
+        Conclusion::NotEnoughRounds
+    );
+    let text = &place(&summary).text;
+    assert!(
+        text.contains("there are not enough rounds to tell"),
+        "{text}"
+    );
+    assert!(
+        summary
+            .verdict
+            .overall
+            .contains("too few rounds to tell under `baseline`")
+    );
+}
+
+/// The same difference in each of three rounds is what chance does in one case of four.
+#[test]
+fn equal_differences_in_few_rounds_are_not_certainty() {
+    let summary = summarise(&two(|label, round| {
+        (round < 3).then_some(if label == "a" { 100.0 } else { 50.0 })
+    }));
+    assert_eq!(
+        summary.comparisons[0].claim.conclusion,
+        Conclusion::NotEnoughRounds
+    );
+}
+
+#[test]
+fn letters_are_shared_by_those_that_cannot_be_told_apart() {
+    let summary = summarise(&made(["fast", "middle", "slow"], |label, round| {
+        Some(match label {
+            "fast" => 100.0 + [0.2, -0.1, 0.3, 0.0, -0.2][round],
+            "middle" => 90.0 + [25.0, -20.0, 18.0, -22.0, 12.0][round],
+            _ => 80.0 + [0.1, 0.2, -0.3, 0.1, 0.0][round],
+        })
+    }));
+    assert_eq!(
+        letters(&summary),
+        [("fast", "a"), ("middle", "ab"), ("slow", "b")]
+    );
+    let text = &place(&summary).text;
+    assert!(
+        text.starts_with("Under `baseline`: no difference was detected among the fastest, `fast` (100.0 Mbit/s) and `middle` (")
+            && text.contains("; the first is 1.25 times as fast as `slow` ["),
+        "{text}"
+    );
+}
+
+/// With gaps that do not overlap, the pairs may go round in a circle. Then nothing is the fastest.
+#[test]
+fn rounds_that_contradict_one_another_make_no_winner() {
+    let mut data = made(["a", "b", "c"], |_, _| None);
+    data.header.study.rounds = 12;
+    let template = data.trials[0].clone();
+    data.trials.clear();
+    for round in 0..12 {
+        let drawn = 1.0 + 0.001 * f64::from([1, -1, 2, 0][round as usize % 4]);
+        // In each third of the rounds one transport is missing, and one of the others is faster.
+        let [fast, slow] = [["a", "b"], ["b", "c"], ["c", "a"]][round as usize / 4];
+        for (label, goodput) in [(fast, 110e6 * drawn), (slow, 100e6)] {
+            let mut trial = template.clone();
+            trial.index = data.trials.len() as u32;
+            trial.round = round;
+            trial.transport = label.to_owned();
+            trial.outcome = Outcome::Measured;
+            trial.metrics.insert("goodput_bps".into(), goodput);
+            data.trials.push(trial);
+        }
+    }
+    let text = summarise(&data).verdict.conditions[0].text.clone();
+    assert_eq!(
+        text,
+        "Under `baseline`: the rounds contradict one another, and nothing is the fastest."
+    );
+}
+
+#[test]
+fn connections_that_failed_keep_the_others_from_the_first_place() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    data.header.study.workloads[0].kind =
+        serde_json::from_value::<WorkloadKind>(serde_json::json!({ "kind": "short-connections" }))
+            .unwrap_or_else(|_| data.header.study.workloads[0].kind.clone());
+    for trial in &mut data.trials {
+        let failed = if trial.transport == "b" { 30.0 } else { 0.0 };
+        trial.metrics.insert("connections_failed".into(), failed);
+        trial
+            .metrics
+            .insert("connections_completed".into(), 100.0 - failed);
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("a", "a")]);
+    let text = &place(&summary).text;
+    assert!(
+        text.contains("`b` (30.2 Mbit/s) is not ranked: it failed 150 of 500 connections"),
+        "{text}"
+    );
+}
+
+/// The failure of one in a thousand is said in the notes, and does not keep from the ranking.
+#[test]
+fn rare_failures_are_said_and_ranked() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    for trial in &mut data.trials {
+        trial.metrics.insert("messages_sent".into(), 1000.0);
+        trial.metrics.insert(
+            "requests_unanswered".into(),
+            f64::from(u8::from(trial.transport == "b")),
+        );
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
+    assert_eq!(
+        place(&summary).notes,
+        ["`b` left 5 of 5000 requests without answer"]
+    );
+}
+
+#[test]
+fn a_datagram_mode_is_not_said_to_be_reliable_where_nothing_was_lost() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    data.header.study.transports[1].driver = "quic-quinn".to_owned();
+    data.header.study.transports[1].options =
+        [("mode".to_owned(), OptionValue::Text("datagram".to_owned()))].into();
+    let text = place(&summarise(&data)).text.clone();
+    assert!(
+        text.contains("`b` (30.2 Mbit/s) is not ranked: it does not retransmit"),
+        "{text}"
+    );
+    assert!(!text.contains("reliable"), "{text}");
+    // What the trials say counts more than a name.
+    for trial in &mut data.trials {
+        trial
+            .facts
+            .insert("retransmission".into(), "by the transport".into());
+    }
+    assert_eq!(letters(&summarise(&data)).len(), 2);
+}
+
+#[test]
+fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
+    let drift = |label: &str, round: usize| {
+        let slow = (round as f64 / 4.0).sin();
+        let own = if label == "a" { 1.0 } else { -1.0 };
+        Some(100.0 + own * 8.0 * slow + [0.3, -0.2, 0.1, 0.4, -0.5][round % 5])
+    };
+    let mut data = two(|_, _| None);
+    let template = data.trials[0].clone();
+    data.header.study.rounds = 24;
+    data.trials.clear();
+    for round in 0..24 {
+        for label in ["a", "b"] {
+            let mut trial = template.clone();
+            trial.index = data.trials.len() as u32;
+            trial.round = round;
+            trial.transport = label.to_owned();
+            trial.outcome = Outcome::Measured;
+            let goodput = drift(label, round as usize).expect("every round has one");
+            trial.metrics.insert("goodput_bps".into(), goodput * 1e6);
+            data.trials.push(trial);
+        }
+    }
+    let summary = summarise(&data);
+    let claim = &summary.comparisons[0].claim;
+    assert!(claim.autocorrelation > 0.5, "{claim:?}");
+    let warning = summary
+        .warnings
+        .iter()
+        .find(|w| w.code == "rounds_correlated");
+    let cells = &warning.expect("it is warned of").cells;
+    assert_eq!(
+        cells[..],
+        [
+            "the pairs under `baseline`",
+            "`a` under `baseline`",
+            "`b` under `baseline`"
+        ]
+    );
+    // In another order of the same values nothing is correlated.
+    let width = |summary: &Summary| {
+        let [low, high] = summary.comparisons[0].claim.interval.expect("there is one");
+        high / low
+    };
+    let mut mixed = data.clone();
+    for trial in &mut mixed.trials {
+        trial.round = trial.round * 7 % 24;
+    }
+    mixed.trials.sort_by_key(|trial| trial.round);
+    let mixed = summarise(&mixed);
+    assert!(mixed.warnings.is_empty(), "{:?}", mixed.warnings);
+    assert!(
+        width(&summary) > 1.5 * width(&mixed).powf(1.0),
+        "{} {}",
+        width(&summary),
+        width(&mixed)
+    );
+}
+
+#[test]
+fn two_of_the_same_transport_make_a_noise_floor() {
+    let mut data = two(|label, round| {
+        let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
+        Some(100.0 + drawn[usize::from(label == "b")][round])
+    });
+    assert_eq!(summarise(&data).verdict.noise_floor, None);
+    let first = data.header.study.transports[0].clone();
+    data.header.study.transports[1].driver = first.driver;
+    data.header.study.transports[1].options = first.options;
+    let verdict = summarise(&data).verdict;
+    let floor = verdict.noise_floor.expect("they are the same");
+    assert_eq!((floor.pairs, floor.told_apart), (1, 0));
+    assert!((1.0..1.01).contains(&floor.largest_ratio));
+    assert!(
+        verdict.overall.ends_with(
+            "Noise floor: of 1 pair of the same transport none was told apart; the largest ratio was \
+             1.0023, between `a` and `b` under `baseline`."
+        ),
+        "{}",
+        verdict.overall
+    );
+}

@@ -1,0 +1,213 @@
+//! The mean of a series, or the difference of two means, with its standard error.
+
+use crate::{
+    describe::mean_and_sd,
+    distribution::{noncentrality, power_of_t, t_critical, t_two_sided},
+    serial::variance_inflation,
+    usable,
+};
+
+/// An estimate whose distance from the truth, in standard errors, follows Student's t.
+///
+/// Of logarithms it is that of a geometric mean or of a ratio: see [`Estimate::interval_of_ratio`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Number of values behind it, at least one; of two series the smaller number.
+    pub n: usize,
+    /// The estimate.
+    pub mean: f64,
+    /// Its standard error, and the degrees of freedom of that; absent for one value.
+    spread: Option<Spread>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spread {
+    error: f64,
+    df: f64,
+    /// Variation below this is that of rounding.
+    rounding: f64,
+}
+
+impl Estimate {
+    /// Estimates the mean of a series in the order of time.
+    ///
+    /// `autocorrelation` is that of neighbouring values, 0 where they are independent, as
+    /// [`crate::autocorrelation`] returns it. Above 0 the standard error grows by the variance
+    /// inflation of an autoregressive series of first order, and the degrees of freedom shrink to the
+    /// effective number of values less one.
+    ///
+    /// `None` for no values, a value that is not finite, or values whose spread is not.
+    ///
+    /// Sources: Student 1908, Biometrika 6, 1–25; Bayley and Hammersley 1946, J. R. Statist. Soc.
+    /// Suppl. 8, 184–197 (effective number); Zwiers and von Storch 1995, J. Climate 8, 336–351.
+    #[must_use]
+    pub fn of(values: &[f64], autocorrelation: f64) -> Option<Self> {
+        let (mean, sd) = mean_and_sd(values)?;
+        let n = values.len() as f64;
+        let scale = values.iter().fold(0.0_f64, |scale, v| scale.max(v.abs()));
+        let inflation = variance_inflation(autocorrelation, values.len());
+        Some(Self {
+            n: values.len(),
+            mean,
+            spread: sd.map(|sd| Spread {
+                // The sample's variance is too small by as much as its mean's is larger.
+                error: sd * (inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
+                df: (n / inflation - 1.0).max(1.0),
+                rounding: 8.0 * f64::EPSILON * scale.max(1.0),
+            }),
+        })
+    }
+
+    /// Estimates the mean of `self` less that of `other`, taken as independent.
+    ///
+    /// Degrees of freedom are Welch and Satterthwaite's. An estimate of one value has no spread, and
+    /// nor has the difference.
+    ///
+    /// Sources: Welch 1947, Biometrika 34, 28–35; Satterthwaite 1946, Biometrics Bulletin 2, 110–114.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        let spread = self.spread.zip(other.spread).map(|(a, b)| {
+            let error = a.error.hypot(b.error);
+            // Shares rather than the squares themselves: these neither overflow nor vanish.
+            let [a_share, b_share] = [a, b].map(|s| (s.error / error).powi(2));
+            Spread {
+                error,
+                df: if error > 0.0 {
+                    1.0 / (a_share * a_share / a.df + b_share * b_share / b.df)
+                } else {
+                    a.df.min(b.df)
+                },
+                rounding: a.rounding.max(b.rounding),
+            }
+        });
+        Self {
+            n: self.n.min(other.n),
+            mean: self.mean - other.mean,
+            spread,
+        }
+    }
+
+    /// Standard deviation of independent values of which as many would give the same standard error;
+    /// absent for one value.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        Some(self.spread?.error * (self.n as f64).sqrt())
+    }
+
+    /// Whether the values differ at all, beyond rounding.
+    fn varying(&self) -> Option<&Spread> {
+        self.spread
+            .as_ref()
+            .filter(|s| s.error * (self.n as f64).sqrt() > s.rounding)
+    }
+
+    /// Whether there are several values and all are the same.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.spread.is_some() && self.varying().is_none()
+    }
+
+    /// Two-sided p-value of "the estimated quantity is zero"; absent for one value.
+    ///
+    /// Values that are all the same show no spread from which t could be computed, and no spread is
+    /// not certainty: counters are often equal for two rounds and not in the third. Then the sign test
+    /// decides, which supposes nothing of the distribution: 2^(1−n), or 1 if all are zero.
+    ///
+    /// Source: Conover 1999, Practical Nonparametric Statistics, 3.4 (sign test).
+    #[must_use]
+    pub fn p_value(&self) -> Option<f64> {
+        let spread = self.spread?;
+        Some(match self.varying() {
+            Some(varying) => t_two_sided(self.mean / varying.error, varying.df),
+            None if self.mean.abs() <= spread.rounding => 1.0,
+            None => self.same_by_chance(),
+        })
+    }
+
+    /// Probability that n signs agree by chance.
+    fn same_by_chance(&self) -> f64 {
+        0.5_f64.powf((self.n - 1) as f64)
+    }
+
+    /// Confidence interval of the estimated quantity; absent for one value and for a `confidence`
+    /// that is not between 0 and 1.
+    ///
+    /// Of values that are all the same it is that value if the range of n values covers the median
+    /// with this confidence, and absent otherwise. It leaves out zero where the p-value is below
+    /// 1 − `confidence`.
+    ///
+    /// Source: Conover 1999, 3.2 (order statistics).
+    #[must_use]
+    pub fn interval(&self, confidence: f64) -> Option<[f64; 2]> {
+        self.spread.filter(|_| usable(confidence))?;
+        match self.varying() {
+            Some(spread) => {
+                let half = t_critical(confidence, spread.df) * spread.error;
+                let ends = [self.mean - half, self.mean + half];
+                ends.iter().all(|end| end.is_finite()).then_some(ends)
+            }
+            None => (self.same_by_chance() <= 1.0 - confidence).then_some([self.mean; 2]),
+        }
+    }
+
+    /// The interval of the ratio, or of the geometric mean, whose logarithm this estimates.
+    #[must_use]
+    pub fn interval_of_ratio(&self, confidence: f64) -> Option<[f64; 2]> {
+        self.interval(confidence)
+            .map(|ends| ends.map(f64::exp))
+            .filter(|ends| ends.iter().all(|end| end.is_finite()))
+    }
+
+    /// Smallest distance from zero that a test at level 1 − `confidence` detects with probability
+    /// `power`, were the spread exactly the one that was seen. Absent where nothing varies.
+    ///
+    /// Source: the noncentral t distribution, Johnson, Kotz and Balakrishnan 1995, Continuous
+    /// Univariate Distributions 2, chapter 31.
+    #[must_use]
+    pub fn detectable(&self, confidence: f64, power: f64) -> Option<f64> {
+        let spread = self
+            .varying()
+            .filter(|_| usable(confidence) && usable(power))?;
+        let critical = t_critical(confidence, spread.df);
+        let distance = noncentrality(critical, spread.df, power) * spread.error;
+        distance.is_finite().then_some(distance)
+    }
+}
+
+/// Number of independent values with standard deviation `sd` from which a test at level
+/// 1 − `confidence` detects a mean of `effect` with probability `power`; at least two. `None` above
+/// `most`, and for what is no effect, level or power.
+#[must_use]
+pub fn rounds_to_detect(
+    sd: f64,
+    effect: f64,
+    confidence: f64,
+    power: f64,
+    most: usize,
+) -> Option<usize> {
+    if !(sd >= 0.0 && effect > 0.0 && usable(confidence) && usable(power)) {
+        return None;
+    }
+    let enough = |n: usize| {
+        let df = (n - 1) as f64;
+        let shift = effect * (n as f64).sqrt() / sd.max(f64::MIN_POSITIVE);
+        power_of_t(t_critical(confidence, df), df, shift) >= power
+    };
+    // Power grows with the number of values, so that halving finds the first that is enough.
+    let (mut low, mut high) = (1, 2);
+    while !enough(high) {
+        if high >= most {
+            return None;
+        }
+        (low, high) = (high, (2 * high).min(most));
+    }
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
