@@ -3,7 +3,7 @@
 use std::{fs::File, io::Read, path::Path, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, PathSetup, Placement, Ratio,
+    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, PathSetup, Placement, RateOf, Ratio,
     UnitError,
     study::change_condition,
     units::{QueueSize, format_duration, parse_duration},
@@ -143,6 +143,8 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
         .rate
         .map(|limit| limit.0.map_or("unlimited".to_owned(), bit_rate));
     add("rate", rate, &as_it_is);
+    let rate_of = args.rate_of.map(|of| word(of, &RateOf::NAMES).to_owned());
+    add("rate_of", rate_of, &|v| format!("of {v}"));
     add("trace", args.trace.clone(), &|v| format!("trace {v}"));
     add("loss", args.loss.map(ratio), &|v| format!("{v} loss"));
     add("loss_list", args.loss_list.clone(), &|v| {
@@ -162,6 +164,13 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
     add("jitter_distribution", distribution, &as_it_is);
     let reorders = args.jitter_reorders.then(|| "true".to_owned());
     add("jitter_reorders", reorders, &|_| "overtaking".to_owned());
+    add("rtt_jitter", args.rtt_jitter.map(time), &|v| {
+        format!("± {v} of the round trip")
+    });
+    let correlation = args.jitter_correlation.map(time);
+    add("jitter_correlation", correlation, &|v| {
+        format!("correlation {v}")
+    });
     add("burst", args.burst.map(bytes), &|v| format!("burst {v}"));
     add("queue", args.queue.map(queue), &|v| format!("queue {v}"));
     add("discipline", args.discipline.clone(), &as_it_is);

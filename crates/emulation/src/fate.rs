@@ -157,7 +157,8 @@ impl Fates {
             || rare.corruption.is_some();
         Self {
             loss: trial(link.loss.0, Purpose::Loss),
-            jitter: (!link.jitter.is_zero()).then(|| draws(Purpose::Jitter)),
+            jitter: (!link.jitter.is_zero() && link.jitter_span().is_none())
+                .then(|| draws(Purpose::Jitter)),
             rare: asked.then(|| Box::new(rare)),
         }
     }

@@ -17,6 +17,7 @@ mod fate;
 mod line;
 mod queue;
 mod settings;
+mod wander;
 mod wire;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};

@@ -10,6 +10,7 @@ use crate::{
     fate::{Fate, Fates},
     queue::{Queue, Waiting},
     settings::Settings,
+    wander::Wander,
     wire::{Held, Wire},
 };
 
@@ -163,9 +164,11 @@ pub enum LinkError {
 /// A packet meets the parts in the order that [`regatta_model::Link`] states: largest packet,
 /// queue, bottleneck, loss on the wire (a lost packet has used its share of the rate), corruption,
 /// duplication, propagation with its jitter and reordering. What chance does to it is drawn when it
-/// is offered; its delay is that of the moment at which it leaves the bottleneck's queue.
+/// is offered; its delay is that of the moment at which it leaves the bottleneck's queue. Jitter that
+/// keeps order changes in time, from the first packet on, and not from packet to packet:
+/// [`regatta_model::Link::jitter_span`].
 ///
-/// Draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the n-th
+/// Other draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the n-th
 /// draw of the seed, whatever the queue did to it or to those before it. So a drop by the queue,
 /// which depends on timing, does not shift the losses of the packets behind it.
 ///
@@ -185,6 +188,8 @@ pub struct Line<P> {
     /// Seed and number of the direction.
     seed: (u64, u64),
     fates: Fates,
+    /// The propagation delay's draw where it changes in time, from the first packet on.
+    wander: Option<Wander>,
     bottleneck: Bottleneck,
     queue: Queue<P>,
     codel: Option<Codel>,
@@ -217,6 +222,7 @@ impl<P: Packet> Line<P> {
             mtu_bytes,
             seed: (seed, number),
             fates: Fates::new(&settings.link, (seed, number), 0, None),
+            wander: None,
             bottleneck: Bottleneck::new(&settings.capacity, 0),
             queue: Queue::new(),
             codel: settings
@@ -274,7 +280,7 @@ impl<P: Packet> Line<P> {
             self.count_loss(cause);
             // It takes its share of queue and rate all the same.
             match start {
-                Some(start) => _ = self.bottleneck.take(start, size),
+                Some(start) => _ = self.take(start, size),
                 None => self.wait(now, ordinal, size, fate, None),
             }
             return Offer::Dropped { packet, cause };
@@ -322,7 +328,7 @@ impl<P: Packet> Line<P> {
             // What waits leaves after what is under way.
             Some(at) if self.wire.keeps_order() => Some(at),
             at => {
-                let start = self.bottleneck.ready(size).min(self.next_change);
+                let start = self.ready(size).min(self.next_change);
                 Some(at.map_or(start, |at| at.min(start)))
             }
         }
@@ -351,13 +357,26 @@ impl<P: Packet> Line<P> {
             return None;
         }
         let unused = self.bottleneck.idle(now);
-        let free = self.bottleneck.ready(size) <= now;
+        let free = self.ready(size) <= now;
         if (unused || free)
             && let Some(codel) = &mut self.codel
         {
             codel.idle();
         }
         free.then_some(now)
+    }
+
+    /// When the bottleneck can begin to send a packet of this size.
+    #[inline]
+    fn ready(&self, size: u64) -> u64 {
+        self.bottleneck.ready(self.settings.rate_of.bytes_of(size))
+    }
+
+    /// Sends a packet of this size from `start` on; returns when it has been sent.
+    #[inline]
+    fn take(&mut self, start: u64, size: u64) -> u64 {
+        let bytes = self.settings.rate_of.bytes_of(size);
+        self.bottleneck.take(start, bytes)
     }
 
     fn has_room(&self, size: u64) -> bool {
@@ -396,7 +415,7 @@ impl<P: Packet> Line<P> {
     /// Sends what waits and can begin to be sent by `now`.
     fn serve(&mut self, now: u64) {
         while let Some(size) = self.queue.head() {
-            let start = self.bottleneck.ready(size);
+            let start = self.ready(size);
             if start > now {
                 return;
             }
@@ -425,10 +444,10 @@ impl<P: Packet> Line<P> {
                 continue;
             };
             // CoDel may have taken one of another size.
-            let start = start.max(self.bottleneck.ready(size));
+            let start = start.max(self.ready(size));
             match packet {
                 Some(packet) => self.send(start, ordinal, size, fate, packet),
-                None => _ = self.bottleneck.take(start, size),
+                None => _ = self.take(start, size),
             }
         }
     }
@@ -450,7 +469,7 @@ impl<P: Packet> Line<P> {
     /// Sends a packet through the bottleneck from `start` on, and on its way.
     #[inline]
     fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, mut packet: P) {
-        let sent = self.bottleneck.take(start, size);
+        let sent = self.take(start, size);
         if fate.skips() {
             packet.goes_ahead();
         }
@@ -468,7 +487,14 @@ impl<P: Packet> Line<P> {
             self.counters.reordered += 1;
             return sent;
         }
-        let mut at = sent.saturating_add(self.settings.propagation.of(fate.delay_draw));
+        let draw = match self.settings.jitter_span {
+            None => fate.delay_draw,
+            Some(span) => {
+                let begin = || Wander::new(span, sent, self.seed);
+                self.wander.get_or_insert_with(begin).at(sent)
+            }
+        };
+        let mut at = sent.saturating_add(self.settings.propagation.of(draw));
         if self.settings.holds_back {
             at = at.max(self.latest_due);
         }
@@ -504,6 +530,11 @@ impl<P: Packet> Line<P> {
             self.counters.offered,
             Some(&self.fates),
         );
+        if settings.jitter_span != self.settings.jitter_span
+            && let Some(span) = settings.jitter_span
+        {
+            self.wander = Some(Wander::after(self.wander.as_ref(), span, now, self.seed));
+        }
         self.codel = settings
             .codel
             .map(|(target, interval)| match self.codel.take() {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use regatta_model::{Condition, Link, QueueDiscipline};
+use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
 
 use crate::{
     bottleneck::Capacity,
@@ -19,8 +19,13 @@ pub(crate) struct Settings {
     pub(crate) link: Link,
     pub(crate) capacity: Capacity,
     pub(crate) propagation: Propagation,
+    /// Time after which the propagation delay is independent of what it was, where it changes in time
+    /// and not from packet to packet.
+    pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u64,
+    /// What the capacity counts.
+    pub(crate) rate_of: RateOf,
     /// Target and interval.
     pub(crate) codel: Option<(u64, u64)>,
     /// Packets wait for those before them, but for those that skip the delay.
@@ -55,8 +60,10 @@ impl Settings {
                 nanoseconds(link.jitter)?,
                 link.jitter_distribution,
             ),
+            jitter_span: link.jitter_span().map(nanoseconds).transpose()?,
             queue_bytes: condition.queue_limit(link).0,
             queue_packets: link.queue_packets.unwrap_or(u64::MAX),
+            rate_of: link.rate_of,
             codel: match link.discipline {
                 QueueDiscipline::DropTail => None,
                 QueueDiscipline::Codel { target, interval } => {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use regatta_emulation::{Direction, Line, Offer};
-use regatta_model::{BitRate, Bytes, Condition, DeliveryTrace, Link, QueueDiscipline, Ratio, Step};
+use regatta_model::{
+    BitRate, Bytes, Condition, DeliveryTrace, Link, QueueDiscipline, RateOf, Ratio, Step,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -405,4 +407,41 @@ fn a_bottleneck_that_goes_sets_its_queue_free() {
     }
     let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
     assert_eq!(due, [1, 2, 3, 3, 3, 3, 12, 13]);
+}
+
+#[test]
+fn a_rate_of_ethernet_counts_what_a_frame_takes() {
+    // 1 Gbit/s, full packets, then the smallest: payload of TCP over the time that they take.
+    for (packet, payload, mbit) in [
+        (1500u64, 1460u64, 949.28),
+        (1500, 1448, 941.48),
+        (40, 0, 0.0),
+    ] {
+        let link = Link {
+            rate: Some(BitRate(1_000_000_000)),
+            rate_of: RateOf::Ethernet,
+            queue: Some(Bytes(1 << 30)),
+            ..Link::default()
+        };
+        let condition = Condition {
+            name: "c".into(),
+            forward: link.clone(),
+            reverse: link,
+            mtu_bytes: 1500,
+            schedule: Vec::new(),
+        };
+        let mut line = Line::new(&condition, Direction::Forward, 1).expect("a link");
+        let packets = 1000u64;
+        for _ in 0..packets {
+            line.offer(0, vec![0; packet as usize]);
+        }
+        let mut last = 0;
+        while let Some(due) = line.poll(u64::MAX) {
+            last = due.at;
+        }
+        let frame = packet.max(46) + 38;
+        assert_eq!(last, packets * frame * 8, "8 ns a byte");
+        let goodput = (packets * payload * 8) as f64 * 1e3 / last as f64;
+        assert!((goodput - mbit).abs() < 0.01, "{goodput}");
+    }
 }

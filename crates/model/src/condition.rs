@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use impossible::{Impossible, Place};
-pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline};
+pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
 pub use trace::DeliveryTrace;
 
 use crate::units::{Bytes, QueueSize, nanos};

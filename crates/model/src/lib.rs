@@ -13,8 +13,8 @@ pub mod units;
 pub mod workload;
 
 pub use condition::{
-    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, Setting,
-    Step,
+    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
+    Setting, Step,
 };
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;

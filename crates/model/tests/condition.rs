@@ -38,6 +38,29 @@ fn ms(value: u64) -> Duration {
 }
 
 #[test]
+fn jitter_of_the_round_trip_is_half_of_it_each_way() {
+    let condition = read("rtt = \"300ms\"\nrtt_jitter = \"20ms\"").expect("a sound condition");
+    for link in [&condition.forward, &condition.reverse] {
+        assert_eq!((link.delay, link.jitter), (ms(150), ms(10)));
+        // It falls by half a second a second at most: 20 ms in 40 ms.
+        assert_eq!(link.jitter_span(), Some(ms(40)));
+    }
+    let span = |keys: &str| {
+        let keys = format!("rtt = \"300ms\"\njitter = \"10ms\"\n{keys}");
+        read(&keys)
+            .expect("a sound condition")
+            .forward
+            .jitter_span()
+    };
+    assert_eq!(span("jitter_distribution = \"normal\""), Some(ms(160)));
+    assert_eq!(span("jitter_correlation = \"1s\""), Some(ms(1000)));
+    assert_eq!(span("jitter_correlation = \"0s\""), None);
+    assert_eq!(span("jitter_reorders = true"), None);
+    let bare = read("rtt = \"300ms\"").expect("a sound condition");
+    assert_eq!(bare.forward.jitter_span(), None);
+}
+
+#[test]
 fn everything_that_a_link_can_do_is_read() {
     let condition = read(
         "rtt = \"100ms\"\njitter = \"5ms\"\njitter_distribution = \"pareto\"\nloss = \"1%\"\n\
@@ -217,6 +240,17 @@ fn what_cannot_be_is_shown_with_its_place_and_what_to_write() {
             "rtt = \"4ms\"\njitter_distribution = \"normal\"".to_owned(),
             "but no `jitter`",
             "^^^^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter_correlation = \"9ms\"".to_owned(),
+            "but no `jitter`",
+            "^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter = \"1ms\"\njitter_reorders = true\njitter_correlation = \"9ms\""
+                .to_owned(),
+            "is drawn for each of them",
+            "^^^^^",
         ),
         (
             "reorder = \"1%\"".to_owned(),

@@ -113,9 +113,9 @@ error: unknown key `los` in [[condition]]
 8 | los = \"1%\"
   | ^^^
   |
-hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `rtt`, `delay`, `jitter`, \
-`jitter_distribution`, `jitter_reorders`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
-`duplicate`, `corrupt`, `rate`, `trace`, `burst`, `queue`, `discipline`, `codel_target`, \
+hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `rtt`, `rtt_jitter`, `delay`, \
+`jitter`, `jitter_distribution`, `jitter_reorders`, `jitter_correlation`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
+`duplicate`, `corrupt`, `rate`, `trace`, `rate_of`, `burst`, `queue`, `discipline`, `codel_target`, \
 `codel_interval`, `forward`, `reverse`, `steps`, `step`"
     );
 }

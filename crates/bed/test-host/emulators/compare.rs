@@ -206,7 +206,7 @@ fn milliseconds(ns: f64) -> String {
 /// propagation's, and the time that a packet takes to send.
 fn asked_delay(case: &Case) -> Option<(f64, f64)> {
     let link = &case.condition.forward;
-    let waits = !link.jitter.is_zero() && !link.jitter_reorders;
+    let waits = !link.jitter.is_zero() && !link.jitter_reorders && link.jitter_span().is_none();
     if waits || overloaded(case, link) {
         return None;
     }

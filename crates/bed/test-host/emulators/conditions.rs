@@ -74,6 +74,8 @@ pub(super) fn cases() -> Vec<Case> {
             "15 ms ± 5 ms, order kept",
             Link {
                 jitter: ms(5),
+                // Drawn for each packet, as netem does.
+                jitter_correlation: Some(Duration::ZERO),
                 ..plain.clone()
             },
             packets(ms(1)),

@@ -23,7 +23,7 @@ cases! { the_path_s_own_check_finds_what_was_asked:
     with_loss(condition(30, 100, 0.05))
     over_a_long_delay(condition(300, 10, 0.01))
     over_a_short_delay(condition(2, 100, 0.0))
-    with_jitter(with(condition(60, 100, 0.0), |link| link.jitter = Duration::from_millis(5)))
+    with_jitter(with(condition(60, 100, 0.0), jitter_of_each_packet))
 }
 
 fn the_path_s_own_check_finds_what_was_asked(asked: Condition) {
@@ -62,6 +62,16 @@ fn losses_on_the_ends_do_not_disturb_the_check(loss_by: LossBy, loss: f64) {
         let rate = quantity(&check, name).expect("a rate");
         assert!((rate.achieved / rate.asked - 1.0).abs() < 0.01, "{rate:?}");
     }
+}
+
+fn jitter_of_each_packet(link: &mut Link) {
+    link.jitter = Duration::from_millis(5);
+    link.jitter_correlation = Some(Duration::ZERO);
+}
+
+fn normal_jitter_of_each_packet(link: &mut Link) {
+    normal_jitter(link);
+    link.jitter_correlation = Some(Duration::ZERO);
 }
 
 fn normal_jitter(link: &mut Link) {
@@ -129,7 +139,7 @@ fn no_rate(link: &mut Link) {
 
 // Netem has neither lists of losses nor traces.
 cases! { netem_is_found_sound:
-    normal_jitter(super::normal_jitter)
+    normal_jitter(super::normal_jitter_of_each_packet)
     pareto_jitter(super::pareto_jitter)
     loss_in_bursts(super::loss_in_bursts)
     reordering(super::reordering)

@@ -143,6 +143,7 @@ cases! { what_loses_nothing_delivers_everything:
     normal_jitter(|link| {
         link.jitter = Duration::from_millis(2);
         link.jitter_distribution = DelayDistribution::Normal;
+        link.jitter_correlation = Some(Duration::ZERO);
     })
     pareto_jitter_that_reorders(|link| {
         link.jitter = Duration::from_millis(2);

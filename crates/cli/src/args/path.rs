@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use regatta_model::{
-    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Placement, Ratio, units::QueueSize,
+    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Placement, RateOf, Ratio, units::QueueSize,
 };
 
 use super::{duration, quantity};
@@ -23,14 +23,21 @@ pub struct PathArgs {
     /// One-way delay, each way, instead of a round-trip delay
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rtt", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
-    /// Amplitude of the random delay, each way; packets keep their order, so the later ones of a
-    /// dense flow wait for the earlier ones
+    /// Amplitude of the random delay, each way; it changes steadily in time, so that packets keep
+    /// their order
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub jitter: Option<Duration>,
     /// How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]
     #[arg(long, value_name = "NAME", value_parser = distribution)]
     pub jitter_distribution: Option<DelayDistribution>,
-    /// Let packets overtake one another through jitter
+    /// Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, conflicts_with = "jitter")]
+    pub rtt_jitter: Option<Duration>,
+    /// Time after which the random delay is independent of what it was; 0s draws it for each packet
+    /// [default: four times its widest deviation]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub jitter_correlation: Option<Duration>,
+    /// Let packets overtake one another through jitter, which is drawn for each packet then
     #[arg(long)]
     pub jitter_reorders: bool,
     /// Random loss of packets, each way [default without a STUDY: none]
@@ -56,6 +63,10 @@ pub struct PathArgs {
     /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
     #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     pub rate: Option<Limit>,
+    /// What the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
+    /// ip]
+    #[arg(long, value_name = "WHAT", value_parser = rate_of)]
+    pub rate_of: Option<RateOf>,
     /// File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a
     /// rate
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
@@ -115,6 +126,8 @@ impl PathArgs {
             delay,
             jitter,
             jitter_distribution,
+            rtt_jitter,
+            jitter_correlation,
             jitter_reorders,
             loss,
             loss_bursts,
@@ -123,6 +136,7 @@ impl PathArgs {
             duplicate,
             corrupt,
             rate,
+            rate_of,
             trace,
             burst,
             queue,
@@ -139,7 +153,15 @@ impl PathArgs {
             placement: _,
             loss_by: _,
         } = self;
-        let times = [rtt, delay, jitter, codel_target, codel_interval];
+        let times = [
+            rtt,
+            delay,
+            jitter,
+            rtt_jitter,
+            jitter_correlation,
+            codel_target,
+            codel_interval,
+        ];
         let ratios = [loss, reorder, duplicate, corrupt];
         times.into_iter().any(Option::is_some)
             || ratios.into_iter().any(Option::is_some)
@@ -152,6 +174,7 @@ impl PathArgs {
             || jitter_distribution.is_some()
             || *jitter_reorders
             || rate.is_some()
+            || rate_of.is_some()
             || queue.is_some()
             || !step.is_empty()
     }
@@ -234,6 +257,10 @@ fn rate(text: &str) -> Result<Limit, String> {
 
 fn distribution(text: &str) -> Result<DelayDistribution, String> {
     word(text, &DelayDistribution::NAMES)
+}
+
+fn rate_of(text: &str) -> Result<RateOf, String> {
+    word(text, &RateOf::NAMES)
 }
 
 fn emulator(text: &str) -> Result<Emulator, String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Condition, Link, QueueDiscipline};
+use super::{Condition, Link, QueueDiscipline, RateOf};
 use crate::units::{Ratio, format_duration};
 
 /// Most packets that a list of losses names.
@@ -102,7 +102,14 @@ fn fault(key: &'static str, message: impl Into<String>, hint: impl Into<String>)
 }
 
 fn delays(link: &Link) -> Option<Fault> {
-    for (key, value) in [("delay", link.delay), ("jitter", link.jitter)] {
+    for (key, value) in [
+        ("delay", link.delay),
+        ("jitter", link.jitter),
+        (
+            "jitter_correlation",
+            link.jitter_correlation.unwrap_or_default(),
+        ),
+    ] {
         if value > Condition::LONGEST_TIME {
             return fault(key, "this time is longer than 30 days", "write `15ms`");
         }
@@ -113,6 +120,22 @@ fn delays(link: &Link) -> Option<Fault> {
             "`jitter` is larger than the one-way delay that it varies",
             "write a jitter of at most the delay: a packet cannot arrive before it was sent",
         );
+    }
+    if let Some(correlation) = link.jitter_correlation {
+        if link.jitter.is_zero() {
+            return fault(
+                "jitter_correlation",
+                "a correlation of the jitter, but no `jitter`",
+                "add `jitter = \"2ms\"`",
+            );
+        }
+        if link.jitter_reorders && !correlation.is_zero() {
+            return fault(
+                "jitter_correlation",
+                "jitter that lets packets overtake is drawn for each of them",
+                "leave out `jitter_correlation` or `jitter_reorders`",
+            );
+        }
     }
     if link.jitter.is_zero() && link.jitter_distribution.reach() > 1 {
         return fault(
@@ -176,6 +199,13 @@ fn losses(link: &Link) -> Option<Fault> {
 }
 
 fn bottleneck(link: &Link, mtu: u64) -> Option<Fault> {
+    if link.rate_of != RateOf::Ip && link.rate.is_none() {
+        return fault(
+            "rate_of",
+            "what the rate counts, but no `rate`",
+            "add `rate = \"1Gbit/s\"`",
+        );
+    }
     if link.rate.is_some_and(|rate| rate.0 == 0) {
         return fault(
             "rate",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::trace::DeliveryTrace;
-use crate::units::{BitRate, Bytes, Ratio, nanos};
+use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
 
 /// How the random part of a delay is distributed around the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -102,6 +102,43 @@ pub enum QueueDiscipline {
     },
 }
 
+/// Which bytes a link's rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateOf {
+    /// Those of whole IP packets.
+    #[default]
+    Ip,
+    /// Those that an Ethernet of this rate spends: header, check sequence, preamble, start delimiter
+    /// and gap beside the packet, and padding of a short one.
+    Ethernet,
+}
+
+impl RateOf {
+    /// Every choice, with its name in a study.
+    pub const NAMES: [(&'static str, Self); 2] = [("ip", Self::Ip), ("ethernet", Self::Ethernet)];
+
+    /// Shortest payload of an Ethernet frame, in bytes.
+    const SHORTEST_PAYLOAD: u64 = 46;
+
+    /// Header (14), frame check sequence (4), preamble and start delimiter (8), gap (12), in bytes.
+    ///
+    /// Source: IEEE 802.3, clauses 3 and 4.4.2.
+    const AROUND_PAYLOAD: u64 = 38;
+
+    /// Bytes that the rate counts for an IP packet.
+    #[must_use]
+    pub const fn bytes_of(self, packet: u64) -> u64 {
+        match self {
+            Self::Ip => packet,
+            Self::Ethernet if packet < Self::SHORTEST_PAYLOAD => {
+                Self::SHORTEST_PAYLOAD + Self::AROUND_PAYLOAD
+            }
+            Self::Ethernet => packet + Self::AROUND_PAYLOAD,
+        }
+    }
+}
+
 /// One direction of the path: what happens to each IP packet that enters it.
 ///
 /// A packet meets the parts in this order: the queue of the bottleneck (drop when full, or by its
@@ -112,21 +149,26 @@ pub struct Link {
     /// Propagation delay, one way.
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
-    /// Amplitude of the random delay: each packet is delayed by `delay` ± a draw of this size, see
-    /// [`DelayDistribution`]. Order is kept unless `jitter_reorders`: a packet whose draw would let
-    /// it overtake waits for the one before it, so that in a dense flow the mean delay rises
-    /// towards `delay` + `jitter`, and beyond where the distribution has a tail.
+    /// Amplitude of the random delay: packets are delayed by `delay` ± a draw of this size, see
+    /// [`DelayDistribution`]. How draws follow one another says [`Link::jitter_span`].
     #[serde(rename = "jitter_ns", with = "nanos")]
     pub jitter: Duration,
     /// Whether a packet may overtake another through jitter or a step to a shorter delay, as with
-    /// netem without a rate.
+    /// netem without a rate: each packet has a draw of its own.
     pub jitter_reorders: bool,
+    /// Time after which the random delay is independent of what it was; zero has each packet draw its
+    /// own. If absent it is sized from the jitter: see [`Link::jitter_span`].
+    #[serde(rename = "jitter_correlation_ns", default, with = "optional_nanos")]
+    pub jitter_correlation: Option<Duration>,
     /// Probability with which each packet is lost, independently of the others.
     #[serde(rename = "loss_ratio")]
     pub loss: Ratio,
-    /// Rate of the bottleneck, counting whole IP packets; unlimited if absent.
+    /// Rate of the bottleneck, counting what `rate_of` says; unlimited if absent.
     #[serde(rename = "link_rate_bps")]
     pub rate: Option<BitRate>,
+    /// What the rate counts. Queue and bursts count whole IP packets whatever it is.
+    #[serde(default)]
+    pub rate_of: RateOf,
     /// Limit of the bottleneck's queue, counting whole IP packets. If absent it is sized from the
     /// path: see [`Condition::queue_limit`].
     #[serde(rename = "queue_bytes")]
@@ -168,6 +210,9 @@ pub struct Link {
 }
 
 impl Link {
+    /// Default of [`Link::jitter_span`] in units of the widest deviation of the delay.
+    pub const JITTER_SPANS: u32 = 4;
+
     /// Whether packets wait for a bottleneck: there is a rate or a trace.
     #[must_use]
     pub fn has_bottleneck(&self) -> bool {
@@ -185,6 +230,25 @@ impl Link {
     #[must_use]
     pub fn longest_propagation(&self) -> Duration {
         self.delay + self.jitter * self.jitter_distribution.reach()
+    }
+
+    /// Time after which the random delay is independent of what it was, while it changes steadily in
+    /// between; `None` where each packet has a draw of its own.
+    ///
+    /// By default [`Link::JITTER_SPANS`] times the widest that a delay can be from its mean. The delay
+    /// then falls, with evenly distributed jitter, by at most half a second per second, so that no
+    /// packet comes to overtake the one before it, and the mean and the spread of the delay are the
+    /// same for flows of any rate. Where packets that keep their order have draws of their own, one
+    /// whose draw would let it overtake waits for the one before it, and in a dense flow the mean
+    /// delay rises towards `delay` + `jitter`.
+    #[must_use]
+    pub fn jitter_span(&self) -> Option<Duration> {
+        if self.jitter.is_zero() || self.jitter_reorders {
+            return None;
+        }
+        let widest = self.jitter * self.jitter_distribution.reach();
+        let span = self.jitter_correlation;
+        Some(span.unwrap_or(widest * Self::JITTER_SPANS)).filter(|span| !span.is_zero())
     }
 
     /// Whether packets leave in the order in which they came. Duplicates do.
@@ -208,8 +272,10 @@ impl Default for Link {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             jitter_reorders: false,
+            jitter_correlation: None,
             loss: Ratio::ZERO,
             rate: None,
+            rate_of: RateOf::default(),
             queue: None,
             jitter_distribution: DelayDistribution::default(),
             loss_bursts: None,

@@ -1,6 +1,6 @@
 //! A link in words, for readers of plans and reports.
 
-use super::{DelayDistribution, Link, QueueDiscipline};
+use super::{DelayDistribution, Link, QueueDiscipline, RateOf};
 use crate::units::{Bytes, format_duration};
 
 impl Link {
@@ -9,7 +9,10 @@ impl Link {
     pub fn rate_in_words(&self) -> String {
         match (&self.trace, self.rate) {
             (Some(trace), _) => format!("trace `{}`, {} on average", trace.name, trace.mean_rate()),
-            (None, Some(rate)) => rate.to_string(),
+            (None, Some(rate)) => match self.rate_of {
+                RateOf::Ip => rate.to_string(),
+                RateOf::Ethernet => format!("{rate} of Ethernet"),
+            },
             (None, None) => "unlimited".to_owned(),
         }
     }
@@ -31,6 +34,15 @@ impl Link {
         }
         if !self.jitter.is_zero() && self.jitter_reorders {
             parts.push("jitter lets packets overtake".to_owned());
+        }
+        if let Some(span) = self
+            .jitter_span()
+            .filter(|_| self.jitter_correlation.is_some())
+        {
+            let span = format_duration(span);
+            parts.push(format!("jitter independent after {span}"));
+        } else if !self.jitter.is_zero() && !self.jitter_reorders && self.jitter_span().is_none() {
+            parts.push("jitter drawn for each packet, in order".to_owned());
         }
         if let Some(bursts) = &self.loss_bursts {
             parts.push(format!("{} loss in bursts", bursts.mean_loss()));

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     condition::{
         Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, Place, QueueDiscipline,
-        Step,
+        RateOf, Step,
     },
     units::{BitRate, Bytes, QueueSize, Ratio, UnitError},
 };
@@ -98,6 +98,12 @@ fn read_link(
     if let Some(value) = section.flag("jitter_reorders")? {
         draft.link.jitter_reorders = value;
     }
+    let correlation = section.duration("jitter_correlation", "100ms")?;
+    draft.put(
+        "jitter_correlation",
+        correlation.map(|(span, place)| (Some(span), place)),
+        |l| &mut l.jitter_correlation,
+    );
     draft.put("loss", section.parsed::<Ratio>("loss", "1%")?, |l| {
         &mut l.loss
     });
@@ -156,6 +162,8 @@ fn read_bottleneck(
         draft.link.trace = None;
         draft.places.insert("rate", span);
     }
+    let rate_of = section.choice_at("rate_of", &RateOf::NAMES)?;
+    draft.put("rate_of", rate_of, |l| &mut l.rate_of);
     if let Some((name, span)) = trace {
         let text = section.file(&name, &span)?;
         let trace = DeliveryTrace::parse(&name, &text)
@@ -223,12 +231,17 @@ fn read_ways(
             "write `30ms`",
         ));
     }
+    let rtt_jitter = section.duration("rtt_jitter", "2ms")?;
     // Both ways are read from the same keys, over what each was before.
     let mut again = section.clone();
     for (way, section) in ways.iter_mut().zip([section, &mut again]) {
         if let Some((rtt, span)) = &rtt {
             way.link.delay = *rtt / 2;
             way.places.insert("rtt", span.clone());
+        }
+        if let Some((jitter, span)) = &rtt_jitter {
+            way.link.jitter = *jitter / 2;
+            way.places.insert("jitter", span.clone());
         }
         read_link(file, section, way)?;
     }

@@ -288,9 +288,10 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     let n = delays.len() as f64;
     let mean = delays.iter().sum::<f64>() / n;
     let moments = expected::round_trip(condition);
+    let independent = RoundTrips::new(condition).independent;
     let asked = condition.round_trip_delay().as_nanos() as f64;
     let tolerance = (DELAY_TOLERANCE * asked).max(LEAST_DELAY_TOLERANCE_NS)
-        + NORMAL_QUANTILE * moments.deviation_ns / n.sqrt();
+        + NORMAL_QUANTILE * moments.deviation_ns / n.min(independent).sqrt();
     // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
     let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
@@ -372,7 +373,7 @@ fn judge_rate(
         return;
     };
     let asked = rate.0 as f64;
-    let bits = train.packet_bytes as f64 * 8.0;
+    let bits = link.rate_of.bytes_of(train.packet_bytes) as f64 * 8.0;
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
     let error = deviation / fit.places_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;

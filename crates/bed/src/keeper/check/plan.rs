@@ -21,6 +21,11 @@ const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
 const ROUND_TRIPS_WITHIN: Duration = Duration::from_millis(600);
 const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
+/// Times after which jitter that changes in time is independent, that round trips are spread over, and
+/// the longest that this may be.
+const SPANS: u32 = 20;
+const MOST_ROUND_TRIPS_WITHIN: Duration = Duration::from_secs(4);
+
 /// Time over which a train of packets is spread, and the same where the rate is low.
 const TRAIN_WITHIN: Duration = Duration::from_millis(300);
 const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
@@ -43,6 +48,7 @@ const HEAD_START_PACKETS: u64 = 500;
 
 /// Transmission time of `bytes` on a link.
 pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
+    let bytes = link.rate_of.bytes_of(bytes);
     link.rate.map_or(Duration::ZERO, |rate| {
         Duration::from_secs_f64(bytes as f64 * 8.0 / rate.0.max(1) as f64)
     })
@@ -53,6 +59,8 @@ pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
 pub(super) struct RoundTrips {
     pub(super) count: u64,
     pub(super) interval: Duration,
+    /// Most of them that can have delays which are independent of one another.
+    pub(super) independent: f64,
     /// Time that a round trip spends in transmission at both bottlenecks; it is no delay.
     pub(super) transmission: Duration,
     /// Longest that one takes on a sound path.
@@ -64,21 +72,33 @@ impl RoundTrips {
         let links = [&condition.forward, &condition.reverse];
         let transmissions = links.map(|link| transmission(link, SMALL_PACKET_BYTES));
         let reach = links.map(|link| link.jitter * link.jitter_distribution.reach());
-        let jitter = reach[0].max(reach[1]);
+        // Jitter that changes in time neither pushes packets back nor needs them apart.
+        let spans = links.map(|link| link.jitter_span());
+        let span = spans.into_iter().flatten().max().unwrap_or_default();
+        let jitter = match spans {
+            [None, None] => reach[0].max(reach[1]),
+            _ => Duration::ZERO,
+        };
         // Packets must neither wait for one another at the bottleneck nor push one another back
         // where jitter keeps their order.
         let interval = ROUND_TRIP_INTERVAL
             .max(2 * jitter)
             .max(2 * transmissions[0].max(transmissions[1]));
-        let within = if jitter.is_zero() {
-            ROUND_TRIPS_WITHIN
-        } else {
-            ROUND_TRIPS_WITHIN_JITTER
+        let within = match (span.is_zero(), jitter.is_zero()) {
+            (false, _) => (span * SPANS).clamp(ROUND_TRIPS_WITHIN_JITTER, MOST_ROUND_TRIPS_WITHIN),
+            (true, false) => ROUND_TRIPS_WITHIN_JITTER,
+            (true, true) => ROUND_TRIPS_WITHIN,
         };
+        let interval = interval.max(within / ROUND_TRIPS as u32);
         let count = (within.as_nanos() / interval.as_nanos()) as u64;
         Self {
             count: count.clamp(2, ROUND_TRIPS),
             interval,
+            independent: if span.is_zero() {
+                f64::INFINITY
+            } else {
+                (within.as_secs_f64() / span.as_secs_f64()).max(1.0)
+            },
             transmission: transmissions[0] + transmissions[1],
             longest: transmissions[0]
                 + transmissions[1]

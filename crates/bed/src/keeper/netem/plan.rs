@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Condition, GilbertElliott, Link, LossBy, PathSetup, Placement, QueueDiscipline,
+    Condition, GilbertElliott, Link, LossBy, PathSetup, Placement, QueueDiscipline, RateOf,
 };
 
 use super::{
@@ -40,6 +40,13 @@ pub(crate) enum Refusal {
     Trace,
     #[error("a link rate of `{0} bit/s` is below the byte per second that the kernel counts in")]
     Rate(u64),
+    #[error(
+        "netem draws the jitter of each packet by itself and cannot have it change in time; \
+         `jitter_reorders = true` is its way, or `jitter_correlation = \"0s\"` to keep the order"
+    )]
+    JitterInTime,
+    #[error("netem counts IP packets here, and not the frames of an Ethernet")]
+    RateOf,
     #[error("netem cannot have a jitter of more than 2.147 s")]
     Jitter,
     #[error("a queue of more than 4 GiB is more than the kernel counts")]
@@ -89,6 +96,12 @@ impl Stages {
         }
         if link.trace.is_some() {
             return Err(Refusal::Trace);
+        }
+        if link.rate_of != RateOf::Ip {
+            return Err(Refusal::RateOf);
+        }
+        if link.jitter_span().is_some() {
+            return Err(Refusal::JitterInTime);
         }
         if link.jitter > LONGEST_JITTER {
             return Err(Refusal::Jitter);
@@ -452,9 +465,18 @@ mod tests {
             refused(|l| l.rate = Some(BitRate(7)), BETWEEN),
             Refusal::Rate(7)
         );
+        let jitter = |l: &mut Link| {
+            l.jitter = Duration::from_secs(3);
+            l.jitter_reorders = true;
+        };
+        assert_eq!(refused(jitter, BETWEEN), Refusal::Jitter);
         assert_eq!(
-            refused(|l| l.jitter = Duration::from_secs(3), BETWEEN),
-            Refusal::Jitter
+            refused(|l| l.jitter = Duration::from_millis(3), BETWEEN),
+            Refusal::JitterInTime
+        );
+        assert_eq!(
+            refused(|l| l.rate_of = RateOf::Ethernet, BETWEEN),
+            Refusal::RateOf
         );
         assert_eq!(
             refused(|l| l.queue = Some(Bytes(1 << 32)), BETWEEN),
