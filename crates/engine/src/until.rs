@@ -1,4 +1,4 @@
-//! When a run with `rounds = { until = …, at_most = … }` has enough rounds.
+//! Stopping rule: when a run with `rounds = { until = …, at_most = … }` has enough rounds.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,11 @@ mod tests {
     /// Values that deviate by ±`spread` in turn, with another level for each transport.
     fn values(plan: &Plan, spread: [f64; 2]) -> BTreeMap<u32, f64> {
         let value = |transport: usize, round: u32| {
-            let sign = if (round / 2) % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if (round / 2).is_multiple_of(2) {
+                1.0
+            } else {
+                -1.0
+            };
             (1.0 + transport as f64) * (sign * spread[transport]).exp()
         };
         let trials = plan.trials().iter();
