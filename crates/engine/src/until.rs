@@ -1,4 +1,4 @@
-//! When a run with `rounds = { until = …, at_most = … }` has enough rounds.
+//! Stopping rule: when a run with `rounds = { until = …, at_most = … }` has enough rounds.
 
 use std::collections::BTreeMap;
 

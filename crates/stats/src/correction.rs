@@ -10,7 +10,7 @@ pub struct Test {
     pub weight: f64,
 }
 
-/// What the correction decides of one test.
+/// Decision of the correction on one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// p-value adjusted for the other tests, at least the test's own.

@@ -1,4 +1,4 @@
-//! The mean of a series, or the difference of two means, with its standard error.
+//! The mean of a series, with its standard error.
 
 use crate::{
     describe::mean_and_sd,
@@ -12,7 +12,7 @@ use crate::{
 /// Of logarithms it is that of a geometric mean or of a ratio: see [`Estimate::interval_of_ratio`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Number of values behind it, at least one; of two series the smaller number.
+    /// Number of values behind it, at least one.
     pub n: usize,
     /// The estimate.
     pub mean: f64,
@@ -56,35 +56,6 @@ impl Estimate {
                 rounding: 8.0 * f64::EPSILON * scale.max(1.0),
             }),
         })
-    }
-
-    /// Estimates the mean of `self` less that of `other`, taken as independent.
-    ///
-    /// Degrees of freedom are Welch and Satterthwaite's. An estimate of one value has no spread, and
-    /// nor has the difference.
-    ///
-    /// Sources: Welch 1947, Biometrika 34, 28–35; Satterthwaite 1946, Biometrics Bulletin 2, 110–114.
-    #[must_use]
-    pub fn less(&self, other: &Self) -> Self {
-        let spread = self.spread.zip(other.spread).map(|(a, b)| {
-            let error = a.error.hypot(b.error);
-            // Shares rather than the squares themselves: these neither overflow nor vanish.
-            let [a_share, b_share] = [a, b].map(|s| (s.error / error).powi(2));
-            Spread {
-                error,
-                df: if error > 0.0 {
-                    1.0 / (a_share * a_share / a.df + b_share * b_share / b.df)
-                } else {
-                    a.df.min(b.df)
-                },
-                rounding: a.rounding.max(b.rounding),
-            }
-        });
-        Self {
-            n: self.n.min(other.n),
-            mean: self.mean - other.mean,
-            spread,
-        }
     }
 
     /// Standard deviation of independent values of which as many would give the same standard error;

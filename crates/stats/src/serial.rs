@@ -37,11 +37,10 @@ pub fn lag1(values: &[f64]) -> Option<f64> {
 ///
 /// `degrees` is the number of series that are independent: of all differences between k columns it
 /// is k − 1. For each series the expectation −1/n and the variance (n − 2)² / (n² (n − 1)) of its
-/// coefficient under independence are taken; the estimate has its bias −(1 + 4ρ) / n removed and is
-/// cut at 0.9.
+/// coefficient under independence are taken; the estimate is the mean coefficient less that
+/// expectation, cut at 0.9.
 ///
-/// Sources: Moran 1948, Biometrika 35, 255–260 (moments); Marriott and Pope 1954, Biometrika 41,
-/// 390–402 (bias).
+/// Source: Moran 1948, Biometrika 35, 255–260 (moments).
 #[must_use]
 pub fn autocorrelation(series: &[Vec<f64>], degrees: usize, level: f64) -> f64 {
     let (mut z, mut rho, mut count) = (0.0, 0.0, 0.0);
@@ -50,7 +49,7 @@ pub fn autocorrelation(series: &[Vec<f64>], degrees: usize, level: f64) -> f64 {
         let n = values.len() as f64;
         let deviation = (n - 2.0) / (n * (n - 1.0).sqrt());
         z += (r + 1.0 / n) / deviation;
-        rho += (r + 1.0 / n) / (1.0 - 4.0 / n).max(0.2);
+        rho += r + 1.0 / n;
         count += 1.0;
     }
     if count == 0.0 || above(z / count * (degrees.max(1) as f64).sqrt()) > level {

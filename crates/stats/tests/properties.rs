@@ -1,8 +1,6 @@
 //! What must hold of any numbers.
 
 use proptest::prelude::*;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use regatta_stats::*;
 
 proptest! {
@@ -17,7 +15,7 @@ proptest! {
         }
         for rho in [0.0, 0.4, 0.9] {
             if let Some(estimate) = Estimate::of(&values, rho) {
-                let _ = (estimate.less(&estimate).p_value(), estimate.interval_of_ratio(0.95));
+                let _ = (estimate.p_value(), estimate.interval_of_ratio(0.95));
                 let _ = estimate.detectable(0.95, 0.8);
             }
         }
@@ -60,27 +58,4 @@ proptest! {
         let mirror = binomial_interval(n - k, n, 0.95);
         prop_assert!((mirror[0] - (1.0 - high)).abs() < 1e-9);
     }
-}
-
-/// Of 2000 intervals of a difference at 95 %, between 1849 and 1942 must hold the truth: the 99.98 %
-/// range of a binomial of 2000 and 0.95 on either side, and a margin of one per cent below because
-/// the degrees of freedom are an approximation. The seed is fixed.
-#[test]
-fn differences_cover() {
-    let mut rng = ChaCha8Rng::seed_from_u64(20_261_121);
-    // Nearly normal: the sum of twelve uniform draws.
-    let mut draw = |mean: f64, sd: f64| {
-        let sum: f64 = (0..12).map(|_| rng.random::<f64>()).sum();
-        mean + sd * (sum - 6.0)
-    };
-    let covered = (0..2000)
-        .filter(|_| {
-            let from: Vec<f64> = (0..5).map(|_| draw(90.0, 2.0)).collect();
-            let to: Vec<f64> = (0..5).map(|_| draw(81.0, 6.0)).collect();
-            let [from, to] = [from, to].map(|values| Estimate::of(&values, 0.0).unwrap());
-            let [low, high] = to.less(&from).interval(0.95).unwrap();
-            (low..=high).contains(&-9.0)
-        })
-        .count();
-    assert!((1849..=1942).contains(&covered), "{covered} of 2000");
 }

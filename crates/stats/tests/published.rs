@@ -104,18 +104,6 @@ fn paired_comparison_of_the_sleep_data() {
     ends(c.interval(0.95), [-2.4598858, -0.7001142], 1e-7);
 }
 
-/// Source: R, `t.test(extra ~ group, data = sleep)`: df = 17.776, p = 0.07939, −3.3654832 to
-/// 0.2054832 (group 1 − group 2).
-#[test]
-fn welch_comparison_of_the_sleep_data() {
-    let [first, second] = [SLEEP.map(|pair| pair.0), SLEEP.map(|pair| pair.1)]
-        .map(|values| Estimate::of(&values, 0.0).unwrap());
-    let w = first.less(&second);
-    close(w.mean, -1.58, 1e-12);
-    close(w.p_value().unwrap(), 0.0793941401873583, 1e-10);
-    ends(w.interval(0.95), [-3.3654832, 0.2054832], 1e-7);
-}
-
 /// Source: SciPy 1.17, power of the two-sided t-test of 20 and 21 values with mean 1.3 and standard
 /// deviation 2 from its `nct`: 0.787 and 0.809.
 #[test]

@@ -6,7 +6,7 @@ const ROUND: f64 = 0.06;
 /// Lag-1 autocorrelation of the series that have one.
 const RHO: f64 = 0.5;
 
-/// How the values of a run come about. Every value is the exponential of a level, a round's effect
+/// Model by which the values of a run are drawn. Every value is the exponential of a level, a round's effect
 /// and the trial's own deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -14,13 +14,13 @@ pub enum Kind {
     LogNormal,
     /// Two modes, 20 % apart, each with a spread of 4 %.
     Bimodal,
-    /// What the cells of a round share is autoregressive: the machine drifts.
+    /// Round effects, which all cells share, are autoregressive: the machine drifts.
     SharedAr1,
-    /// What a cell has for itself is autoregressive.
+    /// Own deviations of each cell are autoregressive.
     OwnAr1,
     /// The first transport loses the trials of most slow rounds.
     MissingByRound,
-    /// Every transport loses half of its own slow trials.
+    /// Every transport loses half of its own slow trials; all have the same spread.
     MissingByTrial,
 }
 
@@ -60,18 +60,29 @@ impl Rng {
     }
 }
 
+/// Standard deviation of a transport's own deviations.
+fn spread(kind: Kind, transport: usize) -> f64 {
+    match kind {
+        Kind::MissingByTrial => 0.03,
+        _ => 0.02 + 0.01 * (transport % 4) as f64,
+    }
+}
+
+/// Effects of the rounds on all cells, of standard deviation 1.
+pub fn round_effects(rng: &mut Rng, kind: Kind, rounds: usize) -> Vec<f64> {
+    rng.series(rounds, if kind == Kind::SharedAr1 { RHO } else { 0.0 })
+}
+
 /// Logarithms of one metric in one place, by transport and round; `None` where the trial is missing.
 /// `levels` are their means.
-pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], rounds: usize) -> Vec<Vec<Option<f64>>> {
-    let shared_rho = if kind == Kind::SharedAr1 { RHO } else { 0.0 };
+pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], round: &[f64]) -> Vec<Vec<Option<f64>>> {
     let own_rho = if kind == Kind::OwnAr1 { RHO } else { 0.0 };
-    let round = rng.series(rounds, shared_rho);
     (levels.iter().enumerate())
         .map(|(transport, level)| {
-            let own = rng.series(rounds, own_rho);
-            (own.iter().zip(&round))
+            let own = rng.series(round.len(), own_rho);
+            (own.iter().zip(round))
                 .map(|(own, round)| {
-                    let spread = 0.02 + 0.01 * (transport % 4) as f64;
+                    let spread = spread(kind, transport);
                     let own_log = match kind {
                         Kind::Bimodal => (if rng.unit() < 0.5 { 0.1 } else { -0.1 }) + 0.04 * own,
                         _ => spread * own,
@@ -93,7 +104,7 @@ pub fn arithmetic_mean(kind: Kind, transport: usize) -> f64 {
     let normal = |sd: f64| (sd * sd / 2.0).exp();
     let own = match kind {
         Kind::Bimodal => 0.1_f64.cosh() * normal(0.04),
-        _ => normal(0.02 + 0.01 * (transport % 4) as f64),
+        _ => normal(spread(kind, transport)),
     };
     own * normal(ROUND)
 }

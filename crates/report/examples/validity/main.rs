@@ -162,7 +162,7 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
     failed.get()
 }
 
-/// How many of the printed intervals hold the truth.
+/// Writes which part of the printed intervals holds the truth.
 fn coverage(out: &mut String, runs: u64) {
     let head: Vec<String> = ROUNDS.iter().map(|n| format!("{n} rounds")).collect();
     let held = |held: Held| percent(held.held, held.of);
@@ -212,7 +212,7 @@ fn coverage(out: &mut String, runs: u64) {
     );
 }
 
-/// How often a difference is detected, and whether the detectable ratio is one.
+/// Writes how often differences are detected, and whether planned rounds detect theirs.
 fn power(out: &mut String, runs: u64) {
     // Spreads of the logarithms of the two transports: 0.02 and 0.03.
     let sd = 0.02_f64.hypot(0.03);
@@ -271,7 +271,7 @@ fn main() -> ExitCode {
         eprintln!("usage: validity FILE [RUNS]");
         return ExitCode::from(2);
     };
-    let runs: u64 = runs.and_then(|runs| runs.parse().ok()).unwrap_or(2000);
+    let runs: u64 = runs.and_then(|runs| runs.parse().ok()).unwrap_or(1000);
     let mut out = String::from("\n");
     let failed = false_claims(&mut out, runs);
     coverage(&mut out, 2 * runs);

@@ -10,12 +10,12 @@ use regatta_report::{
 };
 use regatta_results::RunState;
 
-use super::draws::{Kind, Rng, arithmetic_mean, place};
+use super::draws::{Kind, Rng, arithmetic_mean, place, round_effects};
 
-/// What a run is made of.
+/// Parameters of a made run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// How its values come about.
+    /// Model of its values.
     pub kind: Kind,
     /// Means of the logarithms of each transport's goodput.
     pub levels: Vec<f64>,
@@ -78,9 +78,14 @@ impl Setup {
     pub fn run(&self, rng: &mut Rng) -> RunData {
         let study = self.study();
         let mut trials: BTreeMap<(usize, usize, usize), TrialRecord> = BTreeMap::new();
-        for condition in 0..self.conditions {
-            for (number, metric) in self.metrics.iter().enumerate() {
-                let values = place(rng, self.kind, &self.levels, self.rounds);
+        for (number, metric) in self.metrics.iter().enumerate() {
+            let mut effects = round_effects(rng, self.kind, self.rounds);
+            for condition in 0..self.conditions {
+                // A machine that drifts does so under every condition.
+                if self.kind != Kind::SharedAr1 {
+                    effects = round_effects(rng, self.kind, self.rounds);
+                }
+                let values = place(rng, self.kind, &self.levels, &effects);
                 for (transport, values) in values.iter().enumerate() {
                     for (round, log) in values.iter().enumerate() {
                         let trial = trials.entry((round, condition, transport));
@@ -136,7 +141,7 @@ impl Setup {
         }
     }
 
-    /// What is right and wrong in a summary of a run of it.
+    /// Compares a summary of such a run with the truth.
     pub fn judge(&self, summary: &Summary) -> Judged {
         let level = |label: &str| -> f64 {
             let position: usize = label.trim_start_matches('t').parse().unwrap_or(0);
@@ -184,7 +189,7 @@ impl Setup {
     }
 }
 
-/// How many intervals there were, and how many held the truth.
+/// Count of intervals, and of those that hold the truth.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Held {
     pub held: u64,
@@ -205,7 +210,7 @@ impl Held {
     }
 }
 
-/// What is right and wrong in one run.
+/// Errors and coverage of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Judged {
     pub false_in_first_place: bool,
@@ -218,7 +223,7 @@ pub struct Judged {
     pub detectable: Vec<f64>,
 }
 
-/// What is right and wrong in many runs.
+/// Errors and coverage of many runs.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     pub runs: u64,

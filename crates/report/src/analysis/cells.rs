@@ -30,7 +30,7 @@ pub fn all(data: &RunData) -> Vec<Cell> {
     cells
 }
 
-/// Whether a transport sends again what was lost: as its trials say, and for results of versions that
+/// Whether a transport retransmits: as its trials say, and for results of versions that
 /// did not say so, by the names of the driver and the mode that never do.
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
     let said = (data.trials.iter())
@@ -70,7 +70,7 @@ fn cell(data: &RunData, asked: &Transport, condition: &str, work: &Workload) -> 
         })
         .collect();
     let primary = work.kind.primary_metric();
-    let logs = logarithms(data, transport, condition, workload, primary);
+    let logs = logarithms(measured.iter().copied(), primary);
     let logs: Vec<f64> = logs.into_values().collect();
     let drift = trend(&logs).filter(|trend| trend.p_value < CORRELATED_CELL);
     Cell {

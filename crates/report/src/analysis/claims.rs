@@ -1,4 +1,4 @@
-//! What a run claims, and the one correction for claiming much.
+//! Claims of a run, and the correction for their number.
 //!
 //! Every test of a run is in one family: each pair of transports by each headline metric in each
 //! place, and each change from one condition to another. Whatever is said of a run, in a table or in a
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Better, metric};
+use regatta_model::{Better, Outcome, TrialRecord, metric};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
@@ -25,7 +25,7 @@ pub const PRIMARY_SHARE: f64 = 0.8;
 /// One-sided level at which the rounds of a place count as correlated.
 const CORRELATED: f64 = 0.05;
 
-/// The same for one cell.
+/// One-sided level at which the rounds of one cell count as correlated.
 pub const CORRELATED_CELL: f64 = 0.01;
 
 /// The metrics of the published table of relative differences (rate, delay, CPU), and ours.
@@ -44,7 +44,7 @@ struct Pending<T> {
     better: Better,
 }
 
-/// How much the ratio of a pair varies from round to round.
+/// Variation of the ratio of a pair from round to round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairSpread {
     /// Name of the condition.
@@ -62,7 +62,7 @@ pub struct PairSpread {
 }
 
 impl PairSpread {
-    /// Most rounds that are named.
+    /// Limit above which no number of rounds is named.
     pub const MOST_ROUNDS: usize = 100_000;
 
     /// Rounds in which a test at level 1 − `confidence` detects a ratio above 1 with a power of
@@ -78,7 +78,7 @@ impl PairSpread {
 /// have both.
 #[must_use]
 pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
-    (comparisons(data).into_iter())
+    (comparisons(&Index::of(data)).into_iter())
         .filter(|pair| pair.primary)
         .filter_map(|Pending { said, estimate, .. }| {
             let estimate = estimate?;
@@ -104,8 +104,9 @@ pub fn strictest_confidence(pairs: usize, others: bool) -> f64 {
 
 /// Every comparison and every difference of a run, decided together.
 pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>) {
-    let mut comparisons = comparisons(data);
-    let mut differences = differences(data);
+    let index = Index::of(data);
+    let mut comparisons = comparisons(&index);
+    let mut differences = differences(&index);
     let tested = |estimate: &Option<Estimate>| estimate.and_then(|e| e.p_value());
     let tests: Vec<(f64, bool)> = (comparisons.iter())
         .map(|c| (tested(&c.estimate), c.primary))
@@ -190,115 +191,174 @@ fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Cla
     }
 }
 
-/// The logarithms of one metric by round. A value that is not above zero has none: what delivered
-/// nothing in a trial is among the failures of its cell.
-pub fn logarithms(
-    data: &RunData,
-    transport: &str,
-    condition: &str,
-    workload: &str,
+/// The logarithms of one metric of some trials by round. A value that is not above zero has none: what
+/// delivered nothing in a trial is among the failures of its cell.
+pub fn logarithms<'a>(
+    trials: impl Iterator<Item = &'a TrialRecord>,
     metric: &str,
 ) -> BTreeMap<u32, f64> {
-    data.measured(transport, condition, workload)
+    trials
         .filter_map(|trial| Some((trial.round, trial.metrics.get(metric)?.ln())))
         .filter(|(_, value)| value.is_finite())
         .collect()
 }
 
+/// The measured trials of each cell, found once.
+struct Index<'a> {
+    data: &'a RunData,
+    cells: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
+}
+
+/// Two transports and their values in the rounds that both have.
+type Pair<'a> = (&'a str, &'a str, Shared);
+
+impl<'a> Index<'a> {
+    fn of(data: &'a RunData) -> Self {
+        let mut cells: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
+        for trial in data
+            .trials
+            .iter()
+            .filter(|t| t.outcome == Outcome::Measured)
+        {
+            let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
+            cells.entry(cell).or_default().push(trial);
+        }
+        Self { data, cells }
+    }
+
+    /// The logarithms of a metric of a cell by round.
+    fn logs(&self, cell: [&str; 3], metric: &str) -> BTreeMap<u32, f64> {
+        let trials = self.cells.get(&cell).into_iter().flatten();
+        logarithms(trials.copied(), metric)
+    }
+
+    /// The pairs of each condition by one metric, with the autocorrelation of their ratios: the one that
+    /// the place shows, or the one that all places show together, whichever is more. A memory of cells is
+    /// mostly one of the machine, and a place of few rounds cannot show it alone.
+    fn pairs(&self, workload: &str, metric: &str) -> Vec<(Vec<Pair<'a>>, f64)> {
+        let study = &self.data.header.study;
+        let mut all = (Vec::new(), 0);
+        let places: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
+            .map(|condition| {
+                let columns: Vec<(&str, BTreeMap<u32, f64>)> = (study.transports.iter())
+                    .map(|transport| transport.label.as_str())
+                    .map(|label| (label, self.logs([label, &condition.name, workload], metric)))
+                    .filter(|(_, values)| !values.is_empty())
+                    .collect();
+                let mut pairs = Vec::new();
+                for (position, a) in columns.iter().enumerate() {
+                    for b in &columns[position + 1..] {
+                        pairs.push((a.0, b.0, Shared::of(&a.1, &b.1)));
+                    }
+                }
+                let ratios: Vec<Vec<f64>> = pairs
+                    .iter()
+                    .map(|(_, _, shared)| shared.ratios.clone())
+                    .collect();
+                let degrees = columns.len().max(1) - 1;
+                let own = autocorrelation(&ratios, degrees, CORRELATED);
+                all.0.extend(ratios);
+                all.1 += degrees;
+                (pairs, own)
+            })
+            .collect();
+        let shared = autocorrelation(&all.0, all.1, CORRELATED);
+        let widened = places
+            .into_iter()
+            .map(|(pairs, own)| (pairs, own.max(shared)));
+        widened.collect()
+    }
+}
+
 /// Every pair under each condition and workload, for each headline metric.
-fn comparisons(data: &RunData) -> Vec<Pending<Comparison>> {
-    let study = &data.header.study;
+fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
+    let study = &index.data.header.study;
     let mut comparisons = Vec::new();
     for workload in &study.workloads {
+        let mut of_metrics: Vec<_> = HEADLINE_METRICS
+            .iter()
+            .map(|metric| (*metric, index.pairs(&workload.name, metric).into_iter()))
+            .collect();
         for condition in &study.conditions {
-            for metric in HEADLINE_METRICS {
-                comparisons.extend(pairs(data, &condition.name, &workload.name, metric));
+            for (metric, places) in &mut of_metrics {
+                let Some((pairs, rho)) = places.next() else {
+                    continue;
+                };
+                for (a, b, shared) in pairs {
+                    let estimate = Estimate::of(&shared.ratios, rho);
+                    comparisons.push(Pending {
+                        said: Comparison {
+                            condition: condition.name.clone(),
+                            workload: workload.name.clone(),
+                            metric: (*metric).to_owned(),
+                            a: a.to_owned(),
+                            b: b.to_owned(),
+                            geometric_mean_a: shared.means[0],
+                            geometric_mean_b: shared.means[1],
+                            claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
+                        },
+                        estimate,
+                        primary: index.data.is_primary(metric, &workload.name),
+                        better: better(metric),
+                    });
+                }
             }
         }
     }
     comparisons
 }
 
-/// The pairs of one place by one metric, over the rounds that both transports have.
-fn pairs(
-    data: &RunData,
-    condition: &str,
-    workload: &str,
-    metric: &str,
-) -> Vec<Pending<Comparison>> {
-    let columns: Vec<(&str, BTreeMap<u32, f64>)> = (data.header.study.transports.iter())
-        .map(|transport| transport.label.as_str())
-        .map(|label| (label, logarithms(data, label, condition, workload, metric)))
-        .filter(|(_, values)| !values.is_empty())
-        .collect();
-    let mut pairs = Vec::new();
-    for (position, a) in columns.iter().enumerate() {
-        for b in &columns[position + 1..] {
-            let shared: Vec<(f64, f64)> = (a.1.iter())
-                .filter_map(|(round, value)| Some((*value, *b.1.get(round)?)))
-                .collect();
-            pairs.push((a.0, b.0, shared));
-        }
-    }
-    let differences: Vec<Vec<f64>> = (pairs.iter())
-        .map(|(_, _, shared)| shared.iter().map(|(a, b)| a - b).collect())
-        .collect();
-    let rho = autocorrelation(
-        &differences,
-        columns.len() - 1.min(columns.len()),
-        CORRELATED,
-    );
-    let better = metric::find(metric).map_or(Better::Higher, |metric| metric.better);
-    let primary = data.is_primary(metric, workload);
-    (pairs.into_iter().zip(differences))
-        .map(|((a, b, shared), differences)| {
-            let estimate = Estimate::of(&differences, rho);
-            let mean = |take: fn(&(f64, f64)) -> f64| {
-                let logs: Vec<f64> = shared.iter().map(take).collect();
-                Estimate::of(&logs, 0.0).map(|e| e.mean.exp())
-            };
-            Pending {
-                said: Comparison {
-                    condition: condition.to_owned(),
-                    workload: workload.to_owned(),
-                    metric: metric.to_owned(),
-                    a: a.to_owned(),
-                    b: b.to_owned(),
-                    geometric_mean_a: mean(|pair| pair.0),
-                    geometric_mean_b: mean(|pair| pair.1),
-                    claim: undecided(shared.len(), estimate.as_ref(), rho),
-                },
-                estimate,
-                primary,
-                better,
-            }
-        })
-        .collect()
+fn better(name: &str) -> Better {
+    metric::find(name).map_or(Better::Higher, |metric| metric.better)
 }
 
-/// Each transport under each further condition against the first, the two taken as independent.
-fn differences(data: &RunData) -> Vec<Pending<Difference>> {
-    let study = &data.header.study;
+/// Values of two cells in the rounds that both have.
+struct Shared {
+    /// Logarithms of the ratios, in the order of the rounds.
+    ratios: Vec<f64>,
+    /// Geometric means of the two.
+    means: [Option<f64>; 2],
+}
+
+impl Shared {
+    fn of(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Self {
+        let both: Vec<[f64; 2]> = (a.iter())
+            .filter_map(|(round, value)| Some([*value, *b.get(round)?]))
+            .collect();
+        let mean = |side: usize| {
+            let sum: f64 = both.iter().map(|pair| pair[side]).sum();
+            (!both.is_empty()).then(|| (sum / both.len() as f64).exp())
+        };
+        Self {
+            ratios: both.iter().map(|[a, b]| a - b).collect(),
+            means: [mean(0), mean(1)],
+        }
+    }
+}
+
+/// Each transport under each further condition against the first, over the rounds that have both.
+fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
+    let study = &index.data.header.study;
     let Some((first, others)) = study.conditions.split_first() else {
         return Vec::new();
     };
     let mut differences = Vec::new();
     for workload in &study.workloads {
-        for other in others {
-            for transport in &study.transports {
-                for metric in DIFFERENCE_METRICS {
-                    let estimate = |condition: &str| {
-                        let label = &transport.label;
-                        let logs = logarithms(data, label, condition, &workload.name, metric);
-                        let logs: Vec<f64> = logs.into_values().collect();
-                        let series = std::slice::from_ref(&logs);
-                        let rho = autocorrelation(series, 1, CORRELATED_CELL);
-                        Some((Estimate::of(&logs, rho)?, rho))
+        for metric in DIFFERENCE_METRICS {
+            let places = index.pairs(&workload.name, metric);
+            for (other, (_, memory)) in others.iter().zip(places.iter().skip(1)) {
+                for transport in &study.transports {
+                    let under = |condition: &str| {
+                        index.logs([&transport.label, condition, &workload.name], metric)
                     };
-                    let Some((from, to)) = estimate(&first.name).zip(estimate(&other.name)) else {
+                    let shared = Shared::of(&under(&other.name), &under(&first.name));
+                    let [Some(to), Some(from)] = shared.means else {
                         continue;
                     };
-                    let change = to.0.less(&from.0);
+                    // A memory of cells that the pairs show holds here as well.
+                    let series = std::slice::from_ref(&shared.ratios);
+                    let rho = autocorrelation(series, 1, CORRELATED).max(*memory);
+                    let estimate = Estimate::of(&shared.ratios, rho);
                     differences.push(Pending {
                         said: Difference {
                             transport: transport.label.clone(),
@@ -306,13 +366,13 @@ fn differences(data: &RunData) -> Vec<Pending<Difference>> {
                             metric: metric.to_owned(),
                             from: first.name.clone(),
                             to: other.name.clone(),
-                            geometric_mean_from: from.0.mean.exp(),
-                            geometric_mean_to: to.0.mean.exp(),
-                            claim: undecided(change.n, Some(&change), from.1.max(to.1)),
+                            geometric_mean_from: from,
+                            geometric_mean_to: to,
+                            claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
                         },
-                        estimate: Some(change),
+                        estimate,
                         primary: false,
-                        better: metric::find(metric).map_or(Better::Higher, |m| m.better),
+                        better: better(metric),
                     });
                 }
             }

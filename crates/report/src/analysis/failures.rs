@@ -1,4 +1,4 @@
-//! What of a cell's work was not done.
+//! Failures: work of a cell that was not done.
 
 use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric};
 
@@ -80,7 +80,7 @@ impl Failure {
         self.count as f64 / self.of.max(1) as f64
     }
 
-    /// What a sentence says after the name of the transport: `failed 1 of 5 trials`.
+    /// Predicate of a sentence about the transport: `failed 1 of 5 trials`.
     #[must_use]
     pub fn in_words(&self) -> String {
         let (count, of) = (self.count, self.of);

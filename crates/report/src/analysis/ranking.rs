@@ -16,7 +16,7 @@ pub struct Place<'a> {
     pub condition: &'a str,
     /// The workload.
     pub workload: &'a Workload,
-    /// What this work is ranked by.
+    /// Metric that this work is ranked by.
     pub metric: &'static MetricDefinition,
     /// Every cell, in the order of the study.
     pub cells: Vec<&'a Cell>,
@@ -90,7 +90,7 @@ impl<'a> Place<'a> {
         cell.metrics.get(self.metric.name)?.geometric_mean
     }
 
-    /// Why a cell is not ranked by what it achieved; empty if it is, or was not run at all.
+    /// Reasons for which a cell is not ranked by what it achieved; empty if it is, or was not run at all.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
         let early = self.workload.kind.abandons() && cell.retransmits;
         let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
@@ -117,7 +117,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// What the comparison of two transports comes to, seen from `a`.
+    /// Conclusion of the comparison of two transports, seen from `a`.
     pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
         match self.comparison(a, b) {
             None => Conclusion::NotEnoughRounds,
@@ -142,7 +142,7 @@ impl<'a> Place<'a> {
         turned != (self.metric.better == Better::Lower)
     }
 
-    /// How many times as good `a` is as `b` over the rounds that both have.
+    /// Ratio of `a` to `b` over the rounds that both have; above 1, `a` is better.
     fn ratio(&self, a: &str, b: &str) -> Option<f64> {
         let (claim, turned) = self.comparison(a, b)?;
         let ratio = claim.ratio?;
@@ -153,7 +153,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The same with its interval and the number of rounds.
+    /// Ratio of `a` to `b` with its interval and the number of rounds.
     pub fn margin(&self, a: &str, b: &str) -> Option<(f64, [f64; 2], u64)> {
         let (claim, turned) = self.comparison(a, b)?;
         let [low, high] = claim.interval?;
@@ -165,7 +165,7 @@ impl<'a> Place<'a> {
         Some((self.ratio(a, b)?, interval, claim.n))
     }
 
-    /// Those that nobody is better than: the first, and whoever cannot be told apart from it.
+    /// Transports that no other is better than: the first, and all that cannot be told apart from it.
     pub fn leaders(&self) -> Vec<&Ranked> {
         let beaten = |ranked: &Ranked| {
             let others = self.ranking.iter();

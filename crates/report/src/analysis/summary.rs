@@ -92,7 +92,7 @@ pub struct Verdict {
 pub struct NoiseFloor {
     /// Pairs of the same transport.
     pub pairs: u64,
-    /// Those of them that were told apart, which is false each time.
+    /// Pairs that were told apart, which is false each time.
     pub told_apart: u64,
     /// The largest ratio between two of them, above 1.
     pub largest_ratio: f64,
@@ -176,7 +176,7 @@ pub struct Cell {
     /// Of the measured trials, those over a path that was not what was asked for: the emulator did
     /// not keep up, or a check found it outside its tolerance.
     pub path_doubted: u64,
-    /// What of the work was not done, by kind.
+    /// Work that was not done, by kind.
     pub failures: Vec<Failure>,
     /// Lag-1 autocorrelation of the logarithms of the metric of the ranking over the rounds, for which
     /// its interval is widened; 0 where none was detected.
@@ -213,9 +213,9 @@ pub enum FailureKind {
 pub struct Failure {
     /// Kind of the work.
     pub kind: FailureKind,
-    /// How many failed.
+    /// Number that failed.
     pub count: u64,
-    /// Out of how many.
+    /// Number that was tried.
     pub of: u64,
 }
 
@@ -264,7 +264,7 @@ pub struct MetricSummary {
     pub max: f64,
 }
 
-/// What a claim comes to.
+/// Conclusion of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Conclusion {
     /// The one side does better than the other by this metric.
@@ -294,10 +294,10 @@ impl Conclusion {
     }
 }
 
-/// A ratio with what the run claims of it.
+/// A ratio with the run's claim about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Rounds behind it: those that have both sides of a pair, or the fewer of two conditions.
+    /// Rounds behind it: those that have both sides.
     pub n: u64,
     /// Ratio of geometric means.
     pub ratio: Option<f64>,
@@ -307,7 +307,7 @@ pub struct Claim {
     pub confidence: f64,
     /// Two-sided p-value of "the ratio is 1" by itself.
     pub p_value: Option<f64>,
-    /// The same, adjusted for every other test of the run.
+    /// p-value adjusted for every other test of the run.
     pub p_holm: Option<f64>,
     /// Where no difference was detected: the smallest ratio above 1 that these rounds detect with a
     /// power of 80 %.
@@ -315,7 +315,7 @@ pub struct Claim {
     /// Lag-1 autocorrelation of the rounds for which the interval is widened; 0 where none was
     /// detected.
     pub autocorrelation: f64,
-    /// What it comes to.
+    /// Conclusion.
     pub conclusion: Conclusion,
 }
 
@@ -342,8 +342,8 @@ pub struct Comparison {
     pub claim: Claim,
 }
 
-/// One transport under one condition against the first condition of the study, the two taken as
-/// independent. The ratio is `to / from`, the conclusion seen from `to`.
+/// One transport under one condition against the first condition of the study, paired by round. The
+/// ratio is `to / from`, the conclusion seen from `to`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Label of the transport.
@@ -356,9 +356,9 @@ pub struct Difference {
     pub from: String,
     /// The other one.
     pub to: String,
-    /// Geometric mean under `from`.
+    /// Geometric mean under `from` over the rounds that have both.
     pub geometric_mean_from: f64,
-    /// Geometric mean under `to`.
+    /// Geometric mean under `to` over the same rounds.
     pub geometric_mean_to: f64,
     /// The ratio and what is claimed of it.
     #[serde(flatten)]
@@ -430,7 +430,7 @@ impl Cell {
         self.outcomes.get(outcome.name()).copied().unwrap_or(0)
     }
 
-    /// What tables and figures show of a metric: see [`MetricSummary::shown`].
+    /// Value and interval that tables and figures show of a metric: see [`MetricSummary::shown`].
     #[must_use]
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
         Some(self.metrics.get(metric)?.shown(metric))

@@ -196,7 +196,10 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
             (leading, all) if leading == all => "no difference detected".to_owned(),
             _ => format!("{} (no difference detected)", list(&names)),
         };
-        let at = name(place, workloads.len() > 1);
+        let mut at = name(place, workloads.len() > 1);
+        if let Some(ratio) = place.detectable_ratio(&leaders) {
+            at.push_str(&format!(" (detectable: {})", ratio_number(ratio)));
+        }
         match said.iter_mut().find(|(known, _)| *known == who) {
             Some((_, places)) => places.push(at),
             None => said.push((who, vec![at])),

@@ -10,7 +10,7 @@ use crate::{
     format::{number, signed_percent},
 };
 
-/// Those of the run first, then those of trials, in order of appearance, then what the rounds show.
+/// Lists those of the run first, then those of trials, in order of appearance, then what the rounds show.
 ///
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
 /// figures. One that is a warning of the run to the letter, as a failed path check marks its trials,
