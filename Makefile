@@ -120,9 +120,15 @@ nightly: build
 	REGATTA_LONG_TESTS=1 $(MAKE) tests NEXTEST_ARGS="--profile nightly"
 	PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands --whole </dev/null
 
+# Cargo goes by the time of a file, so a clone's could seem older than what another clone has built of it:
+# our own crates are compiled again in another clone.
 tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ cmake libclang
+	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
+	  rm -rf "$(CARGO_TARGET_DIR)"/*/.fingerprint/regatta-*; \
+	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
+	fi
 
 $(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@

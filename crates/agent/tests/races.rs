@@ -138,10 +138,14 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             let name = format!("cpu_{side}{what}_ratio");
             assert!(report.metrics.contains_key(&name), "`{name}` in {about}");
         }
-        // Of a program that is running at the end of a window shorter than a timer tick, the kernel
-        // may not know yet what it has used.
+        // What a program has used that is still running is known by timer ticks, which find others at
+        // work in a short window on a busy machine.
+        let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
+        let by_ticks = ["quic-aioquic", "quic-go", "sctp-pysctp"].contains(&driver);
         assert!(
-            report.metrics[&format!("cpu_{side}_ratio")] > 0.0 || size < 1_000_000,
+            report.metrics[&format!("cpu_{side}_ratio")] > 0.0
+                || size < 1_000_000
+                || by_ticks && window_ns < 250_000_000,
             "{about}"
         );
         assert!(
