@@ -271,7 +271,7 @@ fn main() -> ExitCode {
         eprintln!("usage: validity FILE [RUNS]");
         return ExitCode::from(2);
     };
-    let runs: u64 = runs.and_then(|runs| runs.parse().ok()).unwrap_or(1000);
+    let runs: u64 = runs.and_then(|runs| runs.parse().ok()).unwrap_or(600);
     let mut out = String::from("\n");
     let failed = false_claims(&mut out, runs);
     coverage(&mut out, 2 * runs);
