@@ -226,8 +226,8 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
     assert!(delivered > 0.0, "{what}");
     let connected = connected_time(&sender);
     if driver.descriptor().carries == Carries::Files {
-        // Set up is the mean of several connections, and the first of them counts.
-        assert!((400e6..500e6).contains(&connected), "{what}: {connected}");
+        // Each connection's set-up begins with its own connect call; the first one's end counts.
+        assert!((400e6..1400e6).contains(&connected), "{what}: {connected}");
     } else {
         assert_eq!(connected, 400e6, "{what}");
     }

@@ -27,12 +27,46 @@ const MOST_PAUSED: f64 = 0.005;
 /// Share of the packets that may leave the path more than 2 ms late.
 const MOST_LATE: f64 = 0.01;
 
+/// Share of all processors that others may use. Beyond it, what is asked to run may have to wait, by less
+/// than a pause of its own, and find a queue that has filled meanwhile.
+const MOST_BUSY: f64 = 0.5;
+
+/// Time that all processors together spent idle, and that this process used, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Processors {
+    idle: f64,
+    own: f64,
+}
+
+impl Processors {
+    /// Reads `/proc/stat`; `None` where there is none.
+    fn read() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").ok()?;
+        let mut ticks = stat.lines().next()?.split_ascii_whitespace().skip(4);
+        // SAFETY: takes no pointer.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        let mut next = || ticks.next()?.parse::<f64>().ok();
+        Some(Self {
+            idle: (next()? + next()?) / per_second as f64,
+            own: clock::process_cpu_ns() as f64 / 1e9,
+        })
+    }
+
+    /// Share of all processors that others have used since, in so much time.
+    fn others(self, now: Self, of: Duration) -> f64 {
+        let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
+        let all = of.as_secs_f64().max(1e-9) * cores;
+        1.0 - (now.idle - self.idle + now.own - self.own) / all
+    }
+}
+
 /// A thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
 /// by how much it is not.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
     over: Arc<AtomicBool>,
     begun: Instant,
+    before: Option<Processors>,
     thread: JoinHandle<Duration>,
 }
 
@@ -59,6 +93,7 @@ impl PauseWatch {
         Ok(Self {
             over,
             begun: Instant::now(),
+            before: Processors::read(),
             thread,
         })
     }
@@ -67,11 +102,19 @@ impl PauseWatch {
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
         self.over.store(true, Ordering::Relaxed);
         let paused = self.thread.join().unwrap_or_default();
-        evidence(paused, self.begun.elapsed(), links)
+        let of = self.begun.elapsed();
+        let others = self.before.zip(Processors::read());
+        let others = others.map_or(0.0, |(before, now)| before.others(now, of));
+        evidence(paused, of, links, others)
     }
 }
 
-fn evidence(paused: Duration, of: Duration, links: &[LinkCounters; 2]) -> Option<String> {
+fn evidence(
+    paused: Duration,
+    of: Duration,
+    links: &[LinkCounters; 2],
+    others: f64,
+) -> Option<String> {
     let share = paused.as_secs_f64() / of.as_secs_f64().max(1e-9);
     if share > MOST_PAUSED {
         return Some(format!(
@@ -83,10 +126,16 @@ fn evidence(paused: Duration, of: Duration, links: &[LinkCounters; 2]) -> Option
     let delivered: u64 = links.iter().map(|link| link.delivered).sum();
     let late: u64 = links.iter().map(|link| link.late_packets).sum();
     let late = late as f64 / delivered.max(1) as f64;
-    (late > MOST_LATE).then(|| {
-        format!(
+    if late > MOST_LATE {
+        return Some(format!(
             "{:.1} % of the check's packets left more than 2 ms late",
             late * 100.0
+        ));
+    }
+    (others > MOST_BUSY).then(|| {
+        format!(
+            "other processes used {:.0} % of the processors",
+            others * 100.0
         )
     })
 }
@@ -96,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_and_late_packets_speak_against_a_check() {
+    fn pauses_late_packets_and_other_processes_speak_against_a_check() {
         let second = Duration::from_secs(1);
         let links = |late_packets| {
             [LinkCounters {
@@ -105,10 +154,13 @@ mod tests {
                 ..LinkCounters::default()
             }; 2]
         };
-        assert_eq!(evidence(Duration::from_millis(5), second, &links(10)), None);
-        let paused = evidence(Duration::from_millis(6), second, &links(0));
+        let five_ms = Duration::from_millis(5);
+        assert_eq!(evidence(five_ms, second, &links(10), 0.5), None);
+        let paused = evidence(Duration::from_millis(6), second, &links(0), 0.0);
         assert_eq!(paused.as_deref(), Some("it paused for 6.0 ms of 1.0 s"));
-        let late = evidence(Duration::ZERO, second, &links(11));
+        let late = evidence(Duration::ZERO, second, &links(11), 0.0);
         assert!(late.is_some_and(|late| late.starts_with("1.1 %")));
+        let busy = evidence(Duration::ZERO, second, &links(0), 0.6);
+        assert!(busy.is_some_and(|busy| busy.ends_with("60 % of the processors")));
     }
 }
