@@ -60,11 +60,21 @@ impl Processors {
     }
 }
 
+/// Ends the thread when dropped, so also where the check fails.
+#[derive(Debug)]
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
 /// by how much it is not.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
-    over: Arc<AtomicBool>,
+    over: Over,
     begun: Instant,
     before: Option<Processors>,
     thread: JoinHandle<Duration>,
@@ -91,7 +101,7 @@ impl PauseWatch {
             })
             .map_err(KeeperError::Thread)?;
         Ok(Self {
-            over,
+            over: Over(over),
             begun: Instant::now(),
             before: Processors::read(),
             thread,
@@ -100,7 +110,7 @@ impl PauseWatch {
 
     /// What speaks against the check that was made meanwhile, of which the path counted this.
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
-        self.over.store(true, Ordering::Relaxed);
+        drop(self.over);
         let paused = self.thread.join().unwrap_or_default();
         let of = self.begun.elapsed();
         let others = self.before.zip(Processors::read());
