@@ -21,6 +21,7 @@ pub const RESULTS: &str = "regatta-results";
 /// # Errors
 /// If the directory holds a run or something of one already, or cannot be made or written.
 pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
+    absolute(asked.unwrap_or(Path::new(RESULTS)))?;
     match asked {
         Some(dir) => {
             match leftover(dir) {
@@ -77,6 +78,23 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
             }
             unreachable!("one of all numbers is free")
         }
+    }
+}
+
+/// The path from the root on, which the processes of a run are told as text.
+///
+/// # Errors
+/// If it is not text, or if there is no working directory.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(path).map_err(|error| {
+        Failure::bad(error).context(format!("`{}` names nothing", path.display()))
+    })?;
+    match absolute.to_str() {
+        Some(_) => Ok(absolute),
+        None => Err(Failure::input(
+            format!("the name `{}` is not UTF-8", absolute.display()),
+            "choose another directory whose name is",
+        )),
     }
 }
 

@@ -12,6 +12,8 @@ use regatta_model::study::StudyError;
 use regatta_report::ReportError;
 use regatta_results::ResultsError;
 
+use crate::output;
+
 /// What the process ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
@@ -90,31 +92,23 @@ impl Failure {
         self
     }
 
-    /// As printed, without the last line's end.
+    /// As [`output::styled`] takes it.
     pub fn render(&self, colour: bool) -> String {
         // A mistake in a study file has its own form, with line and caret.
         if let Some(error) = self.error.downcast_ref::<StudyError>() {
             return error.render(colour);
         }
-        let (red, cyan, plain) = if colour {
-            ("\x1b[1;31m", "\x1b[36m", "\x1b[0m")
-        } else {
-            ("", "", "")
-        };
-        let mut text = format!("{red}error{plain}: {}", self.error);
+        let mut causes = Vec::new();
         let mut last = self.error.to_string();
         for cause in self.error.chain().skip(1) {
             let cause = cause.to_string();
             // Some libraries repeat their source in their own message.
             if last != cause && !last.ends_with(&cause) {
-                text.push_str(&format!("\n  caused by: {cause}"));
+                causes.push(cause.clone());
             }
             last = cause;
         }
-        if !self.hint.is_empty() {
-            text.push_str(&format!("\n{cyan}hint{plain}: {}", self.hint));
-        }
-        text
+        output::failure(&self.error.to_string(), &causes, &self.hint, colour)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::{
+    libc,
+    sys::signal::{SigHandler, SigSet, Signal, signal},
+};
 use regatta_engine::Stopper;
 
 use crate::{exit::Code, output};
@@ -11,8 +14,22 @@ use crate::{exit::Code, output};
 /// started this process.
 const SAME_WISH: Duration = Duration::from_millis(300);
 
-fn polite() -> SigSet {
-    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
+/// Those of the signals that this process was not started to ignore, as `nohup` and `trap '' INT`
+/// start it. A signal that is ignored and blocked would be queued, and heard by whoever waits for it.
+pub fn heeded(signals: &[Signal]) -> SigSet {
+    let ignored = |signal: Signal| {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+        // SAFETY: nothing is installed; the kernel fills the action if it returns 0.
+        unsafe {
+            libc::sigaction(signal as libc::c_int, std::ptr::null(), action.as_mut_ptr()) == 0
+                && action.assume_init().sa_sigaction == libc::SIG_IGN
+        }
+    };
+    signals
+        .iter()
+        .copied()
+        .filter(|signal| !ignored(*signal))
+        .collect()
 }
 
 /// Keeps an agent or a path keeper from being ended by the Ctrl-C that a terminal sends to all of
@@ -34,7 +51,7 @@ pub fn tell_file_limits() {
     debug_assert!(set.is_ok());
 }
 
-/// Signals that end a run, held back until somebody waits for them.
+/// Signals that end a run, held back until somebody waits for them; without those that are ignored.
 pub struct Held(SigSet);
 
 impl Held {
@@ -43,7 +60,7 @@ impl Held {
     /// # Errors
     /// What the system says.
     pub fn new() -> nix::Result<Self> {
-        let set = polite();
+        let set = heeded(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         set.thread_block()?;
         Ok(Self(set))
     }

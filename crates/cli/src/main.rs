@@ -48,7 +48,14 @@ fn main() -> ExitCode {
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
-    let args = args::Args::parse();
+    let args = args::Args::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        // Its own way to print repeats what was typed as it was, with what a terminal obeys.
+        output::err(error.render().to_string().trim_end());
+        std::process::exit(error.exit_code());
+    });
     let colour = output::Colour::new(args.color);
     let done = match args.command {
         Command::Run(args) => run::run(&args, colour),
@@ -78,7 +85,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code.into(),
         Err(failure) => {
-            output::err(&failure.render(colour.stderr));
+            output::styled(&failure.render(colour.stderr));
             Code::from(&failure).into()
         }
     }

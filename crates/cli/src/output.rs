@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use regatta_model::shell::printable;
+
 use crate::args::ColorChoice;
 
 /// Which of the two outputs may be coloured.
@@ -35,11 +37,20 @@ impl Colour {
 #[error("cannot write to standard output")]
 pub struct OutputError(#[from] io::Error);
 
-/// Writes to standard output. A reader who has gone (`| head`) is no error: what he wanted he has.
+/// Writes text to standard output, without what a terminal would obey.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn out(text: &str) -> Result<(), OutputError> {
+    exactly(&printable(text))
+}
+
+/// Writes to standard output what is for a program, or has colours. A reader who has gone (`| head`) is
+/// no error: what he wanted he has.
 ///
 /// # Errors
 /// Any other error of the output, such as a full disk behind a redirection.
-pub fn out(text: &str) -> Result<(), OutputError> {
+pub fn exactly(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
@@ -50,8 +61,30 @@ pub fn out(text: &str) -> Result<(), OutputError> {
     }
 }
 
-/// Writes a line to standard error. There is nowhere to report an error of this to.
+/// Writes a line to standard error, without what a terminal would obey. There is nowhere to report an
+/// error of this to.
 pub fn err(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", printable(line));
+}
+
+/// Why something failed and what to type next, as [`styled`] takes it.
+pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> String {
+    let (red, cyan, plain) = match colour {
+        true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+        false => ("", "", ""),
+    };
+    let mut text = format!("{red}error{plain}: {}", printable(message));
+    for cause in causes {
+        text.push_str(&format!("\n  caused by: {}", printable(cause)));
+    }
+    if !hint.is_empty() {
+        text.push_str(&format!("\n{cyan}hint{plain}: {}", printable(hint)));
+    }
+    text
+}
+
+/// Writes a line that may have colours to standard error.
+pub fn styled(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 

@@ -26,7 +26,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     if args.json {
         let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
         text.push('\n');
-        output::out(&text).map_err(Failure::failed)?;
+        output::exactly(&text).map_err(Failure::failed)?;
         return Ok(Code::Measured);
     }
     if args.csv {
@@ -78,7 +78,7 @@ pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Re
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    output::out(&text).map_err(|error| unheard(dir, error))
+    output::exactly(&text).map_err(|error| unheard(dir, error))
 }
 
 /// What was measured is safe, but nobody could be told of it.

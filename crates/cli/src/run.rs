@@ -13,7 +13,7 @@ use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::Gu
 use regatta_model::{
     BedKind, Clock, Condition, Link, Study, shell::quoted, units::format_duration,
 };
-use regatta_results::{Claim, RunState};
+use regatta_results::{Claim, ResultsError, RunState};
 
 use crate::{
     args::{ResumeArgs, RunArgs},
@@ -57,7 +57,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: new_id(),
         study_text: chosen.text,
         done: Done::default(),
-        files: files_of(&dir),
+        files: Some(files_of(&dir)?),
     };
     let race = Race {
         dir: &dir,
@@ -119,7 +119,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: header.run_id,
         study_text: header.study_text,
         done,
-        files: files_of(dir),
+        files: Some(files_of(dir)?),
     };
     Race {
         dir,
@@ -211,30 +211,43 @@ impl Race<'_> {
 /// A run that broke after its start: what was measured is kept, and reported where that is
 /// possible.
 fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
-    let shown = dir.display();
     let mut causes = vec![error.to_string()];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
     while let Some(inner) = cause {
         causes.push(inner.to_string());
         cause = inner.source();
     }
+    let displaced = match &error {
+        EngineError::Listener { source } => source.downcast_ref(),
+        _ => None,
+    };
+    let kept_in = match displaced {
+        Some(ResultsError::Displaced { now, .. }) => now.directory().map(Path::to_owned),
+        _ => Some(dir.to_owned()),
+    };
+    let stopped = format!("the run stopped after {}", trials(keeper.tally().trials));
+    let Some(kept_in) = kept_in else {
+        return failed(error).context(stopped);
+    };
     // A disk that is full takes neither of these; the trials are safe without them.
-    let _ = keeper.interrupted(&causes.join(": "));
-    let _ = regatta_report::write_all(dir);
+    if kept_in == dir {
+        let _ = keeper.interrupted(&causes.join(": "));
+    }
+    let _ = regatta_report::write_all(&kept_in);
     failed(error)
         .context(format!(
-            "the run stopped after {}; what was measured is kept in `{shown}`",
-            trials(keeper.tally().trials)
+            "{stopped}; what was measured is kept in `{}`",
+            kept_in.display()
         ))
         .hint(format!(
             "mend the cause, then run `regatta resume {}` to go on",
-            quoted(dir)
+            quoted(&kept_in)
         ))
 }
 
 /// Where transports leave the files that their options ask for; agents may be in another directory.
-fn files_of(dir: &Path) -> Option<PathBuf> {
-    std::path::absolute(dir.join("files")).ok()
+fn files_of(dir: &Path) -> Result<PathBuf, Failure> {
+    directory::absolute(&dir.join("files"))
 }
 
 /// As the engine says it, but for events that were kept and could not be printed.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent};
-use regatta_model::HostFacts;
+use regatta_model::{HostFacts, shell::printable};
 
 use crate::{
     bed::{AgentProcess, Host, TestBed},
@@ -273,7 +273,7 @@ fn read_errors(errors: Box<dyn Read + Send>, kept: &Mutex<VecDeque<String>>) {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                 if std::env::var_os("REGATTA_LOG").is_some() {
-                    eprintln!("{text}");
+                    eprintln!("{}", printable(&text));
                 }
                 let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
                 if kept.len() == KEPT_LINES {

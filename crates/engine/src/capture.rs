@@ -1,7 +1,7 @@
 //! Captures of trials: one file each, a fact that names it, and the transfer's time as it stands in
 //! it.
 
-use std::{ops::ControlFlow, path::PathBuf};
+use std::{fs, ops::ControlFlow, path::PathBuf};
 
 use regatta_bed::{
     BedError,
@@ -47,12 +47,17 @@ impl Crew<'_> {
         let workload = &self.plan.workload(trial.cell).name;
         let round = trial.round + 1;
         let name = format!(
-            "{}.{}.round-{round}.pcapng",
+            "{}.{}.{}.round-{round}.pcapng",
             plain(transport),
-            plain(condition)
+            plain(condition),
+            plain(workload)
         );
         let directory = format!("trial-{:04}", trial.index + 1);
         let file = files.join(&directory).join(&name);
+        // What a trial that was cut off left there is of that trial; what stands in the way of making
+        // these is told with the file.
+        let _ = fs::create_dir_all(files.join(&directory));
+        let _ = fs::remove_file(&file);
         let order = CaptureOrder {
             file: file.clone(),
             snap_bytes: setup.snap_bytes,
@@ -162,7 +167,11 @@ fn plain(text: &str) -> String {
             break;
         }
     }
-    plain.trim_end_matches('-').to_owned()
+    match plain.trim_end_matches('-') {
+        // A name that begins with a dot would be hidden.
+        "" => "_".to_owned(),
+        plain => plain.to_owned(),
+    }
 }
 
 /// `d1:0a` as bytes.
@@ -222,6 +231,7 @@ mod tests {
             "30-ms-100-Mbit-s-5-%-loss"
         );
         assert_eq!(plain("../../etc"), "etc");
+        assert_eq!(plain(".."), "_");
         assert!(plain(&"ä b".repeat(100)).len() <= LONGEST_PART);
     }
 

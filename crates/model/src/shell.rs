@@ -1,19 +1,16 @@
-//! Paths in commands that a user may type again.
+//! Text for terminals, and paths in commands that a user may type again.
 
 use std::path::Path;
 
 /// A path as a POSIX shell and this program's options read it back: quoted where it needs to be,
 /// and with `./` in front of a leading `-`, which would be read as an option.
 ///
-/// Control characters are shown as U+FFFD, because terminals obey them; such a path, and one that
-/// is not UTF-8, cannot be typed from what is shown.
+/// What a terminal would obey is shown as U+FFFD; such a path, and one that is not UTF-8, cannot be typed
+/// from what is shown.
 #[must_use]
 pub fn quoted(path: &Path) -> String {
     let shown = path.to_string_lossy();
-    let text: String = shown
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let text = shown.replace(is_obeyed, "\u{fffd}");
     let text = if text.starts_with('-') {
         format!("./{text}")
     } else {
@@ -25,6 +22,18 @@ pub fn quoted(path: &Path) -> String {
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
+}
+
+/// Text of several lines with U+FFFD in place of what a terminal would obey: control characters but
+/// line feed and tab, and the marks that turn the direction of writing.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.replace(|c| is_obeyed(c) && !matches!(c, '\n' | '\t'), "\u{fffd}")
+}
+
+fn is_obeyed(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
 }
 
 #[cfg(test)]
@@ -42,5 +51,14 @@ mod tests {
         assert_eq!(quoted("~"), "'~'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("a\u{1b}[2J"), "'a\u{fffd}[2J'");
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_not_printed() {
+        assert_eq!(printable("a\u{1b}[31m\tb\nc"), "a\u{fffd}[31m\tb\nc");
+        assert_eq!(
+            printable("\u{9b}2J\u{202e}\u{2066}ä"),
+            "\u{fffd}2J\u{fffd}\u{fffd}ä"
+        );
     }
 }

@@ -150,12 +150,28 @@ impl FromStr for Ratio {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const HINT: &str = "write a ratio such as `5%` or `0.05`";
+        const HINT: &str = "write a ratio such as `5%`";
         let (number, unit) =
             split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a ratio"), HINT))?;
         let value = match unit {
             "%" => number / 100.0,
-            "" => number,
+            "" if number == 0.0 => number,
+            // A user of tc means 1 %, one of iptables all of it.
+            "" if number <= 1.0 => {
+                return Err(UnitError::new(
+                    format!(
+                        "`{text}` could be {number} % or {} %",
+                        short(number * 100.0)
+                    ),
+                    format!("write `{number}%` or `{}%`", short(number * 100.0)),
+                ));
+            }
+            "" => {
+                return Err(UnitError::new(
+                    format!("`{text}` has no unit"),
+                    format!("write `{number}%`"),
+                ));
+            }
             _ => {
                 return Err(UnitError::new(
                     format!("`{unit}` is not a unit of ratio"),
@@ -350,6 +366,14 @@ mod tests {
         assert!(parse_duration("-1ms").is_err());
         assert!(parse_duration("30MB").is_err());
         assert_eq!("5%".parse(), Ok(Ratio(0.05)));
+        assert_eq!("0".parse(), Ok(Ratio(0.0)));
+        for (bare, hint) in [
+            ("1", "write `1%` or `100%`"),
+            ("0.5", "write `0.5%` or `50%`"),
+            ("5", "write `5%`"),
+        ] {
+            assert_eq!(bare.parse::<Ratio>().unwrap_err().hint, hint);
+        }
         assert!("120%".parse::<Ratio>().is_err());
         assert!("NaN%".parse::<Ratio>().is_err());
         assert!("inf".parse::<Ratio>().is_err());

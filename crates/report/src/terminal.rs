@@ -7,7 +7,10 @@ use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, LineStyle, Table,
     TableStyle,
 };
-use regatta_model::{Outcome, metric, shell::quoted};
+use regatta_model::{
+    Outcome, metric,
+    shell::{printable, quoted},
+};
 use regatta_results::{FILE_NAME, has_log};
 
 use crate::{
@@ -98,7 +101,7 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
 /// Where the results are, and the command that opens them: the last lines of a run.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
-    let mut out = format!("Results: {}\n", plain(&dir.display().to_string()));
+    let mut out = format!("Results: {}\n", printable(&dir.display().to_string()));
     if has_log(&dir.join(FILE_NAME)) {
         let _ = writeln!(
             out,
@@ -112,13 +115,6 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
         quoted(&dir.join("report.html"))
     );
     out
-}
-
-/// Terminals obey control characters, so none of what a user or a peer wrote gets through.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 fn paint(text: &str, code: &str, options: &TerminalOptions) -> String {
@@ -157,7 +153,11 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
         } else {
             ("MISS", "1;31")
         };
-        let line = format!("{}: {}", gate.name.replace('_', " "), plain(&gate.detail));
+        let line = format!(
+            "{}: {}",
+            gate.name.replace('_', " "),
+            printable(&gate.detail)
+        );
         let _ = writeln!(
             out,
             "{}  {}",
@@ -240,7 +240,7 @@ fn tables(
                     .set_content_arrangement(ContentArrangement::Dynamic)
                     .set_width(width);
             }
-            let _ = writeln!(out, "\n{}", paint(&plain(&title), "1", options));
+            let _ = writeln!(out, "\n{}", paint(&printable(&title), "1", options));
             for line in table.to_string().lines() {
                 let _ = writeln!(out, "{}", line.trim_end());
             }
@@ -320,9 +320,9 @@ fn table(
         let label = shorten(&cell.transport, if wide { 24 } else { 14 });
         let letters = letters(summary, cell);
         let mut row = match (wide, letters) {
-            (true, _) => vec![TableCell::new(plain(&label)), TableCell::new(letters)],
-            (false, "–") => vec![TableCell::new(plain(&label))],
-            (false, _) => vec![TableCell::new(format!("{} {letters}", plain(&label)))],
+            (true, _) => vec![TableCell::new(printable(&label)), TableCell::new(letters)],
+            (false, "–") => vec![TableCell::new(printable(&label))],
+            (false, _) => vec![TableCell::new(format!("{} {letters}", printable(&label)))],
         };
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.shown(column.name) {
@@ -409,14 +409,14 @@ fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, widt
             out,
             "{} {}",
             paint("warning:", "1;33", options),
-            wrap(&plain(message), width, 9)
+            wrap(&printable(message), width, 9)
         );
         if !hint.is_empty() {
             let _ = writeln!(
                 out,
                 "   {} {}",
                 paint("hint:", "36", options),
-                wrap(&plain(hint), width, 9)
+                wrap(&printable(hint), width, 9)
             );
         }
     }
@@ -425,8 +425,8 @@ fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, widt
 fn verdict(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {
     out.push('\n');
     for part in &summary.verdict.conditions {
-        let _ = writeln!(out, "{}", wrap(&plain(&part.text), width, 0));
+        let _ = writeln!(out, "{}", wrap(&printable(&part.text), width, 0));
     }
-    let overall = wrap(&plain(&summary.verdict.overall), width, 0);
+    let overall = wrap(&printable(&summary.verdict.overall), width, 0);
     let _ = writeln!(out, "{}", paint(&overall, "1", options));
 }

@@ -105,6 +105,14 @@ pub enum ResultsError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// The results file is not where it was made any more.
+    #[error("`{}` was {} during the run", path.display(), now.described())]
+    Displaced {
+        /// Where it was.
+        path: PathBuf,
+        /// Where the run's data are now.
+        now: Displaced,
+    },
     /// The run cannot go on where it is.
     #[error("`{}` cannot be written", path.display())]
     NotWritable {
@@ -148,6 +156,36 @@ pub enum ResultsError {
     /// A row of CSV could not be made.
     #[error("cannot write CSV")]
     Csv(#[from] csv::Error),
+}
+
+/// Where the data of a run are whose results file was taken away while it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Displaced {
+    /// In this directory, which was moved or renamed.
+    Moved(PathBuf),
+    /// The file was deleted, and its data copied to this new directory.
+    Saved(PathBuf),
+    /// The file was deleted, and its data could be saved nowhere.
+    Lost,
+}
+
+impl Displaced {
+    /// The directory that holds the run now.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Moved(dir) | Self::Saved(dir) => Some(dir),
+            Self::Lost => None,
+        }
+    }
+
+    fn described(&self) -> String {
+        match self {
+            Self::Moved(dir) => format!("moved to `{}`", dir.display()),
+            Self::Saved(dir) => format!("deleted (what it held was saved in `{}`)", dir.display()),
+            Self::Lost => "deleted (what it held could not be saved)".to_owned(),
+        }
+    }
 }
 
 impl ResultsError {
@@ -199,6 +237,9 @@ impl ResultsError {
                 "free some space, then run `regatta resume {}`",
                 quoted(parent(path))
             )),
+            Self::Displaced { now, .. } => now
+                .directory()
+                .map(|dir| format!("run `regatta resume {}` to go on", quoted(dir))),
             Self::NotWritable { path, .. } => {
                 let dir = quoted(parent(path));
                 Some(format!(

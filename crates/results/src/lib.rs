@@ -10,6 +10,7 @@
 //! single one, which can be read on any medium; if a reader is at the file just then, [`fold_ended`]
 //! does it later.
 
+mod displaced;
 mod error;
 pub mod exports;
 mod open;
@@ -18,7 +19,7 @@ mod reader;
 pub mod schema;
 mod store;
 
-pub use error::{ResultsError, SqliteError, export_hint};
+pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
 pub use store::{Claim, Store, fold_ended, leftover};

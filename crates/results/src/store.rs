@@ -10,7 +10,9 @@ use regatta_model::{PathCheck, RunHeader, Series, TrialRecord, Warning, metric};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState, exports,
+    FILE_NAME, ResultsError, RunState,
+    displaced::{self, FileIdentity},
+    exports,
     open::{beside, connect, explain, explain_io, has_log},
     query::{Source, value_not_kept},
     schema,
@@ -25,6 +27,8 @@ use crate::{
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    /// Which file `path` was when it was opened.
+    identity: FileIdentity,
     /// Trials stored so far.
     kept: usize,
     /// The result directory, locked (`flock`). The directory rather than the file, because closing
@@ -66,12 +70,13 @@ impl Store {
         let begun = begin(&path, header).and_then(|connection| {
             // The name of a new file is as much to be kept as what is in it.
             lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
-            Ok(connection)
+            Ok((connection, FileIdentity::of(&path)?))
         });
         match begun {
-            Ok(connection) => Ok(Self {
+            Ok((connection, identity)) => Ok(Self {
                 connection,
                 path,
+                identity,
                 kept: 0,
                 _lock: lock,
             }),
@@ -103,7 +108,12 @@ impl Store {
     /// part of the run may still be in the log beside it, and belongs with it.
     #[must_use]
     pub fn close(self) -> bool {
-        fold(&self.connection, &self.path)
+        self.fold()
+    }
+
+    /// As [`fold`], unless another file has the name: SQLite deletes a log by its name.
+    fn fold(&self) -> bool {
+        self.identity.is_at(&self.path) && fold(&self.connection, &self.path)
     }
 
     /// Stores a trial, whole or not at all; when this returns it is on the disk.
@@ -258,12 +268,19 @@ impl Store {
         }
     }
 
-    /// Runs `change` in a transaction of its own.
+    /// Runs `change` in a transaction of its own, if the file is still where it was made: what is
+    /// written to one that is deleted is lost when the process ends.
     fn write(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), ResultsError> {
         let path = &self.path;
+        if !self.identity.is_at(path) {
+            return Err(ResultsError::Displaced {
+                path: path.clone(),
+                now: displaced::find(&self.connection, path, self.identity),
+            });
+        }
         let written = (|| {
             let transaction = self
                 .connection
@@ -277,7 +294,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        fold(&self.connection, &self.path);
+        self.fold();
     }
 }
 
@@ -339,6 +356,7 @@ impl Claim {
             .map_err(|e| explain(e, "open", &path).keeping(kept))?;
         Ok(Store {
             connection,
+            identity: FileIdentity::of(&path)?,
             path,
             kept,
             _lock: lock,

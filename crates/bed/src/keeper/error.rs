@@ -155,6 +155,9 @@ impl KeeperError {
                 "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
             ),
             Self::Refused { .. } => USE_OTHER_EMULATOR.into(),
+            Self::Capture { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "choose another name, or remove what has this one".into()
+            }
             Self::Capture { .. } => "choose a place that can be written and has room".into(),
             Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),

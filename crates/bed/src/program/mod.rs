@@ -24,6 +24,7 @@ use nix::{
     sched::setns,
     sys::signal::{SigSet, Signal},
 };
+use regatta_model::shell::printable;
 
 pub use self::warden::main;
 use crate::{
@@ -168,5 +169,5 @@ impl Drop for Program {
 
 /// A program by its name, for errors.
 fn shown(program: &OsStr) -> String {
-    program.to_string_lossy().into_owned()
+    printable(&program.to_string_lossy())
 }

@@ -15,7 +15,7 @@ use std::{
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
-        signal::{SigSet, Signal},
+        signal::Signal,
         signalfd::{SfdFlags, SignalFd},
     },
 };
@@ -30,8 +30,9 @@ use toml::{Table, Value};
 use self::{ending::Foreground, server::Server};
 use crate::{
     args::BehindArgs,
+    directory,
     exit::Failure,
-    output, path_options,
+    interrupt, output, path_options,
     run::{new_id, no_bed},
     study,
 };
@@ -63,11 +64,8 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(error).context("cannot make the path"))?;
     if let Some(file) = &args.capture {
         let cannot = |error| Failure::bad(error).context("cannot capture the path");
-        let file = std::path::absolute(file).map_err(|error| {
-            Failure::bad(error).context(format!("`{}` names no file", file.display()))
-        })?;
         let order = CaptureOrder {
-            file,
+            file: directory::absolute(file)?,
             snap_bytes: args.snap.snap_bytes,
             title: format!("regatta path: {}, seed {seed}", condition.name),
         };
@@ -235,18 +233,19 @@ fn code(status: ExitStatus) -> u8 {
     }
 }
 
-/// The signals that matter while a program runs, held back until they are read.
+/// The signals that matter while a program runs, held back until they are read; without those that are
+/// ignored.
 struct Signals(SignalFd);
 
 impl Signals {
     fn new() -> nix::Result<Self> {
-        let set = SigSet::from_iter([
-            Signal::SIGCHLD,
+        let mut set = interrupt::heeded(&[
             Signal::SIGINT,
             Signal::SIGQUIT,
             Signal::SIGTERM,
             Signal::SIGHUP,
         ]);
+        set.add(Signal::SIGCHLD);
         set.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         SignalFd::with_flags(&set, flags).map(Self)

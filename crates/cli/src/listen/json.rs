@@ -28,7 +28,7 @@ impl JsonLines {
     /// # Errors
     /// If standard output cannot be written, other than because its reader has gone.
     pub fn summary<S: Serialize>(&self, directory: &str, summary: &S) -> Result<(), ListenerError> {
-        output::out(&line(&Last {
+        output::exactly(&line(&Last {
             event: "summary",
             directory,
             summary,
@@ -39,7 +39,7 @@ impl JsonLines {
 
 impl Listener for JsonLines {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        output::out(&line(event)?)?;
+        output::exactly(&line(event)?)?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_model::{BitRate, Outcome, TrialRecord, units::format_duration};
+use regatta_model::{BitRate, Outcome, TrialRecord, shell::printable, units::format_duration};
 
 use crate::output;
 
@@ -155,7 +155,10 @@ impl Listener for Progress {
             } => {
                 self.started.get_or_insert_with(Instant::now);
                 if let How::Bar(bar) = &self.how {
-                    bar.set_message(format!("{transport} · {condition}{}", self.estimate()));
+                    bar.set_message(printable(&format!(
+                        "{transport} · {condition}{}",
+                        self.estimate()
+                    )));
                 }
             }
             Event::TrialEnded { trial } => {

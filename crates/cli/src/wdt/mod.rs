@@ -58,18 +58,8 @@ impl Trouble {
     }
 
     fn render(&self, colour: bool) -> String {
-        let (red, cyan, plain) = match colour {
-            true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
-            false => ("", "", ""),
-        };
-        let mut text = format!("{red}error{plain}: {}", self.what);
-        if !self.cause.is_empty() {
-            text.push_str(&format!("\n  caused by: {}", self.cause));
-        }
-        if !self.hint.is_empty() {
-            text.push_str(&format!("\n{cyan}hint{plain}: {}", self.hint));
-        }
-        text
+        let cause = Some(self.cause.clone()).filter(|cause| !cause.is_empty());
+        output::failure(&self.what, cause.as_slice(), &self.hint, colour)
     }
 }
 
@@ -103,7 +93,7 @@ pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
     match done {
         Ok(()) => 0,
         Err(trouble) => {
-            output::err(&trouble.render(colour.stderr));
+            output::styled(&trouble.render(colour.stderr));
             trouble.status.code()
         }
     }

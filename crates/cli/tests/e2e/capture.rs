@@ -84,7 +84,7 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
         assert_ran(trial);
         let fact = &trial.facts["capture_file"];
         let expected = format!(
-            "files/trial-{:04}/{}.a-path-lossy.round-{}.pcapng",
+            "files/trial-{:04}/{}.a-path-lossy.bulk.round-{}.pcapng",
             trial.index + 1,
             trial.transport,
             trial.round + 1
@@ -236,7 +236,7 @@ time.sleep(float(os.environ.get("STAY", "0")))
         "--rtt",
         "20ms",
         "--capture",
-        "deep/one.pcapng",
+        "one.pcapng",
         "--",
         "python3",
         "-c",
@@ -244,8 +244,8 @@ time.sleep(float(os.environ.get("STAY", "0")))
     ];
     let done = bench.run(&args);
     done.assert_code(0);
-    done.assert_says("packets in `deep/one.pcapng`");
-    let all = packets(&bench.path("deep/one.pcapng"));
+    done.assert_says("packets in `one.pcapng`");
+    let all = packets(&bench.path("one.pcapng"));
     let passed = |all: &[(bool, String)]| {
         all.iter()
             .filter(|(forward, comment)| *forward && comment.starts_with("passed in 10."))
@@ -253,6 +253,7 @@ time.sleep(float(os.environ.get("STAY", "0")))
     };
     assert_eq!(passed(&all), 5, "{all:?}");
 
+    std::fs::remove_file(bench.path("one.pcapng")).expect("removed");
     let mut child = bench
         .regatta(&args)
         .env("STAY", "600")
@@ -265,17 +266,29 @@ time.sleep(float(os.environ.get("STAY", "0")))
     signal(child.id().cast_signed(), Signal::SIGKILL);
     child.wait().expect("it ends");
     bench.assert_nothing_left();
-    assert_eq!(passed(&packets(&bench.path("deep/one.pcapng"))), 5);
+    assert_eq!(passed(&packets(&bench.path("one.pcapng"))), 5);
+}
 
-    let refused = bench.run(&[
-        "path",
-        "--capture",
+/// Nothing that exists is written to, and no directory is made.
+#[test]
+fn a_command_is_not_started_without_its_capture() {
+    let bench = Bench::new();
+    bench.write("notes", "precious");
+    std::os::unix::fs::symlink("notes", bench.path("link")).expect("a link");
+    nix::unistd::mkfifo(&bench.path("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for file in [
+        "notes",
+        "link",
+        "fifo",
+        "deep/one.pcapng",
         "/proc/one.pcapng",
-        "--",
-        "touch",
-        "started",
-    ]);
-    refused.assert_code(2);
-    refused.assert_says("cannot write the capture `/proc/one.pcapng`");
-    assert!(!bench.path("started").exists());
+    ] {
+        let refused = bench.run(&["path", "--capture", file, "--", "touch", "started"]);
+        refused.assert_code(2);
+        refused.assert_says("cannot write the capture");
+        assert!(!bench.path("started").exists(), "{file}");
+    }
+    let notes = std::fs::read_to_string(bench.path("notes"));
+    assert_eq!(notes.expect("still there"), "precious");
+    assert!(!bench.path("deep").exists());
 }

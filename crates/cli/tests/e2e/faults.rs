@@ -117,6 +117,27 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
     bench.assert_nothing_left();
 }
 
+/// `nohup` ignores SIGHUP, a shell's `&` without job control SIGINT.
+#[test]
+fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let regatta = env!("CARGO_BIN_EXE_regatta");
+    let line = format!("trap '' INT HUP; exec {regatta} run study.toml --out out --json");
+    let mut command = bench.command("sh");
+    command.args(["-c", &line]).process_group(0);
+    let mut run = Watched::start(command);
+    run.until(|event| is(event, "trial_started"));
+    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
+        signal(-run.pid(), ignored);
+    }
+    let done = run.finish();
+    assert!(!done.stderr.contains("stopping"), "{done:#?}");
+    let state = Reader::open(&bench.path("out")).and_then(|reader| reader.state());
+    assert!(matches!(state, Ok(RunState::Complete)), "{state:?}");
+    bench.assert_nothing_left();
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
     let bench = Bench::new();
@@ -272,4 +293,22 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
     done.assert_code(2);
     done.assert_says("out");
     assert!(!file.exists(), "looking makes no file");
+}
+
+#[test]
+fn a_results_directory_that_is_deleted_stops_the_run_which_says_where_its_data_are() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    std::fs::remove_dir_all(bench.path("out")).expect("deleted");
+    let done = run.finish();
+    done.assert_code(1);
+    done.assert_says("what was measured is kept in `out-saved-1`");
+    let ended = (done.events().iter())
+        .filter(|event| is(event, "trial_ended"))
+        .count();
+    assert!(ended <= 2, "the run went on: {done:#?}");
+    assert_eq!(trials(&bench.path("out-saved-1")).len(), 1);
+    bench.assert_nothing_left();
 }

@@ -1,5 +1,7 @@
 //! Bad input: file, line, caret, hint, exit code 2; and nothing was started or written.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use crate::help::{Bench, Done, SMALL};
 
 /// Runs a changed copy of the small study.
@@ -290,4 +292,54 @@ fn the_commands_about_conditions_can_be_typed() {
         println!("{command}\n{}{}", done.stdout, done.stderr);
         done.assert_code(0);
     }
+}
+
+#[test]
+fn a_ratio_without_a_unit_is_asked_about() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--transport", "tcp", "--loss", "0.5", "--dry-run"]);
+    done.assert_code(2);
+    done.assert_says("write `0.5%` or `50%`");
+    let near = "rate = \"50Mbit/s\"";
+    let lossy = format!("{near}\nloss = \"1\"");
+    refused_at(near, &lossy, 17, &["write `1%` or `100%`"]);
+}
+
+#[test]
+fn nothing_that_a_terminal_obeys_reaches_it() {
+    let bench = Bench::new();
+    let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
+    let escaped = r"\u001b]0;owned\u0007\u001b[2J\u202e";
+    bench.write("study.toml", &format!("title = \"{escaped}\"\n{SMALL}"));
+    bench.write("bad.toml", &format!("name = \"{escaped}\"\n{SMALL}"));
+    for args in [
+        &["run", "study.toml", "--dry-run"][..],
+        &["run", "bad.toml"],
+        &["run", hostile],
+        &["run", "--transport", hostile],
+        &["run", "study.toml", "--rounds", hostile],
+        &["report", hostile],
+        &["resume", hostile],
+        &["path", "--", hostile],
+        &["list", hostile],
+    ] {
+        let done = bench.run(args);
+        for text in [&done.stdout, &done.stderr] {
+            let obeyed = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+            assert!(!text.contains(obeyed), "{args:?}: {text:?}");
+        }
+    }
+}
+
+/// The processes of a run are told of it as text.
+#[test]
+fn a_directory_whose_name_is_not_text_is_refused() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let name = std::ffi::OsStr::from_bytes(b"out-\xff");
+    let mut command = bench.regatta(&["run", "study.toml", "--out"]);
+    let done = Done::from(command.arg(name).output().expect("the binary starts"));
+    done.assert_code(2);
+    done.assert_says("is not UTF-8");
+    assert!(!bench.path("").join(name).exists());
 }

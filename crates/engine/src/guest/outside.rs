@@ -509,7 +509,9 @@ impl GuestRun {
 /// What a guest's program is to have of this one's environment, and what keeps a virtual clock's
 /// runs alike.
 fn environment(clock: Clock) -> Vec<(String, String)> {
-    let mut all: Vec<_> = std::env::vars()
+    // What is not UTF-8 cannot be told.
+    let mut all: Vec<_> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| {
             matches!(name.as_str(), "PATH" | "HOME" | "LANG" | "XDG_CACHE_HOME")
                 || name.starts_with("REGATTA_")

@@ -6,6 +6,7 @@ use std::{
 };
 
 use regatta_bed::guest::{Guest, Said};
+use regatta_model::shell::printable;
 
 /// How often it is looked whether somebody asked to stop while the guest says nothing.
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
@@ -97,7 +98,7 @@ impl Watch {
 
     pub(super) fn remember(&mut self, line: String) {
         if std::env::var_os("REGATTA_LOG").is_some() {
-            eprintln!("guest: {line}");
+            eprintln!("guest: {}", printable(&line));
         }
         if self.last_words.len() == LAST_WORDS {
             self.last_words.pop_front();

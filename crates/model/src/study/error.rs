@@ -4,6 +4,8 @@ use std::{fmt, ops::Range};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::shell::printable;
+
 /// A mistake in a study file. Its display shows the file, the line and a caret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StudyError {
@@ -30,13 +32,15 @@ impl StudyError {
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let snippet = Snippet::source(&self.text)
-            .path(&self.file)
+            .path(printable(&self.file))
             .annotation(AnnotationKind::Primary.span(self.span.clone()));
         let report = [
-            Level::ERROR.primary_title(&self.message).element(snippet),
+            Level::ERROR
+                .primary_title(printable(&self.message))
+                .element(snippet),
             Level::HELP
                 .with_name(Some("hint"))
-                .secondary_title(&self.hint)
+                .secondary_title(printable(&self.hint))
                 .elements([] as [annotate_snippets::Element<'_>; 0]),
         ];
         let renderer = if colour {

@@ -8,9 +8,8 @@ mod pcapng;
 mod sequence;
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Write},
-    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -171,13 +170,13 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Makes the file and starts the thread. The first packet will have the number `next`.
+    /// Makes the file, which must not exist, in a directory that does, and starts the thread. The first packet will have the number `next`.
     pub(super) fn start(order: CaptureOrder, next: u32) -> Result<(Self, Tap), KeeperError> {
-        let cannot = |path: PathBuf| move |source| KeeperError::Capture { path, source };
-        if let Some(parent) = order.file.parent() {
-            fs::create_dir_all(parent).map_err(cannot(parent.to_owned()))?;
-        }
-        let file = File::create(&order.file).map_err(cannot(order.file.clone()))?;
+        // Nothing that has this name already is written to: no file, no link, no FIFO.
+        let file = File::create_new(&order.file).map_err(|source| KeeperError::Capture {
+            path: order.file.clone(),
+            source,
+        })?;
         let shared = Arc::new(Mutex::new(Batch::default()));
         let tap = Tap {
             own: Batch::default(),

@@ -1,6 +1,10 @@
 //! The bed `uml` with one guest, in real and in virtual time.
 
-use std::time::{Duration, Instant};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use regatta_model::{Outcome, TrialRecord};
@@ -8,7 +12,7 @@ use regatta_results::{Reader, RunState};
 use regatta_telemetry::testing::repetitions;
 
 use crate::{
-    help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
+    help::{Bench, Done, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
     kills::nothing_survives_kills,
 };
 
@@ -26,7 +30,10 @@ fn a_study_runs_in_a_guest_with_another_congestion_control() {
     let bench = Bench::new();
     let study = in_guest(SMALL, "").replacen("\"tcp\"\n", "\"tcp\"\ncc = \"hybla\"\n", 1);
     bench.write("study.toml", &study);
-    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    // What is not UTF-8 in the environment does not come along.
+    let mut command = bench.regatta(&["run", "study.toml", "--out", "out"]);
+    command.env("LANGUAGE", OsStr::from_bytes(b"\xff"));
+    let done = Done::from(command.output().expect("the binary starts"));
     let trials = trials(&bench.path("out"));
     assert_eq!(trials.len(), 4, "{done:#?}");
     for trial in &trials {

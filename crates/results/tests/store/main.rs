@@ -1,6 +1,7 @@
 //! The results file: what is kept, what is refused, and what outlives a crash.
 
 mod common;
+mod displaced;
 
 use std::{
     env, fs,

@@ -1,0 +1,61 @@
+//! A results directory that is taken away from under its run.
+
+use std::{fs, path::Path};
+
+use regatta_results::{Displaced, Reader, ResultsError, Store};
+use tempfile::tempdir;
+
+use crate::common::{header, trial};
+
+/// A run of one trial whose directory `out` is displaced; then another trial is stored. Says where the
+/// data are.
+fn displaced(displace: impl FnOnce(&Path)) -> (tempfile::TempDir, Displaced) {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("out");
+    let mut store = Store::create(&out, &header()).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    displace(&out);
+    let refused = store.add_trial(&trial(1)).unwrap_err();
+    let ResultsError::Displaced { path, now } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(path, out.join("results.sqlite"));
+    drop(store);
+    (dir, now)
+}
+
+fn assert_holds_the_first_trial(dir: &Path) {
+    let reader = Reader::open(dir).unwrap();
+    assert_eq!(reader.trials().unwrap(), [trial(0)]);
+}
+
+#[test]
+fn a_directory_that_was_moved_is_named() {
+    let (dir, now) = displaced(|out| fs::rename(out, out.with_file_name("moved")).unwrap());
+    let moved = dir.path().canonicalize().unwrap().join("moved");
+    assert_eq!(now, Displaced::Moved(moved.clone()));
+    assert_holds_the_first_trial(&moved);
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_named_and_the_other_one_left_alone() {
+    let (dir, now) = displaced(|out| {
+        fs::rename(out, out.with_file_name("moved")).unwrap();
+        let mut other = Store::create(out, &header()).unwrap();
+        other.add_trial(&trial(7)).unwrap();
+    });
+    let moved = dir.path().canonicalize().unwrap().join("moved");
+    assert_eq!(now, Displaced::Moved(moved.clone()));
+    assert_holds_the_first_trial(&moved);
+    let other = Reader::open(&dir.path().join("out")).unwrap();
+    assert_eq!(other.trials().unwrap(), [trial(7)]);
+}
+
+#[test]
+fn what_a_deleted_directory_held_is_saved_beside_it() {
+    let (dir, now) = displaced(|out| fs::remove_dir_all(out).unwrap());
+    let saved = dir.path().join("out-saved-1");
+    assert_eq!(now, Displaced::Saved(saved.clone()));
+    assert_holds_the_first_trial(&saved);
+    assert!(!dir.path().join("out").exists());
+}
