@@ -10,6 +10,7 @@
 //! single one, which can be read on any medium; if a reader is at the file just then, [`fold_ended`]
 //! does it later.
 
+mod checksum;
 mod displaced;
 mod error;
 pub mod exports;

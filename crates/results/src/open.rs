@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use crate::{
-    ResultsError, SqliteError,
+    ResultsError, SqliteError, checksum,
     error::{is_full, parent},
     schema,
 };
@@ -185,6 +185,28 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     if found != "ok" {
         // SQLite's report opens with a line about the tree; the reader wants one line.
         return Err(damaged(found.replace('\n', " ")));
+    }
+    let foreign = connection.query_row(
+        "SELECT type || ' `' || name || '`' FROM sqlite_schema
+         WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'",
+        [],
+        |row| row.get::<_, String>(0),
+    );
+    if let Some(what) = foreign.optional().map_err(|e| explain(e, "read", path))? {
+        return Err(damaged(format!("Regatta made no {what}")));
+    }
+    for (stored, name) in [
+        (checksum::RUN, "run"),
+        (checksum::TRIAL, "trial"),
+        (checksum::PATH_CHECK, "path check"),
+        (checksum::WARNING, "warning"),
+    ] {
+        let changed = stored.changed(connection);
+        if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
+            return Err(damaged(format!(
+                "{name} {key} is not what was stored (its checksum differs)"
+            )));
+        }
     }
     let runs: i64 = connection
         .query_row("SELECT count(*) FROM run", [], |row| row.get(0))

@@ -25,7 +25,10 @@
 //! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and
 //! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
 //! last attempt of a transport, condition and workload in a round counts. A path check with a text in
-//! `spoiled` decides nothing. Version 1 has none of the columns `attempt`, `step_at_ns` and `spoiled`.
+//! `spoiled` decides nothing. `checksum` is the CRC-32 of what was stored of the run, of a trial, of a path
+//! check or of a warning about the run, in all tables: it finds a changed bit that leaves the file a sound
+//! database. It is null for what version 1 stored. Version 1 has none of the columns `attempt`, `checksum`,
+//! `step_at_ns` and `spoiled`.
 //!
 //! The file says what it is by SQLite's `application_id` ([`APPLICATION_ID`]) and its version by
 //! `user_version` ([`VERSION`]).
@@ -47,7 +50,8 @@ CREATE TABLE run (
     study_text TEXT NOT NULL,
     bed TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'interrupted')),
-    state_reason TEXT NOT NULL
+    state_reason TEXT NOT NULL,
+    checksum INTEGER
 ) STRICT;
 CREATE TABLE host (
     host TEXT PRIMARY KEY
@@ -75,7 +79,8 @@ CREATE TABLE trial (
     outcome TEXT NOT NULL
         CHECK (outcome IN ('measured', 'unsupported', 'failed', 'timed_out', 'invalid')),
     hint TEXT NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 1
+    attempt INTEGER NOT NULL DEFAULT 1,
+    checksum INTEGER
 ) STRICT;
 CREATE TABLE reason (
     trial INTEGER NOT NULL REFERENCES trial (trial),
@@ -118,7 +123,8 @@ CREATE TABLE warning (
     trial INTEGER REFERENCES trial (trial),
     code TEXT NOT NULL,
     message TEXT NOT NULL,
-    hint TEXT NOT NULL
+    hint TEXT NOT NULL,
+    checksum INTEGER
 ) STRICT;
 CREATE INDEX warning_of_trial ON warning (trial);
 CREATE TABLE path_check (
@@ -127,7 +133,8 @@ CREATE TABLE path_check (
     checked_unix_ns INTEGER NOT NULL,
     within INTEGER NOT NULL CHECK (within IN (0, 1)),
     step_at_ns INTEGER NOT NULL DEFAULT 0,
-    spoiled TEXT
+    spoiled TEXT,
+    checksum INTEGER
 ) STRICT;
 CREATE TABLE path_quantity (
     path_check INTEGER NOT NULL REFERENCES path_check (id),
@@ -146,7 +153,11 @@ CREATE TABLE path_quantity (
 /// Makes tables of version 1 those of version 2.
 pub(crate) const FROM_1_TO_2: &str = "
 ALTER TABLE trial ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE trial ADD COLUMN checksum INTEGER;
+ALTER TABLE run ADD COLUMN checksum INTEGER;
+ALTER TABLE warning ADD COLUMN checksum INTEGER;
 ALTER TABLE path_check ADD COLUMN step_at_ns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE path_check ADD COLUMN spoiled TEXT;
+ALTER TABLE path_check ADD COLUMN checksum INTEGER;
 PRAGMA user_version = 2;
 ";

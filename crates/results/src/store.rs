@@ -10,7 +10,7 @@ use regatta_model::{PathCheck, RunHeader, Series, TrialRecord, Warning, metric};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState,
+    FILE_NAME, ResultsError, RunState, checksum,
     displaced::{self, FileIdentity},
     exports,
     open::{beside, connect, explain, explain_io, has_log},
@@ -192,7 +192,7 @@ impl Store {
                     ],
                 )?;
             }
-            Ok(())
+            checksum::PATH_CHECK.seal(transaction, id)
         })
     }
 
@@ -201,7 +201,10 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DiskFull`], or what SQLite said.
     pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
-        self.write(|transaction| insert_warning(transaction, None, warning))
+        self.write(|transaction| {
+            insert_warning(transaction, None, warning)?;
+            checksum::WARNING.seal(transaction, transaction.last_insert_rowid())
+        })
     }
 
     /// Says how far the run has come.
@@ -219,7 +222,7 @@ impl Store {
                     "UPDATE run SET state = ?1, state_reason = ?2",
                     params![state.name(), reason],
                 )
-                .map(|_| ())
+                .and_then(|_| checksum::RUN.seal(transaction, 1))
         })
     }
 
@@ -454,7 +457,7 @@ fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
         transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", schema::VERSION)?;
         transaction.execute(
-            "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '')",
+            "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '', NULL)",
             params![
                 header.run_id,
                 header.regatta_version,
@@ -475,6 +478,7 @@ fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
             }
         }
         define_metrics(&transaction)?;
+        checksum::RUN.seal(&transaction, 1)?;
         transaction.commit()?;
         Ok(connection)
     };
@@ -498,7 +502,7 @@ fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
     transaction.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)",
         params![
             trial.index,
             trial.round,
@@ -569,7 +573,7 @@ fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite:
     for warning in &warnings {
         insert_warning(transaction, Some(trial.index), warning)?;
     }
-    Ok(())
+    checksum::TRIAL.seal(transaction, trial.index.into())
 }
 
 /// A run that an older Regatta began may lack the definition of a metric; it is added then.

@@ -1,6 +1,7 @@
 //! The results file: what is kept, what is refused, and what outlives a crash.
 
 mod common;
+mod damage;
 mod displaced;
 
 use std::{
@@ -12,9 +13,7 @@ use std::{
 
 use common::{failed, header, path_check, trial, warning};
 use regatta_model::{PathCheck, TrialRecord};
-use regatta_results::{
-    Claim, FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended, schema,
-};
+use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended};
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
@@ -416,128 +415,6 @@ fn two_processes_do_not_write_one_run() {
     writer.kill().unwrap();
     writer.wait().unwrap();
     Store::open_to_resume(dir.path()).unwrap();
-}
-
-/// Opens bytes as a results file, in both ways, and checks that this changed nothing.
-fn open_bytes(bytes: &[u8]) -> ResultsError {
-    let dir = tempdir().unwrap();
-    let path = dir.path().join(FILE_NAME);
-    fs::write(&path, bytes).unwrap();
-    let error = Reader::open(dir.path()).expect_err("what is damaged is refused");
-    let resumed = Store::open_to_resume(dir.path()).unwrap_err();
-    assert_eq!(error.to_string(), resumed.to_string());
-    assert_eq!(fs::read(&path).unwrap(), bytes, "nothing is overwritten");
-    error
-}
-
-#[test]
-fn what_is_no_sound_results_file_is_named_and_left_alone() {
-    let sound = fs::read(GOLDEN).unwrap();
-
-    let error = open_bytes(b"");
-    assert!(matches!(error, ResultsError::Empty { .. }), "{error}");
-    let error = open_bytes(&b"not a database at all, but long enough. ".repeat(50));
-    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
-
-    let mut newer = sound.clone();
-    newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
-    let error = open_bytes(&newer);
-    assert!(
-        matches!(error, ResultsError::Newer { found: 3, .. }),
-        "{error}"
-    );
-    assert!(error.to_string().starts_with(
-        "this file was written by a newer Regatta (schema 3, this one reads up to 2)"
-    ));
-
-    let mut foreign = sound.clone();
-    foreign[68..72].copy_from_slice(&[0; 4]);
-    let error = open_bytes(&foreign);
-    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
-
-    for cut in [sound.len() / 2, sound.len() - 4096, sound.len() - 1, 5000] {
-        let error = open_bytes(&sound[..cut]);
-        assert!(
-            matches!(error, ResultsError::Damaged { .. }),
-            "cut to {cut}: {error}"
-        );
-    }
-    // Every page but the first is overwritten in turn.
-    assert!(sound.len() > 10 * 4096);
-    for page in 1..sound.len() / 4096 {
-        let mut damaged = sound.clone();
-        damaged[page * 4096..(page + 1) * 4096].fill(0xa5);
-        let error = open_bytes(&damaged);
-        assert!(
-            matches!(error, ResultsError::Damaged { .. }),
-            "page {page}: {error}"
-        );
-    }
-
-    let nowhere = Reader::open(Path::new("/nonexistent/run")).unwrap_err();
-    assert!(matches!(nowhere, ResultsError::Missing { .. }), "{nowhere}");
-    let dir = tempdir().unwrap();
-    let error = Store::open_to_resume(dir.path()).unwrap_err();
-    assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-}
-
-/// Changes a stored run behind our back.
-fn tamper(dir: &Path, sql: &str) {
-    let connection = rusqlite::Connection::open(dir.join(FILE_NAME)).unwrap();
-    connection
-        .execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}"))
-        .unwrap();
-}
-
-#[test]
-fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
-    for sql in [
-        "UPDATE run SET study_json = '{\"name\": 7}'",
-        "DELETE FROM trial WHERE trial = 1",
-        "UPDATE trial SET seed = 'none' WHERE trial = 1",
-    ] {
-        let dir = tempdir().unwrap();
-        write_run(dir.path());
-        tamper(dir.path(), sql);
-        let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
-        let error = Store::open_to_resume(dir.path()).unwrap_err();
-        assert!(
-            matches!(error, ResultsError::Damaged { .. }),
-            "{sql}: {error}"
-        );
-        assert!(error.hint().unwrap().starts_with("nothing was changed"));
-        let after = fs::read(dir.path().join(FILE_NAME)).unwrap();
-        assert!(after == before, "{sql}: the file was changed");
-    }
-
-    // Nor is one that its claimant has looked at and left.
-    let dir = tempdir().unwrap();
-    write_run(dir.path());
-    let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
-    let claim = Claim::new(dir.path()).unwrap();
-    let error = Claim::new(dir.path()).unwrap_err();
-    assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
-    check_run(claim.reader());
-    drop(claim);
-    assert!(fs::read(dir.path().join(FILE_NAME)).unwrap() == before);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn a_value_that_is_not_finite_is_no_measurement() {
-    let dir = tempdir().unwrap();
-    write_run(dir.path());
-    tamper(
-        dir.path(),
-        "UPDATE metric SET value = 9e999 WHERE trial = 2 AND name = 'goodput_bps'",
-    );
-    let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
-    assert_eq!(trials[0], trial(0));
-    assert!(!trials[2].metrics.contains_key("goodput_bps"));
-    assert_eq!(trials[2].metrics["messages_sent"], 1000.0);
-    let told: Vec<&str> = trials[2].warnings.iter().map(|w| w.code.as_str()).collect();
-    assert!(told.contains(&"value_not_kept"), "{told:?}");
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! Checksums of what was stored, by which a changed bit is found that leaves the file a sound database.
+
+use crc32fast::Hasher;
+use rusqlite::{Connection, OptionalExtension as _, types::ValueRef};
+
+/// What is stored once and has a checksum. A column that a later version adds does not belong here: the
+/// checksums of older files would change.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    table: &'static str,
+    key: &'static str,
+    /// Its rows in all tables, by its key.
+    rows: &'static [&'static str],
+}
+
+/// The run.
+pub(crate) const RUN: Stored = Stored {
+    table: "run",
+    key: "id",
+    rows: &[
+        "SELECT run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed,
+             state, state_reason
+         FROM run WHERE id = ?1",
+        "SELECT host, name, value FROM host_fact WHERE ?1 ORDER BY host, name",
+    ],
+};
+
+/// A trial.
+pub(crate) const TRIAL: Stored = Stored {
+    table: "trial",
+    key: "trial",
+    rows: &[
+        "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt
+         FROM trial WHERE trial = ?1",
+        "SELECT position, reason FROM reason WHERE trial = ?1 ORDER BY position",
+        "SELECT name, value FROM metric WHERE trial = ?1 ORDER BY name",
+        "SELECT position, side, name, samples, t_ns, value FROM series WHERE trial = ?1
+         ORDER BY position",
+        "SELECT position, side, name, hdr_v2_base64 FROM histogram WHERE trial = ?1 ORDER BY position",
+        "SELECT name, value FROM fact WHERE trial = ?1 ORDER BY name",
+        "SELECT code, message, hint FROM warning WHERE trial = ?1 ORDER BY id",
+    ],
+};
+
+/// A check of the path.
+pub(crate) const PATH_CHECK: Stored = Stored {
+    table: "path_check",
+    key: "id",
+    rows: &[
+        "SELECT id, condition, checked_unix_ns, within, step_at_ns, spoiled
+         FROM path_check WHERE id = ?1",
+        "SELECT position, name, asked, achieved, lowest, highest, n, within FROM path_quantity
+         WHERE path_check = ?1 ORDER BY position",
+    ],
+};
+
+/// A warning about the run.
+pub(crate) const WARNING: Stored = Stored {
+    table: "warning",
+    key: "id",
+    rows: &["SELECT code, message, hint FROM warning WHERE id = ?1"],
+};
+
+impl Stored {
+    /// Stores the checksum of the one with this key, whose rows are all there.
+    pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
+        let checksum = self.checksum(connection, key)?;
+        let Self {
+            table, key: name, ..
+        } = self;
+        connection
+            .prepare_cached(&format!(
+                "UPDATE {table} SET checksum = ?2 WHERE {name} = ?1"
+            ))?
+            .execute((key, checksum))
+            .map(|_| ())
+    }
+
+    /// The key of the first one that is not what was stored. What version 1 stored has no checksum.
+    pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+        let Self { table, key, .. } = self;
+        let column = connection
+            .query_row(
+                "SELECT 1 FROM pragma_table_info(?1) WHERE name = 'checksum'",
+                [table],
+                |_| Ok(()),
+            )
+            .optional()?;
+        if column.is_none() {
+            return Ok(None);
+        }
+        let mut stored = connection.prepare(&format!(
+            "SELECT {key}, checksum FROM {table} WHERE checksum IS NOT NULL ORDER BY {key}"
+        ))?;
+        let mut rows = stored.query([])?;
+        while let Some(row) = rows.next()? {
+            let key = row.get(0)?;
+            if self.checksum(connection, key)? != row.get::<_, i64>(1)? {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    fn checksum(&self, connection: &Connection, key: i64) -> rusqlite::Result<i64> {
+        let mut hasher = Hasher::new();
+        for (table, sql) in self.rows.iter().enumerate() {
+            let mut statement = connection.prepare_cached(sql)?;
+            let columns = statement.column_count();
+            let mut rows = statement.query([key])?;
+            while let Some(row) = rows.next()? {
+                for column in 0..columns {
+                    let value = row.get_ref(column)?;
+                    let number;
+                    let (kind, bytes): (u8, &[u8]) = match value {
+                        ValueRef::Null => (0, &[]),
+                        ValueRef::Integer(value) => {
+                            number = value.to_le_bytes();
+                            (1, &number)
+                        }
+                        ValueRef::Real(value) => {
+                            number = value.to_bits().to_le_bytes();
+                            (2, &number)
+                        }
+                        ValueRef::Text(text) => (3, text),
+                        ValueRef::Blob(blob) => (4, blob),
+                    };
+                    // Where a value ends is part of what is summed.
+                    hasher.update(&[table as u8, kind]);
+                    hasher.update(&(bytes.len() as u64).to_le_bytes());
+                    hasher.update(bytes);
+                }
+            }
+        }
+        Ok(i64::from(hasher.finalize()))
+    }
+}

@@ -1,0 +1,171 @@
+//! Files that are no results files, or damaged ones.
+
+use std::{fs, path::Path};
+
+use regatta_results::{Claim, FILE_NAME, Reader, ResultsError, Store, schema};
+use tempfile::tempdir;
+
+use crate::{GOLDEN, check_run, common::trial, write_run};
+
+/// Opens bytes as a results file, in both ways, and checks that this changed nothing.
+fn open_bytes(bytes: &[u8]) -> ResultsError {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    fs::write(&path, bytes).unwrap();
+    let error = Reader::open(dir.path()).expect_err("what is damaged is refused");
+    let resumed = Store::open_to_resume(dir.path()).unwrap_err();
+    assert_eq!(error.to_string(), resumed.to_string());
+    assert_eq!(fs::read(&path).unwrap(), bytes, "nothing is overwritten");
+    error
+}
+
+#[test]
+fn what_is_no_sound_results_file_is_named_and_left_alone() {
+    let sound = fs::read(GOLDEN).unwrap();
+
+    let error = open_bytes(b"");
+    assert!(matches!(error, ResultsError::Empty { .. }), "{error}");
+    let error = open_bytes(&b"not a database at all, but long enough. ".repeat(50));
+    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
+
+    let mut newer = sound.clone();
+    newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
+    let error = open_bytes(&newer);
+    assert!(
+        matches!(error, ResultsError::Newer { found: 3, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().starts_with(
+        "this file was written by a newer Regatta (schema 3, this one reads up to 2)"
+    ));
+
+    let mut foreign = sound.clone();
+    foreign[68..72].copy_from_slice(&[0; 4]);
+    let error = open_bytes(&foreign);
+    assert!(matches!(error, ResultsError::NotResults { .. }), "{error}");
+
+    for cut in [sound.len() / 2, sound.len() - 4096, sound.len() - 1, 5000] {
+        let error = open_bytes(&sound[..cut]);
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "cut to {cut}: {error}"
+        );
+    }
+    // Every page but the first is overwritten in turn.
+    assert!(sound.len() > 10 * 4096);
+    for page in 1..sound.len() / 4096 {
+        let mut damaged = sound.clone();
+        damaged[page * 4096..(page + 1) * 4096].fill(0xa5);
+        let error = open_bytes(&damaged);
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "page {page}: {error}"
+        );
+    }
+
+    let nowhere = Reader::open(Path::new("/nonexistent/run")).unwrap_err();
+    assert!(matches!(nowhere, ResultsError::Missing { .. }), "{nowhere}");
+    let dir = tempdir().unwrap();
+    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// Changes a stored run behind our back.
+fn tamper(dir: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(dir.join(FILE_NAME)).unwrap();
+    connection
+        .execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}"))
+        .unwrap();
+}
+
+#[test]
+fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
+    for sql in [
+        "UPDATE run SET study_json = '{\"name\": 7}'",
+        "DELETE FROM trial WHERE trial = 1",
+        "UPDATE trial SET seed = 'none' WHERE trial = 1",
+    ] {
+        let dir = tempdir().unwrap();
+        write_run(dir.path());
+        tamper(dir.path(), sql);
+        let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+        let error = Store::open_to_resume(dir.path()).unwrap_err();
+        assert!(
+            matches!(error, ResultsError::Damaged { .. }),
+            "{sql}: {error}"
+        );
+        assert!(error.hint().unwrap().starts_with("nothing was changed"));
+        let after = fs::read(dir.path().join(FILE_NAME)).unwrap();
+        assert!(after == before, "{sql}: the file was changed");
+    }
+
+    // Nor is one that its claimant has looked at and left.
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+    let claim = Claim::new(dir.path()).unwrap();
+    let error = Claim::new(dir.path()).unwrap_err();
+    assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
+    check_run(claim.reader());
+    drop(claim);
+    assert!(fs::read(dir.path().join(FILE_NAME)).unwrap() == before);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_no_measurement() {
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    tamper(
+        dir.path(),
+        "UPDATE metric SET value = 9e999 WHERE trial = 2 AND name = 'goodput_bps';
+         UPDATE trial SET checksum = NULL",
+    );
+    let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
+    assert_eq!(trials[0], trial(0));
+    assert!(!trials[2].metrics.contains_key("goodput_bps"));
+    assert_eq!(trials[2].metrics["messages_sent"], 1000.0);
+    let told: Vec<&str> = trials[2].warnings.iter().map(|w| w.code.as_str()).collect();
+    assert!(told.contains(&"value_not_kept"), "{told:?}");
+}
+
+/// Each of a thousand flipped bits is found, or is where nothing is read from.
+#[test]
+fn a_flipped_bit_changes_nothing_that_is_read() {
+    let dir = tempdir().unwrap();
+    write_run(dir.path());
+    let path = dir.path().join(FILE_NAME);
+    let sound = fs::read(&path).unwrap();
+    let bits = sound.len() * 8;
+    let mut unseen = 0;
+    for n in 1..=1000 {
+        // Knuth's multiplier spreads them over the file.
+        let bit = n * 2_654_435_761 % bits;
+        let mut flipped = sound.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &flipped).unwrap();
+        let Ok(reader) = Reader::open(dir.path()) else {
+            continue;
+        };
+        unseen += 1;
+        check_run(&reader);
+    }
+    assert!(unseen < 1000, "none was found");
+}
+
+#[test]
+fn what_regatta_never_makes_is_not_read() {
+    for sql in [
+        "CREATE VIEW spare AS SELECT 1",
+        "DROP TABLE fact; CREATE VIEW fact AS WITH RECURSIVE n(trial) AS
+         (SELECT 0 UNION ALL SELECT trial FROM n) SELECT trial, 'a' AS name, 'b' AS value FROM n",
+        "CREATE TRIGGER lose AFTER INSERT ON trial BEGIN DELETE FROM metric; END",
+    ] {
+        let dir = tempdir().unwrap();
+        write_run(dir.path());
+        tamper(dir.path(), sql);
+        let error = Reader::open(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("Regatta made no"), "{error}");
+    }
+}
