@@ -5,24 +5,28 @@ use regatta_stats::{Settling, settling_time};
 
 use crate::merge::Merged;
 
+/// The series that settles: what the receiver's interface gets. The goodput of a transport that
+/// delivers in order stops after every lost packet, however full the link is.
+const ARRIVALS: &str = "received_bps";
+
 /// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the
 /// trial's, at which the time after the last step ends.
 pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) {
     if condition.schedule.is_empty() {
         return;
     }
-    let goodput = merged
+    let arrivals = merged
         .series
         .iter()
-        .find(|series| series.name == "goodput_bps" && series.side == "receiver");
-    let Some(goodput) = goodput else {
+        .find(|series| series.name == ARRIVALS && series.side == "receiver");
+    let Some(arrivals) = arrivals else {
         return;
     };
-    let samples: Vec<(f64, f64)> = goodput
+    let samples: Vec<(f64, f64)> = arrivals
         .t_ns
         .iter()
         .map(|t| *t as f64)
-        .zip(goodput.values.iter().copied())
+        .zip(arrivals.values.iter().copied())
         .collect();
     let starts: Vec<f64> = condition
         .schedule
@@ -73,30 +77,40 @@ mod tests {
 
     use super::*;
 
+    fn series(name: &str, values: Vec<f64>) -> Series {
+        Series {
+            name: name.into(),
+            side: "receiver".into(),
+            t_ns: (1..=values.len() as i64).map(|n| n * 100_000_000).collect(),
+            values,
+        }
+    }
+
     fn merged(values: Vec<f64>) -> Merged {
         Merged {
-            series: vec![Series {
-                name: "goodput_bps".into(),
-                side: "receiver".into(),
-                t_ns: (1..=values.len() as i64).map(|n| n * 100_000_000).collect(),
-                values,
-            }],
+            series: vec![series(ARRIVALS, values)],
             ..Merged::default()
         }
     }
 
-    #[test]
-    fn each_step_has_its_own_settling_time() {
+    fn steps_at(seconds: &[u64]) -> Condition {
         let mut condition = crate::testing::study(1, 1, 1).conditions[0].clone();
-        condition.schedule = [5, 10, 15, 19]
+        condition.schedule = seconds
+            .iter()
             .map(|at| Step {
-                at: Duration::from_secs(at),
+                at: Duration::from_secs(*at),
                 forward: condition.forward.clone(),
                 reverse: condition.reverse.clone(),
             })
-            .into();
+            .collect();
+        condition
+    }
+
+    #[test]
+    fn each_step_has_its_own_settling_time() {
         // Half a second of little after 5 s, nothing to see after 10 s, no rest after 15 s, and too
         // little time after 19 s.
+        let condition = steps_at(&[5, 10, 15, 19]);
         let values = (1..=199)
             .map(|n| match n {
                 51..=55 => 10e6,
@@ -113,11 +127,28 @@ mod tests {
         assert_eq!(merged.metrics["unsettled_steps"], 1.0);
     }
 
+    /// A lost packet every two seconds: nothing is delivered for a round trip of 300 ms, and then
+    /// everything at once, while the link stays full.
+    #[test]
+    fn a_full_link_is_settled_however_goodput_stalls() {
+        let mut merged = merged(vec![20e6; 200]);
+        let goodput = (0..200)
+            .map(|n| match n % 20 {
+                0..=2 => 0.0,
+                3 => 77e6,
+                _ => 19.25e6,
+            })
+            .collect();
+        merged.series.insert(0, series("goodput_bps", goodput));
+        add(&steps_at(&[5, 10, 15]), 20e9, &mut merged);
+        assert_eq!(merged.metrics["settling_time_ns"], 0.0);
+        assert_eq!(merged.metrics["unsettled_steps"], 0.0);
+    }
+
     #[test]
     fn a_path_without_a_schedule_has_none() {
-        let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
         let mut merged = merged(vec![1e6; 100]);
-        add(&condition, 10e9, &mut merged);
+        add(&steps_at(&[]), 10e9, &mut merged);
         assert!(merged.metrics.is_empty());
     }
 }

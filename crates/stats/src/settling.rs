@@ -97,6 +97,36 @@ mod tests {
         assert_eq!(settling_time(&climbing, 20.0), Some(Settling::Not));
     }
 
+    /// A step up of what the path carries, which is found three seconds later, and a step down.
+    #[test]
+    fn a_step_settles_when_the_new_value_is_reached() {
+        let up = samples(|t| if t <= 3.0 { 20.0 } else { 100.0 });
+        assert!((after(settling_time(&up, 20.0)) - 3.0).abs() < 1e-9);
+        let down = samples(|t| if t <= 3.0 { 100.0 } else { 20.0 });
+        assert!((after(settling_time(&down, 20.0)) - 3.0).abs() < 1e-9);
+        let at_once = samples(|_| 20.0);
+        assert_eq!(settling_time(&at_once, 20.0), Some(Settling::After(0.0)));
+    }
+
+    /// From 10 to 80 within 4 s: 72 is reached after 3.54 s.
+    #[test]
+    fn a_ramp_settles_where_it_enters_the_band() {
+        let ramp = samples(|t| 10.0 + 70.0 * (t / 4.0).min(1.0));
+        assert!((after(settling_time(&ramp, 20.0)) - 3.5).abs() < 1e-9);
+    }
+
+    /// A period of 4 s. An oscillation that dies away settles with its last sample outside the band.
+    #[test]
+    fn an_oscillation_wider_than_the_band_never_settles() {
+        let wave = |t: f64| (t * std::f64::consts::FRAC_PI_2).sin();
+        let lasting = samples(|t| 80.0 + 30.0 * wave(t));
+        assert_eq!(settling_time(&lasting, 20.0), Some(Settling::Not));
+        // The peaks, at odd seconds, are 80 exp(−t / 2): 8 is passed after the one at 3 s.
+        let dying = samples(|t| 80.0 + 80.0 * (-t / 2.0).exp() * wave(t));
+        let found = after(settling_time(&dying, 20.0));
+        assert!((3.0..4.0).contains(&found), "{found}");
+    }
+
     #[test]
     fn too_few_samples_say_nothing() {
         assert_eq!(settling_time(&samples(|_| 1.0)[..9], 20.0), None);

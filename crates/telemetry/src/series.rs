@@ -26,8 +26,9 @@ pub trait FlowSource: Send {
 }
 
 /// One column for each series; the order of `NAMES`.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "goodput_bps",
+    "received_bps",
     "cpu_ratio",
     "cpu_host_ratio",
     "cpu_host_softirq_ratio",
@@ -95,6 +96,14 @@ impl SeriesBuilder {
         let values: [Option<f64>; NAMES.len()] = [
             grown(flow.bytes_delivered, flow_before.bytes_delivered)
                 .map(|bytes| bytes * 8.0 / seconds),
+            interface.map(|counters| {
+                ip_bytes(
+                    counters.received_bytes,
+                    counters.received_packets,
+                    self.link_header_bytes,
+                ) * 8.0
+                    / seconds
+            }),
             Some(process.total_ns as f64 / elapsed_ns as f64),
             deltas.cpu_host_ratio,
             deltas.cpu_host_softirq_ratio,
@@ -144,11 +153,16 @@ impl SeriesBuilder {
     }
 }
 
+/// Bytes of IP packets from an interface's counters, the link headers taken off.
+fn ip_bytes(bytes: u64, packets: u64, link_header_bytes: u32) -> f64 {
+    (bytes as f64 - packets as f64 * f64::from(link_header_bytes)).max(0.0)
+}
+
 /// Mean size of IP packets from an interface's counters, its link header taken off; absent if
 /// there were no packets.
 #[must_use]
 pub fn mean_packet_bytes(bytes: u64, packets: u64, link_header_bytes: u32) -> Option<f64> {
-    (packets > 0).then(|| (bytes as f64 / packets as f64 - f64::from(link_header_bytes)).max(0.0))
+    (packets > 0).then(|| ip_bytes(bytes, packets, link_header_bytes) / packets as f64)
 }
 
 #[cfg(test)]
@@ -186,6 +200,8 @@ mod tests {
                 interface: Some(InterfaceCounters {
                     sent_packets: 10,
                     sent_bytes: 10 * 1514,
+                    received_packets: 5,
+                    received_bytes: 5 * 1014,
                     ..InterfaceCounters::default()
                 }),
                 ..Reading::default()
@@ -206,6 +222,7 @@ mod tests {
             Some(found.values[0])
         };
         assert_eq!(value("goodput_bps"), Some(1_000_000.0));
+        assert_eq!(value("received_bps"), Some(200_000.0));
         assert_eq!(value("cpu_ratio"), Some(0.25));
         assert_eq!(value("packets_sent_per_second"), Some(50.0));
         assert_eq!(value("mean_packet_bytes"), Some(1500.0));

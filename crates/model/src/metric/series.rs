@@ -24,7 +24,13 @@ pub const SERIES: &[SeriesDefinition] = &[
         name: "goodput_bps",
         unit: Unit::BitsPerSecond,
         title: "goodput",
-        definition: "Application bits delivered to the receiver in the interval over its length.",
+        definition: "Application bits delivered to the receiver in the interval over its length. Transports that deliver in order hold back what arrives after a lost packet, and deliver all of it at once when that has been sent again: samples are then zero, and after that above the path's rate. What arrives is received_bps.",
+    },
+    SeriesDefinition {
+        name: "received_bps",
+        unit: Unit::BitsPerSecond,
+        title: "bits received",
+        definition: "Bits of IP packets, headers included, that the end's interface got in the interval over its length: retransmissions, acknowledgments and probes too. Where offloads are on, headers are counted once for each packet that the interface hands over.",
     },
     SeriesDefinition {
         name: "round_trip_delay_ns",
@@ -114,7 +120,7 @@ pub const SERIES: &[SeriesDefinition] = &[
         name: "settling_time_ns",
         unit: Unit::Nanoseconds,
         title: "settling time after a step",
-        definition: "Settling time of the goodput after each step of the path's schedule, at the time of the step; steps after which it did not settle are not in it. See the metric of this name.",
+        definition: "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See the metric of this name.",
     },
 ];
 

@@ -386,13 +386,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "settling time after a step",
         better: Better::Lower,
-        definition: "Mean over the steps of the path's schedule after which the goodput settled: time from the step until the last sample of the receiver's goodput (running median of three) that lies more than 10 % away from the final goodput, which is the mean of the second half of the time until the next step. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.",
+        definition: "Mean over the steps of the path's schedule after which the rate of arrivals settled: time from the step until the last sample of what the receiver's interface gets (received_bps, running median of three) that lies more than 10 % away from the final rate, which is the mean of the second half of the time until the next step. Arrivals and not goodput, because in-order delivery stops after a lost packet while the link stays full. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.",
     },
     MetricDefinition {
         name: "unsettled_steps",
         unit: Unit::Count,
         title: "steps without settling",
         better: Better::Lower,
-        definition: "Steps of the path's schedule after which the goodput did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.",
+        definition: "Steps of the path's schedule after which the rate of arrivals did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.",
     },
 ];

@@ -332,6 +332,11 @@ fn measured(record: &mut TrialRecord, deadline: Duration) {
     record.series = vec![series("goodput_bps", "receiver", &t, |t| {
         (rate * rise(t) * draws.around_one(0.08)).min(97e6)
     })];
+    record
+        .series
+        .push(series("received_bps", "receiver", &t, |t| {
+            (rate * rise(t) * 1.05).min(100e6)
+        }));
     record.series.push(series("cpu_ratio", "sender", &t, |_| {
         cpu[0] * draws.around_one(0.2)
     }));

@@ -75,9 +75,14 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
             means::draw(data, summary, "goodput_per_core_percent_bps"),
         ])?,
         over_time: collect(
-            [&over_time::GOODPUT, &over_time::DELAY, &over_time::CPU]
-                .map(|what| over_time::draw(data, what))
-                .into(),
+            [
+                &over_time::GOODPUT,
+                &over_time::RECEIVED,
+                &over_time::DELAY,
+                &over_time::CPU,
+            ]
+            .map(|what| over_time::draw(data, what))
+            .into(),
         )?,
         trials: collect(vec![
             distribution::draw(data, "goodput_bps"),

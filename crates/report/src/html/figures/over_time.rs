@@ -34,7 +34,14 @@ pub const GOODPUT: What = What {
     series: "goodput_bps",
     sides: &["receiver"],
     title: "Goodput over the time of a trial",
-    how: "Bits delivered to the receiving application.",
+    how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
+};
+/// Bits on the receiver's interface.
+pub const RECEIVED: What = What {
+    series: "received_bps",
+    sides: &["receiver"],
+    title: "Bits received over the time of a trial",
+    how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
 };
 /// Message round-trip delay under load.
 pub const DELAY: What = What {
