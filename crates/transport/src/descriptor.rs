@@ -152,6 +152,16 @@ pub enum OptionError {
         /// What to write instead.
         hint: String,
     },
+    /// The driver cannot do without it.
+    #[error("`{driver}` needs the option `{name}`")]
+    Missing {
+        /// The driver.
+        driver: &'static str,
+        /// The option.
+        name: &'static str,
+        /// What to write.
+        hint: String,
+    },
     /// A value that the option does not take.
     #[error("`{value}` is not a value of option `{name}` of `{driver}`")]
     Value {
@@ -172,7 +182,7 @@ impl OptionError {
     pub fn name(&self) -> &str {
         match self {
             Self::Unknown { name, .. } => name,
-            Self::Value { name, .. } => name,
+            Self::Missing { name, .. } | Self::Value { name, .. } => name,
         }
     }
 
@@ -180,7 +190,9 @@ impl OptionError {
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
-            Self::Unknown { hint, .. } | Self::Value { hint, .. } => hint,
+            Self::Unknown { hint, .. } | Self::Missing { hint, .. } | Self::Value { hint, .. } => {
+                hint
+            }
         }
     }
 }

@@ -186,13 +186,18 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
     if role == Role::Sender {
         tls.key_der_base64 = None;
     }
+    let mut options = BTreeMap::new();
+    if driver == "external" {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../external/example/driver");
+        options.insert("program".to_owned(), OptionValue::Text(example.to_owned()));
+    }
     TrialOrder {
         trial,
         role,
         transport: Transport {
             label: driver.to_owned(),
             driver: driver.to_owned(),
-            options: BTreeMap::new(),
+            options,
         },
         workload: Workload {
             name: "bulk".to_owned(),

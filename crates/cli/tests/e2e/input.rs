@@ -343,3 +343,17 @@ fn a_directory_whose_name_is_not_text_is_refused() {
     done.assert_says("is not UTF-8");
     assert!(!bench.path("").join(name).exists());
 }
+
+#[test]
+fn an_external_driver_without_its_program_is_refused() {
+    let bench = Bench::new();
+    for (transport, says) in [
+        ("external", "`external` needs the option `program`"),
+        ("external:program=./gone", "there is no file `./gone`"),
+    ] {
+        let done = bench.run(&["run", "--transport", transport, "--out", "out"]);
+        done.assert_code(2);
+        done.assert_says(says);
+        assert!(!bench.path("out").exists());
+    }
+}

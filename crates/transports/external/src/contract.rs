@@ -105,7 +105,8 @@ pub(crate) enum FromProgram {
         /// Connecting end: `CLOCK_MONOTONIC` just before the connect call, in nanoseconds.
         #[serde(default)]
         started_ns: Option<i64>,
-        /// Connecting end: `CLOCK_MONOTONIC` when data could be sent, in nanoseconds.
+        /// `CLOCK_MONOTONIC` when data could be sent, or, at the listening end, when the token was right,
+        /// in nanoseconds.
         #[serde(default)]
         at_ns: Option<i64>,
     },
@@ -157,7 +158,8 @@ pub(crate) struct Done {
     /// Receiver: CRC-32 (IEEE 802.3, as zlib's) of all that was delivered.
     #[serde(default)]
     pub crc32: Option<u32>,
-    /// Sender: `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, in nanoseconds.
+    /// `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, or, at the receiver, when all was
+    /// delivered, in nanoseconds.
     #[serde(default)]
     pub at_ns: Option<i64>,
     /// What was read back.

@@ -167,22 +167,30 @@ fn congestion_control(
     Some(text(options, "cc").unwrap_or(option.default).to_owned())
 }
 
-/// The program that the options name.
-fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, TransportError> {
-    let Some(program) = text(options, "program") else {
-        return Err(Unsupported {
-            reason: "`external` is a program of yours, and none is named".to_owned(),
+/// The program that the options name, a file that is there.
+fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionError> {
+    let Some(named) = text(options, "program") else {
+        return Err(OptionError::Missing {
+            driver: EXTERNAL.name,
+            name: "program",
             hint: "write `--transport external:program=./my-driver`; \
                    docs/external-drivers.md shows how one is made"
                 .to_owned(),
-        }
-        .into());
+        });
     };
     // Never looked up by its name alone: what runs is the file that the study names.
-    let program = match program.contains('/') {
-        true => PathBuf::from(program),
-        false => Path::new(".").join(program),
+    let program = match named.contains('/') {
+        true => PathBuf::from(named),
+        false => Path::new(".").join(named),
     };
+    if !program.is_file() {
+        return Err(OptionError::Value {
+            driver: EXTERNAL.name,
+            name: "program",
+            value: named.to_owned(),
+            hint: format!("there is no file `{}`; name one", program.display()),
+        });
+    }
     Ok(Command {
         program,
         arguments: arguments(options)?,
@@ -209,16 +217,12 @@ impl Driver for External {
 
     fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         EXTERNAL.check(options)?;
-        arguments(options).map(|_| ())
+        chosen(options).map(|_| ())
     }
 
     fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        match chosen(options) {
-            Ok(command) => can_run(&command),
-            Err(TransportError::Unsupported(unsupported)) => Err(unsupported),
-            // `check_options` says it.
-            Err(_) => Ok(()),
-        }
+        // What is wrong with the options is said by `check_options`.
+        chosen(options).map_or(Ok(()), |command| can_run(&command))
     }
 
     fn prepare(
@@ -226,7 +230,7 @@ impl Driver for External {
         order: &TrialOrder,
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
-        self.check_options(&order.transport.options)?;
+        EXTERNAL.check(&order.transport.options)?;
         session::prepare(chosen(&order.transport.options)?, order, context)
     }
 }
@@ -284,24 +288,30 @@ fn can_run(command: &Command) -> Result<(), Unsupported> {
 mod tests {
     use super::*;
 
-    fn options(arguments: &str) -> BTreeMap<String, OptionValue> {
-        BTreeMap::from([
-            ("program".to_owned(), OptionValue::Text("driver".to_owned())),
-            (
-                "arguments".to_owned(),
-                OptionValue::Text(arguments.to_owned()),
-            ),
-        ])
-    }
-
     #[test]
-    fn a_program_is_a_path_and_arguments_are_words() {
-        let command = chosen(&options("--a 'b c' d\\ e")).unwrap();
-        assert_eq!(command.program, Path::new("./driver"));
+    fn a_program_is_a_file_and_arguments_are_words() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap().to_owned();
+        let options = |program: &str, arguments: &str| {
+            BTreeMap::from([
+                ("program".to_owned(), OptionValue::Text(program.to_owned())),
+                (
+                    "arguments".to_owned(),
+                    OptionValue::Text(arguments.to_owned()),
+                ),
+            ])
+        };
+        let command = chosen(&options(&path, "--a 'b c' d\\ e")).unwrap();
+        assert_eq!(command.program, file.path());
         assert_eq!(command.arguments, ["--a", "b c", "d e"]);
         assert_eq!(command.congestion_control.as_deref(), Some("cubic"));
-        let wrong = External.check_options(&options("'open"));
+        let wrong = External.check_options(&options(&path, "'open"));
         assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
+        let gone = External.check_options(&options("no-such-driver", ""));
+        let hint = gone.unwrap_err().hint().to_owned();
+        assert_eq!(hint, "there is no file `./no-such-driver`; name one");
+        let none = External.check_options(&BTreeMap::new());
+        assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{DESCRIPTION, Script, external, with_program};
+use common::{DESCRIPTION, Script, example, external, with_program};
 use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{
@@ -65,7 +65,7 @@ fn a_program_that_is_missing_or_cannot_be_started_is_named() {
     let text = failure(prepare(Role::Sender, Path::new("./no/such/driver")));
     contains(
         &text,
-        "`./no/such/driver` failed: it cannot be started: No such file",
+        "`./no/such/driver` is not a value of option `program`",
     );
     let text = failure(prepare(Role::Sender, Path::new("/etc/passwd")));
     contains(
@@ -363,26 +363,31 @@ fn what_the_contract_has_no_words_for_is_unsupported(kind: WorkloadKind) {
 }
 
 #[test]
-fn no_program_is_unsupported_with_what_to_type() {
+fn without_a_program_it_is_said_what_to_type() {
     let none = external()
-        .supported(&Default::default())
+        .check_options(&Default::default())
         .expect_err("no program is named");
-    contains(&none.hint, "external:program=");
+    contains(none.hint(), "external:program=");
 }
 
 #[test]
 fn options_are_checked() {
-    let options =
-        |name: &str, value: &str| [(name.to_owned(), OptionValue::Text(value.to_owned()))].into();
+    let example = example();
+    let example = example.to_str().expect("UTF-8");
+    let options = |name: &str, value: &str| {
+        [("program", example), (name, value)]
+            .map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())))
+            .into()
+    };
     for (name, value, right) in [
-        ("program", "./driver", true),
+        ("program", example, true),
         ("program", "", false),
         ("arguments", "--a 'b c'", true),
         ("arguments", "'open", false),
         ("arguments", "two\nlines", false),
         ("cc", "bbr", true),
         ("cc", "b br", false),
-        ("programm", "./driver", false),
+        ("programm", example, false),
     ] {
         let result = external().check_options(&options(name, value));
         assert_eq!(result.is_ok(), right, "{name} = {value}: {result:?}");

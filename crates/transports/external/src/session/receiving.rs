@@ -58,17 +58,20 @@ impl ProgramSession {
                 });
             };
             match event {
-                Event::Said(FromProgram::Connected { .. }) if stopped.is_none() => {
+                Event::Said(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
                     self.context.live.set_phase(Phase::Transfer);
                     observer.on_window(WindowEdge::Start);
-                    started = Some(MonotonicTime::now());
+                    started = Some(moment("connected", at_ns, MonotonicTime(0))?);
                 }
                 Event::Said(FromProgram::Progress { bytes }) if started.is_some() => {
                     self.count(bytes)?;
                 }
                 Event::Said(FromProgram::Done(done)) => {
                     self.count(done.bytes)?;
-                    let ended = stopped.unwrap_or_else(MonotonicTime::now);
+                    let ended = match stopped {
+                        Some(stopped) => stopped,
+                        None => moment("done", done.at_ns, started.unwrap_or(MonotonicTime(0)))?,
+                    };
                     if stopped.is_none() {
                         observer.on_window(WindowEdge::End);
                     }
@@ -199,5 +202,41 @@ impl ProgramSession {
         .into();
         self.add(&mut report, done);
         report
+    }
+}
+
+/// When the program says that something happened, on the monotonic clock; when it is heard, if it does not
+/// say: on a busy machine that can be much later.
+fn moment(
+    what: &str,
+    at_ns: Option<i64>,
+    earliest: MonotonicTime,
+) -> Result<MonotonicTime, Broken> {
+    let now = MonotonicTime::now();
+    let at = at_ns.map_or(now, MonotonicTime);
+    if earliest <= at && at <= now {
+        return Ok(at);
+    }
+    Err(wrong(format!(
+        "it says that it was {what} at `{}` of the monotonic clock, which is not between `{}` and `{}`",
+        at.0, earliest.0, now.0
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_the_programs_where_it_says_one_that_can_be() {
+        let heard = MonotonicTime::now();
+        let earlier = MonotonicTime(heard.0 - 1_000_000);
+        assert_eq!(
+            moment("done", Some(earlier.0), MonotonicTime(0)).unwrap(),
+            earlier
+        );
+        assert!(moment("done", None, earlier).unwrap() >= heard);
+        assert!(moment("done", Some(earlier.0), heard).is_err());
+        assert!(moment("done", Some(i64::MAX), earlier).is_err());
     }
 }
