@@ -91,8 +91,7 @@ class Messages:
         return piece
 
 
-def bdp_bytes(order):
-    """The path's bandwidth-delay product, of a gigabit where nothing limits its rate."""
+def window_bytes(order):
+    """The flow-control window that all drivers use; without a rate, 2 Gbit for each second of round trip."""
     path = order["path"]
-    rate_bps = path["link_rate_bps"] or 1_000_000_000
-    return rate_bps // 8 * path["round_trip_delay_ns"] // 1_000_000_000
+    return path["window_bytes"] or max(1 << 20, 2_000_000_000 // 8 * path["round_trip_delay_ns"] // 1_000_000_000)

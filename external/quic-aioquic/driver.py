@@ -36,11 +36,6 @@ CONGESTION_CONTROLS = {
 }
 
 
-def window_bytes(order):
-    """Two bandwidth-delay products, so that no window but the congestion window limits."""
-    return max(1 << 20, 2 * contract.bdp_bytes(order))
-
-
 def configure(order, is_client):
     algorithm = order["congestion_control"]
     if algorithm not in CONGESTION_CONTROLS.values():
@@ -55,10 +50,10 @@ def configure(order, is_client):
         # The transfer may stand still on a bad path, but not for longer than it may take.
         idle_timeout=order["deadline_ns"] / 1e9 + 60,
         is_client=is_client,
-        max_data=window_bytes(order),
+        max_data=contract.window_bytes(order),
         # aioquic does not look for the path's packet size; what is known of it is told.
         max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
-        max_stream_data=window_bytes(order),
+        max_stream_data=contract.window_bytes(order),
     )
     if is_client:
         configuration.server_name = order["tls"]["server_name"]
@@ -103,7 +98,7 @@ class Sender(Protocol):
         self.order = order
         self.messages = contract.Messages(order)
         self.sent = contract.Progress()
-        self.most = window_bytes(order)
+        self.most = contract.window_bytes(order)
         self.answer = b""
         self.stream = None
 

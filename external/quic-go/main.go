@@ -63,7 +63,7 @@ type order struct {
 	} `json:"tls"`
 	Path struct {
 		RoundTripDelayNs int64   `json:"round_trip_delay_ns"`
-		LinkRateBps      *uint64 `json:"link_rate_bps"`
+		WindowBytes      *uint64 `json:"window_bytes"`
 		MtuBytes         uint32  `json:"mtu_bytes"`
 	} `json:"path"`
 }
@@ -134,15 +134,13 @@ func stackVersion() string {
 	return "unknown"
 }
 
-// windowBytes is two bandwidth-delay products, of a gigabit where nothing limits the path's rate,
-// so that no window but the congestion window limits.
+// windowBytes is the flow-control window that all drivers use, or two bandwidth-delay products of a
+// gigabit where nothing limits the path's rate.
 func (o *order) windowBytes() uint64 {
-	rate := uint64(1_000_000_000)
-	if o.Path.LinkRateBps != nil {
-		rate = *o.Path.LinkRateBps
+	if o.Path.WindowBytes != nil {
+		return *o.Path.WindowBytes
 	}
-	bdp := float64(rate) / 8 * float64(o.Path.RoundTripDelayNs) / 1e9
-	return max(1<<20, uint64(2*bdp))
+	return max(1<<20, uint64(2e9/8*float64(o.Path.RoundTripDelayNs)/1e9))
 }
 
 func (o *order) config() *quic.Config {
@@ -162,9 +160,9 @@ func (o *order) config() *quic.Config {
 		HandshakeIdleTimeout:           time.Duration(o.DeadlineNs) + time.Minute,
 		MaxIdleTimeout:                 time.Duration(o.DeadlineNs) + time.Minute,
 		InitialStreamReceiveWindow:     window,
-		MaxStreamReceiveWindow:         max(window, 6<<20),
+		MaxStreamReceiveWindow:         window,
 		InitialConnectionReceiveWindow: window,
-		MaxConnectionReceiveWindow:     max(window, 15<<20),
+		MaxConnectionReceiveWindow:     window,
 		// quic-go takes at most 1452, and looks for the path's size from there.
 		InitialPacketSize: uint16(max(1200, min(o.Path.MtuBytes-header, 1452))),
 	}

@@ -39,9 +39,9 @@ def load():
 
 def open_socket(sctp, order):
     sock = sctp.sctpsocket_tcp(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET)
-    size = max(SMALLEST_BUFFER, 2 * contract.bdp_bytes(order), 2 * order["message_bytes"])
-    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        sock.setsockopt(socket.SOL_SOCKET, option, size)
+    window = max(contract.window_bytes(order), 2 * order["message_bytes"])
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(window, SMALLEST_BUFFER))
     sock.set_nodelay(True)
     sock.bind((order["local"], 0))
     return sock

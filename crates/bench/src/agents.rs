@@ -55,6 +55,7 @@ pub fn loopback(mtu_bytes: u32) -> PathHints {
         round_trip_delay: Duration::ZERO,
         longest_one_way: Duration::ZERO,
         link_rate_bps: None,
+        window_bytes: None,
         mtu_bytes,
         shared_clock: true,
         keeps_order: true,

@@ -52,6 +52,9 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
             round_trip_delay: condition.round_trip_delay(),
             longest_one_way: condition.longest_one_way(&condition.forward),
             link_rate_bps: rate.map(|rate| rate.0),
+            window_bytes: condition
+                .flow_control_window(regatta_model::Direction::Forward)
+                .map(|window| window.0),
             mtu_bytes: condition.mtu_bytes,
             shared_clock: bed.shares_clock(),
             keeps_order: true,

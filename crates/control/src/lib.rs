@@ -58,6 +58,10 @@ pub struct PathHints {
     pub longest_one_way: Duration,
     /// Rate of the bottleneck towards the receiver; unlimited if absent.
     pub link_rate_bps: Option<u64>,
+    /// Flow-control window of one flow, in bytes, the same for all drivers
+    /// (`regatta_model::Condition::flow_control_window`); absent where the path has no rate.
+    #[serde(default)]
+    pub window_bytes: Option<u64>,
     /// Largest IP packet.
     pub mtu_bytes: u32,
     /// Whether both ends read the same monotonic clock, so that one-way delay can be measured.

@@ -18,6 +18,7 @@ mod plan;
 mod plausible;
 mod run;
 mod settling;
+mod slow_start;
 mod stop;
 #[cfg(test)]
 mod testing;

@@ -105,6 +105,11 @@ pub(crate) fn check(
             ));
         }
     }
+    found.extend(crate::slow_start::overflow(
+        condition,
+        kind.direction(),
+        merged,
+    ));
     if let Some(dropped) = get("receive_buffer_errors")
         && dropped > 0.0
     {

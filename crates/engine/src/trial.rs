@@ -289,6 +289,9 @@ impl Crew<'_> {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
                 link_rate_bps: bottleneck(condition, self.plan.workload(trial.cell)),
+                window_bytes: condition
+                    .flow_control_window(self.plan.workload(trial.cell).kind.direction())
+                    .map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,
                 shared_clock: self.bed.shares_clock(),
                 keeps_order: condition.keeps_order(),

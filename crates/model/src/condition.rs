@@ -3,6 +3,7 @@
 mod impossible;
 mod link;
 mod trace;
+mod window;
 mod words;
 
 use std::time::Duration;

@@ -53,6 +53,20 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         definition: "Maximum of the samples during the transfer.",
     },
     MetricDefinition {
+        name: "retransmission_timeouts",
+        unit: Unit::Count,
+        title: "retransmission time-outs",
+        better: Better::Lower,
+        definition: "Expiries of the sender's retransmission timer (RFC 6298), recurring ones included, as TCP of Linux 6.7 and later counts them (tcpi_total_rto). Of several connections the largest.",
+    },
+    MetricDefinition {
+        name: "timeout_recovery_time_ns",
+        unit: Unit::Nanoseconds,
+        title: "recovery from time-outs",
+        better: Better::Lower,
+        definition: "Time that the sender was recovering from retransmission time-outs, from each expiry until what was under way then is acknowledged (tcpi_total_rto_time, whole milliseconds). Of several connections the largest.",
+    },
+    MetricDefinition {
         name: "fail_over_time_ns",
         unit: Unit::Nanoseconds,
         title: "time to fail over",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_control::SideReport;
+use regatta_control::{PathHints, SideReport};
 use regatta_model::{Warning, WorkloadKind, units::format_duration};
 
 use super::{
@@ -137,10 +137,12 @@ impl Findings {
         {
             self.metric("retransmit_ratio", again as f64 / sent as f64);
         }
-        // Without a bottleneck on the path the receiver's pace is the limit, as it must be.
+        // Without a bottleneck on the path the receiver's pace is the limit, as it must be. A window
+        // that fills the path only keeps its queue short.
         if let Some(limited) = last.window_limited
             && trial.order.path.link_rate_bps.is_some()
             && limited.time > transfer / 5
+            && !fills(&trial.order.path, samples.in_flight_max)
         {
             self.warn(
                 "window_limited",
@@ -265,9 +267,29 @@ const fn less(kind: &WorkloadKind) -> &'static str {
     }
 }
 
+/// Whether so many bytes under way are a bandwidth-delay product; `false` where the stack or the path
+/// do not tell.
+fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
+    let (Some(bytes), Some(rate)) = (in_flight_max, path.link_rate_bps) else {
+        return false;
+    };
+    bytes as f64 * 8.0 >= rate as f64 * path.round_trip_delay.as_secs_f64()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_filled_by_a_bandwidth_delay_product() {
+        let mut path = crate::testing::order_for(regatta_control::Role::Sender, "tcp", 1, 1).path;
+        path.round_trip_delay = Duration::from_millis(30);
+        assert!(!fills(&path, Some(u64::MAX)));
+        path.link_rate_bps = Some(100_000_000);
+        assert!(fills(&path, Some(375_000)));
+        assert!(!fills(&path, Some(374_999)));
+        assert!(!fills(&path, None));
+    }
 
     #[test]
     fn a_paced_receiver_goodput_is_the_rate_and_not_above_it() {

@@ -84,6 +84,9 @@ pub(crate) struct Path {
     pub round_trip_delay_ns: u64,
     /// Rate of the bottleneck towards the receiver, in bits per second; unlimited if absent.
     pub link_rate_bps: Option<u64>,
+    /// Flow-control window of one flow, in bytes, the same for all drivers; absent where the path
+    /// has no rate.
+    pub window_bytes: Option<u64>,
     /// Largest IP packet, in bytes.
     pub mtu_bytes: u32,
 }

@@ -18,12 +18,13 @@ pub const MOST_PAYLOAD_BYTES: u16 = 8972;
 /// headers.
 const MOST_BATCH_BYTES: usize = 65_507;
 
-/// Windows of at least this size, in bytes: more than loopback holds in flight.
-pub const LEAST_WINDOW_BYTES: u64 = 4 << 20;
+/// Smallest window where the path has no rate, in bytes: more than loopback holds in flight. Socket
+/// buffers have twice as much at least.
+const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
 
-/// Windows of at most so many packets. A stream buffer of quinn gives up above 1024 gaps; with one
-/// packet of twenty lost, so many packets have 820.
-const MOST_WINDOW_PACKETS: u64 = 16_384;
+/// Largest window where the path has no rate, in packets. A stream buffer of quinn gives up above
+/// 1024 gaps; with one packet of twenty lost, so many packets have 820.
+const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 
 /// Rate that is assumed where the path has none, in bits per second: more than a QUIC stack moves
 /// on one core.
@@ -48,10 +49,7 @@ pub struct Sizes {
 impl Sizes {
     /// Sizes for a path between this end and another one of the same IP version.
     ///
-    /// The stream's window is twice what the path holds when its queue is full, so that the stream
-    /// goes on while a lost packet is sent again; at least 4 MiB, which no loopback limits. It is
-    /// at most 16384 packets, because a stack that holds too many gaps aborts, or 1.25 times what
-    /// the path holds if that is more.
+    /// The stream's window is the path's.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
@@ -74,16 +72,11 @@ impl Sizes {
         let payload_bytes = u16::try_from(payload)
             .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
 
-        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
-        let rate_bps = path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS);
-        let held = rate_bps as f64 / 8.0 * round_trip_with_queue.as_secs_f64();
-        let most = MOST_WINDOW_PACKETS * u64::from(payload_bytes);
-        // A window below what a known path holds would be the limit itself.
-        let most = match path.link_rate_bps {
-            Some(_) => most.max((1.25 * held) as u64),
-            None => most,
-        };
-        let stream_window_bytes = ((2.0 * held) as u64).clamp(LEAST_WINDOW_BYTES, most);
+        let stream_window_bytes = path.window_bytes.unwrap_or_else(|| {
+            let held = RATE_WITHOUT_LIMIT_BPS as f64 / 8.0 * path.round_trip_delay.as_secs_f64();
+            let most = MOST_WINDOW_WITHOUT_RATE_PACKETS * u64::from(payload_bytes);
+            (held as u64).clamp(LEAST_WINDOW_WITHOUT_RATE_BYTES, most)
+        });
         Ok(Self::with_stream_window(payload_bytes, stream_window_bytes))
     }
 
@@ -97,8 +90,10 @@ impl Sizes {
             send_window_bytes: 2 * stream_window_bytes,
             // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
             // asked for to allow for that.
-            socket_buffer_bytes: usize::try_from(stream_window_bytes.max(2 * LEAST_WINDOW_BYTES))
-                .unwrap_or(usize::MAX),
+            socket_buffer_bytes: usize::try_from(
+                stream_window_bytes.max(2 * LEAST_WINDOW_WITHOUT_RATE_BYTES),
+            )
+            .unwrap_or(usize::MAX),
         }
     }
 
@@ -123,6 +118,7 @@ mod tests {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
             link_rate_bps,
+            window_bytes: link_rate_bps.map(|rate| rate / 8 * 60 / 1000),
             mtu_bytes,
             shared_clock: true,
             keeps_order: true,
@@ -150,13 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_a_full_path_twice_within_limits() {
+    fn the_window_of_a_stream_is_the_paths() {
         let window =
             |rate| Sizes::of(&path(1500, rate), IPV4).map(|sizes| sizes.stream_window_bytes);
-        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB.
-        assert_eq!(window(Some(1_000_000_000)), Ok(15_000_000));
-        assert_eq!(window(Some(1_000_000)), Ok(LEAST_WINDOW_BYTES));
+        assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
+        assert_eq!(window(Some(10_000_000)), Ok(75_000));
         assert_eq!(window(None), Ok(16_384 * 1472));
-        assert_eq!(window(Some(10_000_000_000)), Ok(93_750_000));
     }
 }

@@ -71,8 +71,8 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
             name: "receive_window",
             kind: OptionKind::Size,
             default: "",
-            help: "receive window of an association, from 128 KiB to 64 MiB; twice what the path \
-                   holds if not set",
+            help: "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
+                   path holds with its queue full",
         },
         OptionDefinition {
             name: "socket_buffer",

@@ -15,12 +15,10 @@ use crate::{
 /// Longest user message, in bytes. A longer one of a byte stream is sent as several.
 pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
 
-/// The receive window is at least so large, in bytes: more than loopback needs, where a larger one
-/// costs time. It must hold whole messages, since the stack delivers no parts of them.
-const LEAST_WINDOW_BYTES: u32 = 512 << 10;
-
-/// The receive window is at most so large, in bytes, where the path's rate is not known: the
-/// stack's work for each packet grows with what is in flight.
+/// Smallest and largest receive window, in bytes, where the path's rate is not known: more than
+/// loopback needs, and no more than that, as the stack's work for each packet grows with what is in
+/// flight.
+const LEAST_WINDOW_WITHOUT_RATE_BYTES: u32 = 512 << 10;
 const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 8 << 20;
 
 /// Largest receive window, in bytes. Gaps in what was received are told with offsets of 16 bits.
@@ -119,8 +117,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes for a path between this end and another one of the same IP version: the window is
-    /// twice what the path holds when its queue is full.
+    /// Sizes for a path between this end and another one of the same IP version: the window is the
+    /// path's. It holds two whole messages, since the stack delivers no parts of them.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small.
@@ -148,16 +146,20 @@ impl Sizes {
         // Whole words, so that a full chunk needs no padding.
         let chunk_bytes = (payload - overhead) & !3;
 
-        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
-        let rate_bps = path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS);
-        let held = rate_bps as f64 / 8.0 * round_trip_with_queue.as_secs_f64();
-        let most = match path.link_rate_bps {
-            Some(_) => MOST_WINDOW_BYTES,
-            None => MOST_WINDOW_WITHOUT_RATE_BYTES,
-        };
         let window_bytes = options
             .window_bytes
-            .unwrap_or_else(|| ((2.0 * held) as u32).clamp(LEAST_WINDOW_BYTES, most));
+            .unwrap_or_else(|| match path.window_bytes {
+                Some(bytes) => u32::try_from(bytes)
+                    .unwrap_or(u32::MAX)
+                    .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES),
+                None => {
+                    let second = RATE_WITHOUT_LIMIT_BPS as f64 / 8.0;
+                    ((second * path.round_trip_delay.as_secs_f64()) as u32).clamp(
+                        LEAST_WINDOW_WITHOUT_RATE_BYTES,
+                        MOST_WINDOW_WITHOUT_RATE_BYTES,
+                    )
+                }
+            });
         Ok(Self {
             chunk_bytes,
             window_bytes,
@@ -224,6 +226,7 @@ mod tests {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
             link_rate_bps,
+            window_bytes: link_rate_bps.map(|rate| rate / 8 * 60 / 1000),
             mtu_bytes,
             shared_clock: true,
             keeps_order: true,
@@ -254,11 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn the_window_holds_a_full_path_twice_within_limits() {
+    fn the_window_is_the_paths_within_limits() {
         let window = |rate| sizes(1500, rate, IPV4).map(|sizes| sizes.window_bytes);
-        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB.
-        assert_eq!(window(Some(1_000_000_000)), Ok(15_000_000));
-        assert_eq!(window(Some(1_000_000)), Ok(LEAST_WINDOW_BYTES));
+        assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
+        assert_eq!(window(Some(1_000_000)), Ok(131_072));
         assert_eq!(window(None), Ok(MOST_WINDOW_WITHOUT_RATE_BYTES));
         assert_eq!(window(Some(100_000_000_000)), Ok(MOST_WINDOW_BYTES));
     }

@@ -132,6 +132,13 @@ impl StatisticsSource for Statistics {
         }
     }
 
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let socket = self.socket.upgrade().filter(|_| self.subflows.is_none());
+        socket.map_or_else(BTreeMap::new, |socket| {
+            info::time_outs(socket.0.as_raw_fd())
+        })
+    }
+
     fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.facts.clone();
         facts.extend(

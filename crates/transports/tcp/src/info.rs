@@ -1,6 +1,6 @@
 //! What the kernel tells of a TCP connection (`TCP_INFO`).
 
-use std::{mem, os::fd::RawFd, time::Duration};
+use std::{collections::BTreeMap, mem, os::fd::RawFd, time::Duration};
 
 use regatta_transport::{ProtocolSample, WindowLimited};
 
@@ -47,10 +47,42 @@ pub(crate) struct TcpInfo {
     delivery_rate: u64,
     busy_time: u64,
     rwnd_limited: u64,
+    sndbuf_limited: u64,
+    delivered: [u32; 2],
+    bytes_sent: u64,
+    bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
+    windows: [u32; 2],
+    rehash: u32,
+    total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time: u32,
 }
 
 /// Reads the statistics of a connected socket; `None` if the kernel does not tell.
 pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
+    read(socket).map(|(info, filled)| info.sample(filled))
+}
+
+/// Retransmission time-outs of a connected socket, and the time that it recovered from them, by the
+/// names of the metrics; nothing from kernels before Linux 6.7.
+pub(crate) fn time_outs(socket: RawFd) -> BTreeMap<&'static str, f64> {
+    read(socket)
+        .filter(|(_, filled)| *filled >= mem::size_of::<TcpInfo>())
+        .map(|(info, _)| {
+            let recovery = Duration::from_millis(info.total_rto_time.into());
+            BTreeMap::from([
+                ("retransmission_timeouts", f64::from(info.total_rto)),
+                ("timeout_recovery_time_ns", recovery.as_nanos() as f64),
+            ])
+        })
+        .unwrap_or_default()
+}
+
+/// The kernel's figures, and how many bytes of them it has written.
+fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
     let mut info = TcpInfo::default();
     let mut length = mem::size_of::<TcpInfo>() as libc::socklen_t;
     // SAFETY: `info` is a plain structure of `length` bytes, every bit pattern of which is valid.
@@ -66,7 +98,7 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     if result != 0 {
         return None;
     }
-    Some(info.sample(length as usize))
+    Some((info, length as usize))
 }
 
 impl TcpInfo {
@@ -79,6 +111,7 @@ impl TcpInfo {
         let in_flight =
             (self.unacked + self.retrans).saturating_sub(self.sacked.saturating_add(self.lost));
         let min_rtt_end = mem::offset_of!(TcpInfo, min_rtt) + 4;
+        let limited_end = mem::offset_of!(TcpInfo, rwnd_limited) + 8;
         let sent_end = mem::offset_of!(TcpInfo, data_segs_out) + 4;
         ProtocolSample {
             smoothed_rtt: (self.rtt > 0).then(|| microseconds(self.rtt.into())),
@@ -90,7 +123,7 @@ impl TcpInfo {
             packets_sent: known(sent_end).then_some(self.data_segs_out.into()),
             retransmitted_packets: Some(self.total_retrans.into()),
             congestion_events: None,
-            window_limited: known(mem::size_of::<TcpInfo>()).then(|| WindowLimited {
+            window_limited: known(limited_end).then(|| WindowLimited {
                 time: microseconds(self.rwnd_limited),
                 hint: "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`",
             }),

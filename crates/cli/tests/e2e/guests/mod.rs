@@ -10,3 +10,4 @@ mod matrix;
 mod one;
 pub mod two;
 mod virtual_time;
+mod windows;

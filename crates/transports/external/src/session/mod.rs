@@ -206,6 +206,7 @@ fn request(
         path: contract::Path {
             round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
             link_rate_bps: order.path.link_rate_bps,
+            window_bytes: order.path.window_bytes,
             mtu_bytes: order.path.mtu_bytes,
         },
     }

@@ -3,36 +3,30 @@
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use futures_util::future::select_all;
-use regatta_transport::MonotonicTime;
 
 use super::{
     port::{Inbox, Port},
     state::{Shared, Turn},
 };
-use crate::timer;
+use crate::timer::Timer;
 
 /// Waits for nothing.
 async fn never() {
     std::future::pending().await
 }
 
-/// The same moment on the clock of the kernel's timers.
-fn monotonic(at: Instant) -> MonotonicTime {
-    MonotonicTime::now() + at.saturating_duration_since(Instant::now())
-}
-
-async fn timer(at: Option<Instant>) {
-    match at {
-        // Timers of QUIC are whole milliseconds (RFC 9002 §6.1.2), as are the runtime's.
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => never().await,
-    }
-}
-
-async fn release(at: Option<Instant>) {
-    match at {
-        Some(at) => timer::sleep_until(monotonic(at)).await,
-        None => never().await,
+/// Waits for a moment: exactly, where the process has a descriptor for it, as packets that are spread
+/// over time are less than a millisecond apart.
+async fn moment(timer: Option<&mut Timer>, at: Option<Instant>) {
+    let Some(at) = at else {
+        return never().await;
+    };
+    let exact = match timer {
+        Some(timer) => timer.sleep_until(at).await.is_ok(),
+        None => false,
+    };
+    if !exact {
+        tokio::time::sleep_until(at.into()).await;
     }
 }
 
@@ -57,6 +51,7 @@ async fn writable(ports: &[Arc<Port>], blocked: Option<SocketAddr>) {
 /// Serves the connections for as long as the runtime lives.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut inbox = Inbox::new();
+    let mut timer = Timer::new().ok();
     loop {
         let (turn, ports): (Turn, Vec<Arc<Port>>) = {
             let mut state = shared.lock();
@@ -78,8 +73,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.changed.notified() => {}
             () = readable(&ports) => {}
             () = writable(&ports, turn.blocked) => {}
-            () = release(turn.release) => {}
-            () = timer(turn.timer) => {}
+            () = moment(timer.as_mut(), turn.next()) => {}
         }
         // Whatever is ready all the time, the application has its turn.
         tokio::task::consume_budget().await;

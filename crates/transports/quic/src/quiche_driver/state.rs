@@ -72,6 +72,13 @@ pub(super) struct Turn {
     pub release: Option<Instant>,
 }
 
+impl Turn {
+    /// When there is something to do next, if nothing happens before.
+    pub fn next(&self) -> Option<Instant> {
+        [self.timer, self.release].into_iter().flatten().min()
+    }
+}
+
 /// The connections of one end.
 pub(super) struct State {
     config: quiche::Config,

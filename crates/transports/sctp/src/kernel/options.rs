@@ -20,8 +20,8 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 /// Longest that an acknowledgement may be delayed (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-/// Least window, and the largest where the path has no rate.
-const LEAST_WINDOW_BYTES: usize = 128 << 10;
+/// Smallest and largest window where the path has no rate, and the largest of all.
+const LEAST_WINDOW_WITHOUT_RATE_BYTES: usize = 128 << 10;
 const MOST_WINDOW_WITHOUT_RATE_BYTES: usize = 8 << 20;
 const MOST_WINDOW_BYTES: usize = 512 << 20;
 
@@ -268,18 +268,16 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// A window of what the path holds when its queue is full, headers included: in slow start a flow
-    /// that is alone does not overflow the queue, from which the kernel's SCTP recovers slowly.
+    /// The window of the path. Larger ones cost the kernel's SCTP dearly, as it recovers slowly when
+    /// slow start overflows the queue.
     pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
-        let round_trip_with_queue = path.longest_one_way + path.round_trip_delay / 2;
         let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
-        let held = bytes(
-            path.link_rate_bps.unwrap_or(RATE_WITHOUT_LIMIT_BPS),
-            round_trip_with_queue,
-        );
-        let most = match path.link_rate_bps {
-            Some(_) => MOST_WINDOW_BYTES,
-            None => MOST_WINDOW_WITHOUT_RATE_BYTES,
+        let window = match path.window_bytes {
+            Some(bytes) => usize::try_from(bytes).unwrap_or(MOST_WINDOW_BYTES),
+            None => bytes(RATE_WITHOUT_LIMIT_BPS, path.round_trip_delay).clamp(
+                LEAST_WINDOW_WITHOUT_RATE_BYTES,
+                MOST_WINDOW_WITHOUT_RATE_BYTES,
+            ),
         };
         let bdp = path
             .link_rate_bps
@@ -287,7 +285,7 @@ impl Sizes {
         Self {
             window_bytes: options
                 .window_bytes
-                .unwrap_or((held / 16 * 15).clamp(LEAST_WINDOW_BYTES, most)),
+                .unwrap_or(window.min(MOST_WINDOW_BYTES)),
             needed_bytes: bdp,
             bdp_bytes: bdp as u64,
         }
@@ -332,24 +330,23 @@ mod tests {
     }
 
     #[test]
-    fn the_window_fits_path_and_queue() {
-        let path = |link_rate_bps| PathHints {
+    fn the_window_is_the_paths() {
+        let path = |link_rate_bps: Option<u64>| PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
             link_rate_bps,
+            window_bytes: link_rate_bps.map(|_| 7_031_250),
             mtu_bytes: 1500,
             shared_clock: true,
             keeps_order: true,
         };
         let sizes = |rate, options: &Options| Sizes::of(&path(rate), options);
-        // 1 Gbit/s × (45 ms + 15 ms) is 7.5 MB, × 30 ms 3.75 MB.
+        // 1 Gbit/s × 30 ms is 3.75 MB.
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(
             (found.window_bytes, found.needed_bytes),
             (7_031_250, 3_750_000)
         );
-        let slow = sizes(Some(1_000_000), &options(&[]));
-        assert_eq!(slow.window_bytes, LEAST_WINDOW_BYTES);
         let unlimited = sizes(None, &options(&[]));
         assert_eq!(unlimited.window_bytes, MOST_WINDOW_WITHOUT_RATE_BYTES);
         assert_eq!(unlimited.needed_bytes, 0);

@@ -1,0 +1,159 @@
+//! Flow-control windows and what a transport makes of its path: alone on a clean one, and after steps
+//! of its round-trip delay. In virtual time, so that only protocol and path decide.
+
+use regatta_model::TrialRecord;
+
+use crate::help::{assert_ran, cell, shared_trials};
+
+/// Long enough for slow start to reach the 8 MB of `wide` windows, were they needed.
+const ALONE: &str = r#"
+name = "windows"
+rounds = 1
+seed = 7
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "30s"
+
+[[transport]]
+driver = "tcp"
+[[transport]]
+driver = "quic-quinn"
+[[transport]]
+label = "wide"
+driver = "quic-quinn"
+stream_window = "8MB"
+[[transport]]
+driver = "quic-noq"
+[[transport]]
+driver = "quic-quiche"
+[[transport]]
+driver = "quic-s2n"
+[[transport]]
+driver = "sctp"
+[[transport]]
+driver = "sctp-userspace"
+
+[[condition]]
+name = "baseline"
+rtt = "30ms"
+rate = "100Mbit/s"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "10MB"
+message = "60kB"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+fn alone(transport: &str) -> TrialRecord {
+    let trials = shared_trials("cli-windows", ALONE);
+    let trial = cell(&trials, transport, "bulk", "baseline");
+    assert_ran(trial);
+    trial.clone()
+}
+
+fn warned(trial: &TrialRecord, code: &str) -> bool {
+    trial.warnings.iter().any(|warning| warning.code == code)
+}
+
+/// Neither does the window hold the transport back, nor does slow start overflow the queue. Slow start
+/// takes about a quarter of so short a transfer; a window of half a bandwidth-delay product would give 50
+/// Mbit/s.
+#[track_caller]
+fn fits_the_path(transport: &str) {
+    let trial = alone(transport);
+    assert_eq!(trial.metrics["path_queue_drops"], 0.0, "{transport}");
+    let goodput = trial.metrics["goodput_bps"] / 1e6;
+    assert!(goodput > 60.0, "{transport}: {goodput} Mbit/s");
+    for code in ["window_limited", "slow_start_overflow"] {
+        assert!(!warned(&trial, code), "{transport}: {:?}", trial.warnings);
+    }
+}
+
+/// A test for each transport with a window of its own.
+macro_rules! fits {
+    ($($name:ident: $transport:literal),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            fits_the_path($transport);
+        })+
+    };
+}
+
+fits! {
+    the_window_of_quinn_fits_the_path: "quic-quinn",
+    the_window_of_noq_fits_the_path: "quic-noq",
+    the_window_of_quiche_fits_the_path: "quic-quiche",
+    the_window_of_s2n_fits_the_path: "quic-s2n",
+    the_window_of_the_kernels_sctp_fits_the_path: "sctp",
+    the_window_of_sctp_in_user_space_fits_the_path: "sctp-userspace",
+}
+
+#[test]
+fn slow_start_that_overflows_the_queue_is_said() {
+    let wide = alone("wide");
+    assert!(wide.metrics["path_queue_drops"] > 300.0);
+    assert!(warned(&wide, "slow_start_overflow"), "{:?}", wide.warnings);
+    // Its slow start ends by the delay that it finds, not by losses (HyStart).
+    assert!(!warned(&alone("tcp"), "slow_start_overflow"));
+}
+
+const STEPS: &str = r#"
+name = "steps"
+rounds = 1
+seed = 7
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "30s"
+
+[[transport]]
+driver = "tcp"
+[[transport]]
+driver = "wdt"
+
+[[condition]]
+name = "steps"
+rtt = "300ms"
+rate = "20Mbit/s"
+[[condition.step]]
+at = "10s"
+rtt = "100ms"
+[[condition.step]]
+at = "20s"
+rtt = "200ms"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "75MB"
+message = "60kB"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+/// The link stays full over both steps, however in-order delivery stops.
+#[track_caller]
+fn settles(transport: &str) {
+    let trials = shared_trials("cli-steps", STEPS);
+    let trial = cell(&trials, transport, "bulk", "steps");
+    assert_ran(trial);
+    assert_eq!(trial.metrics["unsettled_steps"], 0.0, "{transport}");
+    let settling_ms = trial.metrics["settling_time_ns"] / 1e6;
+    assert!(settling_ms < 1000.0, "{transport}: {settling_ms} ms");
+}
+
+#[test]
+fn tcp_settles_after_steps_of_the_round_trip() {
+    settles("tcp");
+}
+
+#[test]
+fn wdt_settles_after_steps_of_the_round_trip() {
+    settles("wdt");
+}

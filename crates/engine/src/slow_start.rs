@@ -1,0 +1,102 @@
+//! Slow start that overflows the path's queue.
+
+use std::time::Duration;
+
+use regatta_model::{Condition, Direction, Warning};
+
+use crate::{merge::Merged, plausible::warning};
+
+/// Share of the packets that path and queue hold. In congestion avoidance a window grows by a few
+/// packets in a round trip, and so few are lost at once; in slow start it doubles.
+const OVERFLOW: f64 = 0.1;
+
+/// Round trips over a full queue in which what one overflow lost is sent again.
+const RECOVERY_ROUND_TRIPS: u32 = 4;
+
+/// Warns of a trial whose first losses were so many that slow start must have overflowed the queue.
+///
+/// What is sent again within [`RECOVERY_ROUND_TRIPS`] from the first retransmission is set
+/// against what path and queue hold, and against the drops of the queue, so that losses at random
+/// are none of it. `None` as well where sender or path do not tell.
+pub(crate) fn overflow(
+    condition: &Condition,
+    direction: Direction,
+    merged: &Merged,
+) -> Option<Warning> {
+    let (link, opposite) = match direction {
+        Direction::Forward | Direction::Both => (&condition.forward, &condition.reverse),
+        Direction::Reverse => (&condition.reverse, &condition.forward),
+    };
+    let held_bytes = condition.bdp(link)?.0 + condition.queue_limit(link).0;
+    let held_packets = held_bytes as f64 / f64::from(condition.mtu_bytes);
+    let queue_drops = *merged.metrics.get("path_queue_drops")?;
+    let retransmitted = merged
+        .series
+        .iter()
+        .find(|series| series.name == "retransmitted_packets" && series.side == "sender")?;
+    let samples = || retransmitted.t_ns.iter().zip(&retransmitted.values);
+    let (first_ns, _) = samples().find(|(_, count)| **count > 0.0)?;
+    let round_trip = condition
+        .longest_one_way(link)
+        .saturating_add(opposite.longest_propagation());
+    let span = i64::try_from((RECOVERY_ROUND_TRIPS * round_trip).as_nanos()).ok()?;
+    let again: f64 = samples()
+        .filter(|(t_ns, _)| (*first_ns..=first_ns.saturating_add(span)).contains(*t_ns))
+        .map(|(_, count)| count)
+        .sum();
+    let overflowed = again > OVERFLOW * held_packets && queue_drops >= again / 2.0;
+    overflowed.then(|| {
+        warning(
+            "slow_start_overflow",
+            format!(
+                "slow start overflowed the path's queue: {again:.0} packets were sent again from {:.1} s on, where path and queue hold {held_packets:.0}; the queue dropped {queue_drops:.0} in all",
+                Duration::from_nanos(u64::try_from(*first_ns).unwrap_or_default()).as_secs_f64()
+            ),
+            "ask for a larger `--queue`, or give the transport a smaller window where it has such an option",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::Series;
+
+    use super::*;
+
+    /// 100 Mbit/s over 30 ms: path and queue hold 500 packets, a round trip over the full queue takes
+    /// 60 ms.
+    fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
+        let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let mut merged = Merged::default();
+        merged
+            .metrics
+            .insert("path_queue_drops".to_owned(), queue_drops);
+        merged.series.push(Series {
+            name: "retransmitted_packets".to_owned(),
+            side: "sender".to_owned(),
+            t_ns: (1..=values.len() as i64).map(|n| n * 100_000_000).collect(),
+            values: values.to_vec(),
+        });
+        overflow(&condition, Direction::Forward, &merged)
+    }
+
+    #[test]
+    fn a_tenth_of_what_the_path_holds_lost_at_once_is_an_overflow() {
+        let warning = found(&[0.0, 300.0, 150.0, 50.0, 9.0], 480.0).expect("an overflow");
+        assert_eq!(warning.code, "slow_start_overflow");
+        assert_eq!(
+            warning.message,
+            "slow start overflowed the path's queue: 500 packets were sent again from 0.2 s on, where path and queue hold 500; the queue dropped 480 in all"
+        );
+    }
+
+    #[test]
+    fn few_losses_or_losses_at_random_are_none() {
+        // Congestion avoidance: a few at a time, many in all.
+        assert_eq!(found(&[2.0; 50], 100.0), None);
+        assert_eq!(found(&[0.0, 49.0], 49.0), None);
+        // Lost on the wire.
+        assert_eq!(found(&[0.0, 300.0], 10.0), None);
+        assert_eq!(found(&[0.0; 20], 0.0), None);
+    }
+}
