@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use regatta_transport::MonotonicTime;

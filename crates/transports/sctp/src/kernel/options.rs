@@ -274,7 +274,11 @@ impl Sizes {
         let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
         let window = match path.window_bytes {
             Some(bytes) => usize::try_from(bytes).unwrap_or(MOST_WINDOW_BYTES),
-            None => bytes(RATE_WITHOUT_LIMIT_BPS, path.round_trip_delay).clamp(
+            None => bytes(
+                RATE_WITHOUT_LIMIT_BPS,
+                path.longest_one_way + path.round_trip_delay / 2,
+            )
+            .clamp(
                 LEAST_WINDOW_WITHOUT_RATE_BYTES,
                 MOST_WINDOW_WITHOUT_RATE_BYTES,
             ),
