@@ -297,7 +297,11 @@ fn busy() -> Option<f64> {
     (load > 0.5).then_some(load)
 }
 
-/// Runs ours and theirs in every round, each first in every other round.
+/// Most failures of a reference in one comparison: its stack's own limits end a connection now and then.
+const REFERENCE_FAILURES: u32 = 2;
+
+/// Runs ours and theirs in every round, each first in every other round. A reference that fails is run
+/// again, at most [`REFERENCE_FAILURES`] times; ours is not.
 fn alternate(
     name: &str,
     rounds: u32,
@@ -305,6 +309,16 @@ fn alternate(
     mut theirs: impl FnMut() -> Result<Figures, BenchError>,
 ) -> Result<Vec<(Figures, Figures)>, BenchError> {
     let mut pairs = Vec::new();
+    let mut failures = 0;
+    let mut theirs = || loop {
+        match theirs() {
+            Err(error) if failures < REFERENCE_FAILURES => {
+                failures += 1;
+                eprintln!("warning: the reference of {name} failed and is run again: {error}");
+            }
+            result => return result,
+        }
+    };
     for round in 0..rounds {
         let pair = if round % 2 == 0 {
             let ours = ours()?;

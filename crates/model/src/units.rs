@@ -113,7 +113,14 @@ impl FromStr for Bytes {
                 ));
             }
         };
-        whole(number * factor, "a size", text).map(Bytes)
+        let bytes = number * factor;
+        if (bytes - bytes.round()).abs() > 1e-6 {
+            return Err(UnitError::new(
+                format!("`{text}` is not a whole number of bytes"),
+                HINT,
+            ));
+        }
+        whole(bytes, "a size", text).map(Bytes)
     }
 }
 
@@ -354,6 +361,7 @@ mod tests {
         assert_eq!("10MB".parse(), Ok(Bytes(10_000_000)));
         assert_eq!("10 MiB".parse(), Ok(Bytes(10_485_760)));
         assert_eq!("1.5kB".parse(), Ok(Bytes(1500)));
+        assert!("0.5B".parse::<Bytes>().is_err());
         assert_eq!("100Mbit/s".parse(), Ok(BitRate(100_000_000)));
         assert_eq!("1 Gbps".parse(), Ok(BitRate(1_000_000_000)));
     }

@@ -357,3 +357,20 @@ fn an_external_driver_without_its_program_is_refused() {
         assert!(!bench.path("out").exists());
     }
 }
+
+#[test]
+fn keys_of_which_one_is_enough_are_refused_together() {
+    refused_at(
+        "rtt = \"10ms\"",
+        "rtt = \"10ms\"\ndelay = \"5ms\"",
+        16,
+        &["leave out one"],
+    );
+    refused_at(
+        "size = \"1MB\"",
+        "size = \"1MB\"\nduration = \"1s\"",
+        22,
+        &["leave out one"],
+    );
+    refused_at("\"1MB\"", "\"0.5B\"", 21, &["not a whole number of bytes"]);
+}

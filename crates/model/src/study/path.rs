@@ -221,6 +221,8 @@ fn read_ways(
     section: &mut Section<'_>,
     ways: &mut [Draft; 2],
 ) -> Result<(), StudyError> {
+    section.not_both("rtt", "delay")?;
+    section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
     if let Some((rtt, span)) = &rtt
         && *rtt > Condition::LONGEST_TIME

@@ -298,6 +298,18 @@ impl<'a> Section<'a> {
             .collect()
     }
 
+    /// Refuses two keys of which one is enough. To be asked before either is read.
+    pub fn not_both(&self, one: &str, other: &str) -> Result<(), StudyError> {
+        match (self.table.get(one), self.table.get(other)) {
+            (Some(_), Some(value)) => Err(self.file.error(
+                value.span(),
+                format!("`{one}` and `{other}` cannot stand together"),
+                format!("leave out one of `{one}` and `{other}`"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the value of a key is a table.
     pub fn is_table(&self, key: &str) -> bool {
         matches!(

@@ -84,6 +84,7 @@ fn read_bulk(
     section: &mut Section<'_>,
     deadline: Duration,
 ) -> Result<WorkloadKind, StudyError> {
+    section.not_both("size", "duration")?;
     let (size, message, pattern) = read_content(file, section)?;
     let mut options = BulkOptions::default();
     if let Some(direction) = section.choice("direction", Direction::CHOICES)? {

@@ -157,7 +157,7 @@ impl StatisticsSource for Statistics {
             Some((entry.quiche.stats(), path))
         })??;
         // quiche does not say what is in flight. What was sent and is neither acknowledged nor
-        // lost is near enough to tell whether the congestion window is full.
+        // lost is more than that by the packets of acknowledgements alone, of which a sender has few.
         let gone = stats.acked_bytes.saturating_add(stats.lost_bytes);
         let in_flight = stats.sent_bytes.saturating_sub(gone);
         let frames = blocked_frames(&stats);
@@ -167,7 +167,7 @@ impl StatisticsSource for Statistics {
             smoothed_rtt: Some(path.rtt),
             min_rtt: path.min_rtt,
             congestion_window_bytes: Some(window),
-            bytes_in_flight: None,
+            bytes_in_flight: Some(in_flight),
             packets_sent: Some(stats.sent as u64),
             retransmitted_packets: Some(stats.lost as u64),
             congestion_events: None,
