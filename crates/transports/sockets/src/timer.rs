@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use regatta_transport::MonotonicTime;
@@ -146,6 +146,8 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
