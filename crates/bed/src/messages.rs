@@ -1,7 +1,7 @@
 //! What the controller and the path keeper say to one another: JSON lines, one answer to each
 //! request.
 
-use regatta_model::{Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
+use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::{CaptureOrder, CaptureSummary};
@@ -121,6 +121,7 @@ pub(crate) struct PathForm {
     pub(crate) emulator: Emulator,
     pub(crate) placement: Placement,
     pub(crate) loss_by: LossBy,
+    pub(crate) offloads: Offloads,
     /// Release of the kernel whose netem it is; empty for the user-space emulator.
     pub(crate) kernel: String,
     /// Whether the same seed gives the same losses.
@@ -130,6 +131,13 @@ pub(crate) struct PathForm {
 /// What one direction of a path does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Untold {
+    /// Packets that entered: with offloads on some counters count packets of the wire and others
+    /// what the host hands over at once.
+    #[serde(default)]
+    pub offered: bool,
+    /// Packets that found the queue full: they are among those lost at random.
+    #[serde(default)]
+    pub queue_drops: bool,
     /// Packets lost in bursts: they are among those lost at random.
     pub burst_drops: bool,
     /// Packets of which a bit was flipped.
@@ -150,7 +158,8 @@ pub struct LinkCounters {
     /// Packets that left it.
     pub delivered: u64,
     /// Packets lost at random, each on its own. Where netem loses both so and in bursts, all are
-    /// here; so are, at the ends with a rate and a loss, those that found it full.
+    /// here; so are, at the ends with a rate and a loss, those that found it full
+    /// ([`Untold::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
