@@ -8,7 +8,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 3;
+pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 4;
 
 /// From the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,8 @@ pub(crate) enum Probe {
         condition: Condition,
         direction: usize,
     },
+    /// End the check and tell whether this machine disturbed it.
+    Close,
 }
 
 /// From the keeper.
@@ -103,8 +105,12 @@ pub(crate) enum FromKeeper {
     Probed,
     /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
     RoundTrips { delays_ns: Vec<f64> },
+    /// When each packet of a train was sent, by this end's clock.
+    Sent { departures: Vec<u64> },
     /// What arrived of a train: place in it, and time by this end's clock.
     Train { arrivals: Vec<(u64, u64)> },
+    /// A check is over; evidence that this end's machine kept it from measuring, if there is some.
+    Closed { spoiled: Option<String> },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.
