@@ -198,7 +198,9 @@ pub struct LinkCounters {
     pub queue_max_bytes: u64,
     /// Packets delivered more than 2 ms after they were due.
     pub late_packets: u64,
-    /// Mean time between a packet's being due and its delivery, in nanoseconds.
+    /// Mean time between a packet's being due and its delivery, in nanoseconds: at most so long, since
+    /// what it waited in the sending host's device before the emulator read it is bounded, not known.
+    /// That counts by what it delays the bottleneck; without one the device is the path's queue.
     pub lateness_mean_ns: f64,
     /// Longest such time, in nanoseconds.
     pub lateness_max_ns: u64,

@@ -9,6 +9,7 @@ mod clock;
 mod corruption;
 mod error;
 mod forwarder;
+mod lateness;
 mod namespaces;
 mod netem;
 mod tun;
