@@ -10,7 +10,9 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
-use regatta_model::{BedKind, Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
+use regatta_model::{
+    BedKind, Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement,
+};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -144,6 +146,7 @@ impl Bed {
             emulator,
             placement,
             loss_by,
+            offloads,
             kernel,
             seeded,
         } = &self.path;
@@ -158,8 +161,12 @@ impl Bed {
             LossBy::Emulator => "",
             LossBy::Iptables => ", loss by iptables",
         };
+        let offloads = match offloads {
+            Offloads::Off => "",
+            Offloads::On => ", offloads on",
+        };
         let seeded = if *seeded { "seeded" } else { "not seeded" };
-        format!("netns, netem {place}{loss} (Linux {kernel}, {seeded})")
+        format!("netns, netem {place}{loss}{offloads} (Linux {kernel}, {seeded})")
     }
 
     /// Starts `executable agent` on a host, its standard input, output and error piped. May be

@@ -1,14 +1,14 @@
 //! What the controller and the path keeper say to one another: JSON lines, one answer to each
 //! request.
 
-use regatta_model::{Condition, Emulator, LossBy, PathCheck, PathSetup, Placement};
+use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 3;
+pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 4;
 
 /// From the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,8 @@ pub(crate) enum Probe {
         condition: Condition,
         direction: usize,
     },
+    /// End the check and tell whether this machine disturbed it.
+    Close,
 }
 
 /// From the keeper.
@@ -103,8 +105,12 @@ pub(crate) enum FromKeeper {
     Probed,
     /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
     RoundTrips { delays_ns: Vec<f64> },
+    /// When each packet of a train was sent, by this end's clock.
+    Sent { departures: Vec<u64> },
     /// What arrived of a train: place in it, and time by this end's clock.
     Train { arrivals: Vec<(u64, u64)> },
+    /// A check is over; evidence that this end's machine kept it from measuring, if there is some.
+    Closed { spoiled: Option<String> },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.
@@ -121,6 +127,7 @@ pub(crate) struct PathForm {
     pub(crate) emulator: Emulator,
     pub(crate) placement: Placement,
     pub(crate) loss_by: LossBy,
+    pub(crate) offloads: Offloads,
     /// Release of the kernel whose netem it is; empty for the user-space emulator.
     pub(crate) kernel: String,
     /// Whether the same seed gives the same losses.
@@ -130,6 +137,13 @@ pub(crate) struct PathForm {
 /// What one direction of a path does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Untold {
+    /// Packets that entered: with offloads on some counters count packets of the wire and others
+    /// what the host hands over at once.
+    #[serde(default)]
+    pub offered: bool,
+    /// Packets that found the queue full: they are among those lost at random.
+    #[serde(default)]
+    pub queue_drops: bool,
     /// Packets lost in bursts: they are among those lost at random.
     pub burst_drops: bool,
     /// Packets of which a bit was flipped.
@@ -150,7 +164,8 @@ pub struct LinkCounters {
     /// Packets that left it.
     pub delivered: u64,
     /// Packets lost at random, each on its own. Where netem loses both so and in bursts, all are
-    /// here; so are, at the ends with a rate and a loss, those that found it full.
+    /// here; so are, at the ends with a rate and a loss, those that found it full
+    /// ([`Untold::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
@@ -183,7 +198,9 @@ pub struct LinkCounters {
     pub queue_max_bytes: u64,
     /// Packets delivered more than 2 ms after they were due.
     pub late_packets: u64,
-    /// Mean time between a packet's being due and its delivery, in nanoseconds.
+    /// Mean time between a packet's being due and its delivery, in nanoseconds: at most so long, since
+    /// what it waited in the sending host's device before the emulator read it is bounded, not known.
+    /// That counts by what it delays the bottleneck; without one the device is the path's queue.
     pub lateness_mean_ns: f64,
     /// Longest such time, in nanoseconds.
     pub lateness_max_ns: u64,

@@ -19,7 +19,11 @@ use crate::{
     error::BedError,
     far::{FarGuest, FarProcess, FarStreams},
     guest::PATH_WIRE,
-    keeper::{ADDRESSES, check, fingerprint, unix_ns},
+    keeper::{
+        ADDRESSES,
+        check::{self, TrainResult},
+        fingerprint, unix_ns,
+    },
     messages::{End, FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, Probe, ToKeeper},
     process::{self, Executable, Given, KeeperProcess, PATH_KEEPER},
 };
@@ -224,8 +228,8 @@ impl TwoGuests {
             [FromKeeper::RoundTrips { delays_ns }, FromKeeper::Probed] => delays_ns,
             [other, _] => return Err(unexpected(&other)),
         };
-        let mut arrivals = [Vec::new(), Vec::new()];
-        for (direction, arrived) in arrivals.iter_mut().enumerate() {
+        let mut results = <[TrainResult; 2]>::default();
+        for (direction, result) in results.iter_mut().enumerate() {
             let mut parts = [
                 Probe::Send {
                     condition: asked(),
@@ -243,17 +247,32 @@ impl TwoGuests {
             if direction == 1 {
                 answers.reverse();
             }
-            *arrived = match answers {
-                [FromKeeper::Probed, FromKeeper::Train { arrivals }] => arrivals,
+            *result = match answers {
+                [
+                    FromKeeper::Sent { departures },
+                    FromKeeper::Train { arrivals },
+                ] => TrainResult {
+                    departures,
+                    arrivals,
+                },
                 [other, _] => return Err(unexpected(&other)),
             };
         }
-        Ok(check::judge(
+        let spoiled = match self.probe([Probe::Close, Probe::Close])? {
+            [
+                FromKeeper::Closed { spoiled: a },
+                FromKeeper::Closed { spoiled: b },
+            ] => a.or(b),
+            [other, _] => return Err(unexpected(&other)),
+        };
+        let mut check = check::judge(
             (condition, check::LossPlace::of(&self.path)),
             checked_unix_ns,
             &round_trips,
-            &arrivals,
-        ))
+            &results,
+        );
+        check.spoiled = spoiled.filter(|_| !check.within);
+        Ok(check)
     }
 
     fn probe(&mut self, parts: [Probe; 2]) -> Result<[FromKeeper; 2], BedError> {

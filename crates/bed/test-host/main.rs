@@ -16,7 +16,8 @@
 //! for each or the error's causes and hint. Words after it ask for a path of netem: `netem`, `ends`,
 //! `iptables`. `hold` makes a bed with two agents, prints their process identifiers
 //! and keeps it until it is killed. `emulators` holds both emulators against each other and
-//! against theory in a guest: see [`emulators`].
+//! against theory in a guest: see [`emulators`]. `lateness [SECONDS]` prints how late packets of the
+//! user-space emulator arrive, with and without each thing that makes its thread punctual.
 
 mod controller;
 mod emulators;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),
+        Some("lateness") => emulators::lateness(),
         Some(guest::KEEPER_COMMAND) => guest::keeper_main(),
         Some(guest::INIT_COMMAND) => guest::init_main(),
         _ => ExitCode::FAILURE,

@@ -3,8 +3,8 @@
 use std::{fs::File, io::Read, path::Path, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, PathSetup, Placement, RateOf, Ratio,
-    UnitError,
+    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement,
+    RateOf, Ratio, UnitError,
     study::change_condition,
     units::{QueueSize, format_duration, parse_duration},
 };
@@ -87,6 +87,9 @@ pub fn emulation(args: &PathArgs, root: &mut Table) {
     }
     if let Some(loss_by) = args.loss_by {
         root.insert("loss_by".into(), text(word(loss_by, LossBy::WORDS)));
+    }
+    if let Some(offloads) = args.offloads {
+        root.insert("offloads".into(), text(word(offloads, Offloads::WORDS)));
     }
 }
 
@@ -378,6 +381,9 @@ pub fn choose_emulation(
     }
     if let Some(loss_by) = args.loss_by {
         path.loss_by = loss_by;
+    }
+    if let Some(offloads) = args.offloads {
+        path.offloads = offloads;
     }
     if let Some(message) = path.contradiction() {
         return Err(Failure::input(

@@ -334,6 +334,20 @@ impl<P: Packet> Line<P> {
         }
     }
 
+    /// When the bottleneck can begin to send a packet of this size that arrives now; `u64::MAX` if others
+    /// wait for it, `None` without a bottleneck.
+    #[must_use]
+    #[inline]
+    pub fn free_at(&self, size: usize) -> Option<u64> {
+        if self.bottleneck.is_unlimited() {
+            None
+        } else if self.queue.is_empty() {
+            Some(self.ready(size as u64))
+        } else {
+            Some(u64::MAX)
+        }
+    }
+
     /// Packets accepted and not yet delivered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {

@@ -256,22 +256,30 @@ fn add_path(
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
     };
-    put("path_packets", forward.offered as f64);
-    put("path_loss_drops", forward.loss_drops as f64);
-    put("path_queue_drops", forward.queue_drops as f64);
+    for (prefix, counters) in [("path", forward), ("path_reverse", reverse)] {
+        if !counters.untold.offered {
+            put(&format!("{prefix}_packets"), counters.offered as f64);
+        }
+        if counters.untold.queue_drops {
+            put(&format!("{prefix}_drops"), counters.loss_drops as f64);
+        } else {
+            put(&format!("{prefix}_loss_drops"), counters.loss_drops as f64);
+            put(
+                &format!("{prefix}_queue_drops"),
+                counters.queue_drops as f64,
+            );
+        }
+    }
     put(
         "path_other_drops",
         (forward.mtu_drops + forward.refused_drops) as f64,
     );
-    if forward.offered > 0 {
+    if forward.offered > 0 && !forward.untold.offered && !forward.untold.queue_drops {
         put(
             "path_loss_ratio",
             forward.lost() as f64 / forward.offered as f64,
         );
     }
-    put("path_reverse_packets", reverse.offered as f64);
-    put("path_reverse_loss_drops", reverse.loss_drops as f64);
-    put("path_reverse_queue_drops", reverse.queue_drops as f64);
     if !forward.untold.queue_max_bytes {
         put("path_queue_max_bytes", forward.queue_max_bytes as f64);
     }

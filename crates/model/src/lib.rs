@@ -22,8 +22,8 @@ pub use record::{
     AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
 };
 pub use study::{
-    BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, OptionValue, PathSetup,
-    Placement, Published, Source, Study, Transport,
+    BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,
+    PathSetup, Placement, Published, Source, Study, Transport,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{

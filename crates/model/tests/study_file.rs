@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use regatta_model::{
-    BitRate, Bytes, Emulator, LossBy, OptionValue, PathSetup, Placement, Ratio, Study,
+    BitRate, Bytes, Emulator, LossBy, Offloads, OptionValue, PathSetup, Placement, Ratio, Study,
     WorkloadKind,
     study::{BUILTIN, StudyFile},
 };
@@ -70,8 +70,10 @@ fn a_study_chooses_how_its_path_is_made() {
         emulator: Emulator::Netem,
         placement: Placement::Ends,
         loss_by: LossBy::Iptables,
+        offloads: Offloads::On,
     };
-    let keys = "emulator = \"netem\"\nplacement = \"ends\"\nloss_by = \"iptables\"";
+    let keys =
+        "emulator = \"netem\"\nplacement = \"ends\"\nloss_by = \"iptables\"\noffloads = \"on\"";
     assert_eq!(path(keys), ends);
 }
 

@@ -50,18 +50,45 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
+/// Names an environment variable that replaces what [`be_punctual`] asks for, to measure what each is
+/// worth: words of `slack`, `real-time`, `short-turns` and `busy-poll`, separated by commas.
+const PUNCTUALITY: &str = "REGATTA_PUNCTUALITY";
+
+fn is_asked(word: &str) -> bool {
+    let words = std::env::var(PUNCTUALITY);
+    let words = words.as_deref().unwrap_or("slack,real-time,short-turns");
+    words.split(',').any(|asked| asked == word)
+}
+
+/// Whether the forwarder polls busily instead of sleeping: a core for it alone, which only
+/// [`PUNCTUALITY`] asks for.
+pub(crate) fn polls_busily() -> bool {
+    is_asked("busy-poll")
+}
+
 /// Asks the kernel to wake the calling thread exactly when it asked, as far as this user may.
 pub(crate) fn be_punctual() {
-    // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    if is_asked("slack") {
+        // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    }
+    let real_time = is_asked("real-time") && become_real_time();
+    if is_asked("short-turns") && !real_time {
+        take_short_turns();
+    }
+}
+
+/// Has the calling thread go before all that are not real-time ones; whether that is allowed.
+fn become_real_time() -> bool {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is the calling thread and `lowest` a valid parameter.
-    let real_time = unsafe {
+    let done = unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest)
     };
-    if real_time == 0 {
-        return;
-    }
+    done == 0
+}
+
+fn take_short_turns() {
     // An ordinary user may still ask for short turns, which come sooner (Linux 6.12; before that
     // the kernel overlooks it).
     let short_turns = SchedulingAttributes {

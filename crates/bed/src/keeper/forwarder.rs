@@ -21,6 +21,7 @@ use super::{
     clock::{self, monotonic_ns, timespec},
     corruption,
     error::KeeperError,
+    lateness::{Arrivals, Lateness},
     tun::HEADER_BYTES,
 };
 use crate::messages::{LinkCounters, Untold};
@@ -32,9 +33,6 @@ const BATCH: usize = 32;
 /// otherwise pile up.
 const POOL: usize = 32_768;
 
-/// A packet delivered later than this after it was due is counted as late.
-const LATE_NS: u64 = 2_000_000;
-
 /// A packet as the device gives it: its header, then the IP packet.
 #[derive(Debug)]
 struct Frame {
@@ -45,6 +43,8 @@ struct Frame {
     marks: u16,
     /// In the capture, if the marks say that it is captured.
     number: u32,
+    /// By how much it is late already; see [`Lateness::enter`].
+    lag_ns: u32,
 }
 
 impl Frame {
@@ -83,21 +83,14 @@ impl Packet for Frame {
     }
 }
 
-/// How late packets left.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lateness {
-    sum_ns: u64,
-    max_ns: u64,
-    late: u64,
-    refused: u64,
-}
-
 /// One direction: from a device through a line to the other device.
 struct Lane {
     from: File,
     to: File,
     line: Line<Frame>,
     lateness: Lateness,
+    /// Packets that the other device did not take.
+    refused: u64,
 }
 
 impl Lane {
@@ -120,8 +113,9 @@ impl Lane {
             sum_ns,
             max_ns,
             late,
-            refused,
+            ..
         } = self.lateness;
+        let refused = self.refused;
         LinkCounters {
             offered,
             delivered: delivered - refused,
@@ -192,17 +186,24 @@ impl Forwarder {
             .map_err(|e| KeeperError::Thread(e.into()))?;
         let wake = Arc::new(wake);
         let (requests, inbox) = mpsc::channel();
-        let state = Running {
-            lanes,
-            inbox,
-            wake: Arc::clone(&wake),
-            buffer_bytes: buffer_bytes(&condition),
-            pool: Vec::new(),
-            tap: None,
+        let woken_by = Arc::clone(&wake);
+        let run = move || {
+            clock::be_punctual();
+            let state = Running {
+                lanes,
+                inbox,
+                wake: woken_by,
+                buffer_bytes: buffer_bytes(&condition),
+                pool: Vec::new(),
+                arrivals: Arrivals::new(),
+                busy_polls: clock::polls_busily(),
+                tap: None,
+            };
+            state.run();
         };
         thread::Builder::new()
             .name("forwarder".into())
-            .spawn(move || state.run())
+            .spawn(run)
             .map_err(KeeperError::Thread)?;
         Ok(Self { requests, wake })
     }
@@ -266,6 +267,7 @@ fn lane(
         to,
         line: line(condition, direction, seed)?,
         lateness: Lateness::default(),
+        refused: 0,
     })
 }
 
@@ -296,13 +298,14 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
+    arrivals: Arrivals,
+    busy_polls: bool,
     /// Where a capture is told of the packets.
     tap: Option<Tap>,
 }
 
 impl Running {
     fn run(mut self) {
-        clock::be_punctual();
         let mut readable = [true; 2];
         loop {
             for (lane, readable) in readable.iter_mut().enumerate() {
@@ -333,6 +336,8 @@ impl Running {
     /// may be more.
     fn take_in(&mut self, which: usize) -> bool {
         let lane = &mut self.lanes[which];
+        let arrived = self.arrivals.earliest(which);
+        let mut looked = monotonic_ns();
         for _ in 0..BATCH {
             let mut buffer = self
                 .pool
@@ -341,12 +346,16 @@ impl Running {
             match lane.from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = monotonic_ns();
+                    looked = now;
+                    let free = lane.line.free_at(length - HEADER_BYTES);
+                    let lag_ns = lane.lateness.enter(arrived, now, free);
                     let mut frame = Frame {
                         buffer,
                         // The buffer is no longer.
                         length: length as u16,
                         marks: 0,
                         number: 0,
+                        lag_ns: u32::try_from(lag_ns).unwrap_or(u32::MAX),
                     };
                     if let Some(tap) = &mut self.tap
                         && let Some(number) = tap.entered(which as u8, now, frame.bytes())
@@ -365,6 +374,7 @@ impl Running {
                 Err(error) => {
                     self.pool.push(buffer);
                     if error.kind() != io::ErrorKind::Interrupted {
+                        self.arrivals.empty(which, looked);
                         return false;
                     }
                 }
@@ -384,13 +394,10 @@ impl Running {
                 }
             };
             while let Some(due) = lane.line.poll(now) {
-                let late = now - due.at;
-                lane.lateness.sum_ns += late;
-                lane.lateness.max_ns = lane.lateness.max_ns.max(late);
-                lane.lateness.late += u64::from(late > LATE_NS);
                 let packet = due.packet;
+                lane.lateness.leave(now - due.at, packet.lag_ns.into());
                 let refused = lane.to.write(packet.bytes()).is_err();
-                lane.lateness.refused += u64::from(refused);
+                lane.refused += u64::from(refused);
                 if let Some(tap) = &mut self.tap {
                     let verdict = if refused {
                         Verdict::Refused
@@ -416,7 +423,7 @@ impl Running {
     }
 
     /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
-    fn wait(&self, until: Option<u64>) -> Option<Woken> {
+    fn wait(&mut self, until: Option<u64>) -> Option<Woken> {
         let entry = |fd: i32| libc::pollfd {
             fd,
             events: libc::POLLIN,
@@ -427,8 +434,10 @@ impl Running {
             entry(self.lanes[1].from.as_raw_fd()),
             entry(self.wake.as_raw_fd()),
         ];
-        let timeout =
-            until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(monotonic_ns()))));
+        let from = monotonic_ns();
+        // Polling busily it comes back at once, until something has come or is due.
+        let until = if self.busy_polls { Some(from) } else { until };
+        let timeout = until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(from))));
         let timeout = timeout
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
@@ -444,8 +453,17 @@ impl Running {
         if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return None;
         }
+        if !self.busy_polls {
+            self.arrivals.woke(from, monotonic_ns());
+        }
+        let readable = [polled[0].revents != 0, polled[1].revents != 0];
+        for (device, readable) in readable.into_iter().enumerate() {
+            if !readable {
+                self.arrivals.empty(device, from);
+            }
+        }
         Some(Woken {
-            readable: [polled[0].revents != 0, polled[1].revents != 0],
+            readable,
             request: polled[2].revents != 0,
         })
     }
@@ -504,6 +522,7 @@ impl Running {
         for (lane, line) in self.lanes.iter_mut().zip(lines) {
             lane.line = line;
             lane.lateness = Lateness::default();
+            lane.refused = 0;
             discard(&mut lane.from);
         }
         Ok(())

@@ -9,6 +9,7 @@ mod clock;
 mod corruption;
 mod error;
 mod forwarder;
+mod lateness;
 mod namespaces;
 mod netem;
 mod tun;
@@ -34,7 +35,8 @@ use userspace::UserspacePath;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
-        End, FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, ToKeeper,
+        End, FromKeeper, KEEPER_PROTOCOL_VERSION, LinkCounters, PathCounters, PathForm, Probe,
+        ToKeeper,
     },
 };
 
@@ -149,6 +151,10 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
                     line: line.to_owned(),
                 });
             };
+            if let Probe::Close = probe {
+                let links = keeper.path.counters()?;
+                return Ok(keeper.part.close(&links));
+            }
             let losses = LossPlace::of(&keeper.path.form());
             keeper.part.serve(probe, losses, host)
         }

@@ -69,12 +69,16 @@ impl UserspacePath {
 
     pub(super) fn form() -> PathForm {
         let PathSetup {
-            placement, loss_by, ..
+            placement,
+            loss_by,
+            offloads,
+            ..
         } = PathSetup::USERSPACE;
         PathForm {
             emulator: Emulator::Userspace,
             placement,
             loss_by,
+            offloads,
             kernel: String::new(),
             seeded: true,
         }

@@ -19,6 +19,7 @@ pub(super) const EMULATORS: [PathSetup; 2] = [
         emulator: Emulator::Netem,
         placement: Placement::Between,
         loss_by: LossBy::Emulator,
+        offloads: regatta_model::Offloads::Off,
     },
     PathSetup::USERSPACE,
 ];

@@ -11,6 +11,7 @@
 mod compare;
 mod conditions;
 mod hosts;
+mod lateness;
 mod table;
 mod theory;
 
@@ -70,7 +71,16 @@ impl Selection<'_> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    match run() {
+    told(run())
+}
+
+/// Prints how late packets of the user-space emulator arrive: see [`lateness`].
+pub(crate) fn lateness() -> ExitCode {
+    told(lateness::run().map(|()| ExitCode::SUCCESS))
+}
+
+fn told(outcome: Outcome<ExitCode>) -> ExitCode {
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             println!("error: {error}");

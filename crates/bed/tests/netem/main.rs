@@ -34,12 +34,13 @@ use std::time::Duration;
 
 use common::{Agent, bed_of, explain};
 use regatta_bed::{Bed, Host};
-use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup, Placement};
+use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, PathSetup, Placement};
 
 const NETEM: PathSetup = PathSetup {
     emulator: Emulator::Netem,
     placement: Placement::Between,
     loss_by: LossBy::Emulator,
+    offloads: Offloads::Off,
 };
 
 /// Both links changed.

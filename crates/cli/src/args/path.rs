@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use regatta_model::{
-    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Placement, RateOf, Ratio, units::QueueSize,
+    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Offloads, Placement, RateOf, Ratio,
+    units::QueueSize,
 };
 
 use super::{duration, quantity};
@@ -116,6 +117,10 @@ pub struct PathArgs {
     /// [default without a STUDY: emulator]
     #[arg(long, value_name = "WHO", value_parser = loss_by)]
     pub loss_by: Option<LossBy>,
+    /// Whether the hosts' offloads stay on with netem, so that loss takes whole super-packets: `on` or
+    /// `off` [default without a STUDY: off]
+    #[arg(long, value_name = "WHETHER", value_parser = offloads)]
+    pub offloads: Option<Offloads>,
 }
 
 impl PathArgs {
@@ -152,6 +157,7 @@ impl PathArgs {
             emulator: _,
             placement: _,
             loss_by: _,
+            offloads: _,
         } = self;
         let times = [
             rtt,
@@ -269,6 +275,10 @@ fn emulator(text: &str) -> Result<Emulator, String> {
 
 fn placement(text: &str) -> Result<Placement, String> {
     word(text, Placement::WORDS)
+}
+
+fn offloads(text: &str) -> Result<Offloads, String> {
+    word(text, Offloads::WORDS)
 }
 
 fn loss_by(text: &str) -> Result<LossBy, String> {

@@ -52,10 +52,10 @@ fn link(counters: &LinkCounters) -> String {
             text.push_str(&format!(", {count} {what}"));
         }
     };
-    let at_random = if untold.burst_drops {
-        "lost at random or in bursts"
-    } else {
-        "lost at random"
+    let at_random = match (untold.queue_drops, untold.burst_drops) {
+        (true, _) => "lost or dropped by the full queue",
+        (false, true) => "lost at random or in bursts",
+        (false, false) => "lost at random",
     };
     add(counters.loss_drops, at_random);
     add(counters.burst_drops, "lost in bursts");

@@ -78,7 +78,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "packets into the path",
         better: Better::Neither,
-        definition: "IP packets that the emulated path was offered, sender to receiver.",
+        definition: "IP packets that the emulated path was offered, sender to receiver. Absent with `offloads = \"on\"`, whose counters count packets of the wire and packets of many segments.",
     },
     MetricDefinition {
         name: "path_loss_drops",
@@ -86,6 +86,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         title: "path drops: random loss",
         better: Better::Neither,
         definition: "IP packets that the path lost at random, each on its own, sender to receiver.",
+    },
+    MetricDefinition {
+        name: "path_drops",
+        unit: Unit::Count,
+        title: "path drops",
+        better: Better::Neither,
+        definition: "IP packets that the path lost at random or that its full queue dropped, sender to receiver; instead of `path_loss_drops` and `path_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.",
     },
     MetricDefinition {
         name: "path_burst_drops",
@@ -134,7 +141,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "packets into the path, reverse",
         better: Better::Neither,
-        definition: "IP packets that the emulated path was offered, receiver to sender.",
+        definition: "IP packets that the emulated path was offered, receiver to sender. Absent with `offloads = \"on\"`.",
     },
     MetricDefinition {
         name: "path_reverse_loss_drops",
@@ -142,6 +149,13 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         title: "path drops, reverse: random loss",
         better: Better::Neither,
         definition: "IP packets that the path lost at random, each on its own, receiver to sender.",
+    },
+    MetricDefinition {
+        name: "path_reverse_drops",
+        unit: Unit::Count,
+        title: "path drops, reverse",
+        better: Better::Neither,
+        definition: "IP packets that the path lost at random or that its full queue dropped, receiver to sender; instead of `path_reverse_loss_drops` and `path_reverse_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.",
     },
     MetricDefinition {
         name: "path_reverse_burst_drops",

@@ -60,6 +60,27 @@ impl LossBy {
         &[("emulator", Self::Emulator), ("iptables", Self::Iptables)];
 }
 
+/// Whether hosts hand packets to netem that are larger than those of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offloads {
+    /// Segmentation and aggregation are off: loss, queue and rate act on each packet of the wire.
+    #[default]
+    Off,
+    /// They are left on, as on hosts that nobody has changed: loss takes whole super-packets of up to
+    /// 64 KiB, and a queue in packets counts them.
+    On,
+}
+
+impl Offloads {
+    /// As studies and options say it.
+    pub const WORDS: &[(&'static str, Self)] = &[("off", Self::Off), ("on", Self::On)];
+
+    fn are_off(&self) -> bool {
+        *self == Self::Off
+    }
+}
+
 /// How the path is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PathSetup {
@@ -69,6 +90,9 @@ pub struct PathSetup {
     pub placement: Placement,
     /// Who draws the random losses.
     pub loss_by: LossBy,
+    /// Whether the interfaces' offloads are left on.
+    #[serde(skip_serializing_if = "Offloads::are_off")]
+    pub offloads: Offloads,
 }
 
 impl PathSetup {
@@ -77,6 +101,7 @@ impl PathSetup {
         emulator: Emulator::Userspace,
         placement: Placement::Between,
         loss_by: LossBy::Emulator,
+        offloads: Offloads::Off,
     };
 
     /// The setting that only netem can have, if there is one.
@@ -86,6 +111,8 @@ impl PathSetup {
             Some("placement = \"ends\"")
         } else if self.loss_by == LossBy::Iptables {
             Some("loss_by = \"iptables\"")
+        } else if self.offloads == Offloads::On {
+            Some("offloads = \"on\"")
         } else {
             (self.emulator == Emulator::Netem).then_some("emulator = \"netem\"")
         }
@@ -114,6 +141,8 @@ impl<'de> Deserialize<'de> for PathSetup {
                 placement: Placement,
                 #[serde(default)]
                 loss_by: LossBy,
+                #[serde(default)]
+                offloads: Offloads,
             },
         }
         #[derive(Deserialize)]
@@ -127,10 +156,12 @@ impl<'de> Deserialize<'de> for PathSetup {
                 emulator,
                 placement,
                 loss_by,
+                offloads,
             } => Self {
                 emulator,
                 placement,
                 loss_by,
+                offloads,
             },
         })
     }
@@ -149,7 +180,15 @@ mod tests {
             emulator: Emulator::Netem,
             placement: Placement::Ends,
             loss_by: LossBy::Iptables,
+            offloads: Offloads::Off,
         };
+        let with = PathSetup {
+            offloads: Offloads::On,
+            ..PathSetup::default()
+        };
+        let stored = serde_json::to_string(&with).expect("JSON");
+        assert_eq!(read(&stored).ok(), Some(with));
+        assert_eq!(with.needs_netem(), Some("offloads = \"on\""));
         let text = serde_json::to_string(&ends).expect("JSON");
         assert_eq!(
             text,

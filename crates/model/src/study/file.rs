@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use toml::de::DeTable;
 
 use super::{
-    BedKind, CaptureSetup, Emulator, GuestSetup, Guests, LossBy, PathSetup, Placement, Study,
-    Transport,
+    BedKind, CaptureSetup, Emulator, GuestSetup, Guests, LossBy, Offloads, PathSetup, Placement,
+    Study, Transport,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -319,6 +319,7 @@ fn read_path(
     let emulator = root.choice("emulator", Emulator::WORDS)?;
     let placement = root.choice("placement", Placement::WORDS)?;
     let loss_by = root.choice("loss_by", LossBy::WORDS)?;
+    let offloads = root.choice("offloads", Offloads::WORDS)?;
     let emulator = emulator.or(first).unwrap_or_default();
     // Two guests have ends and nothing between them; what they cannot have is told of two guests.
     let usual = match (guests, emulator) {
@@ -329,6 +330,7 @@ fn read_path(
         emulator,
         placement: placement.unwrap_or(usual),
         loss_by: loss_by.unwrap_or_default(),
+        offloads: offloads.unwrap_or_default(),
     };
     match path.contradiction() {
         Some(message) => {

@@ -5,7 +5,7 @@ use std::{ops::Range, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BedKind, Emulator, LossBy, Placement, Study, StudyError,
+    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError,
     section::{File, Section},
 };
 use crate::condition::Condition;
@@ -82,6 +82,9 @@ pub enum GuestMistake {
     /// The rule that drops stands on another host than the netem whose counters it completes.
     #[error("losses by iptables need both hosts in one guest")]
     IptablesLoss,
+    /// The wire between guests carries single frames.
+    #[error("offloads that stay on need both hosts in one guest")]
+    Offloads,
     /// The wire's frames are Ethernet's.
     #[error(
         "the path `{condition}` has packets of up to {mtu_bytes} bytes, and the wire between two guests carries at most {LARGEST_ON_WIRE_BYTES}"
@@ -128,6 +131,7 @@ impl GuestMistake {
             }
             Self::LargestPacket { .. } => "write `mtu = 1500`, or `guests = 1`",
             Self::IptablesLoss => "leave `loss_by` out, or write `guests = 1`",
+            Self::Offloads => "leave `offloads` out, or write `guests = 1`",
             Self::NoRate { .. } => {
                 "give the path a rate, such as `rate = \"100Mbit/s\"` or `--rate 100Mbit/s`"
             }
@@ -175,7 +179,8 @@ impl Places {
             | GuestMistake::NothingBetween
             | GuestMistake::UserspaceEmulator
             | GuestMistake::LargestPacket { .. }
-            | GuestMistake::IptablesLoss => &None,
+            | GuestMistake::IptablesLoss
+            | GuestMistake::Offloads => &None,
         };
         source.error(
             place.clone().unwrap_or(0..0),
@@ -226,6 +231,8 @@ impl Study {
             Err(GuestMistake::NothingBetween)
         } else if self.path.loss_by == LossBy::Iptables {
             Err(GuestMistake::IptablesLoss)
+        } else if self.path.offloads == Offloads::On {
+            Err(GuestMistake::Offloads)
         } else if let Some(condition) = self
             .conditions
             .iter()

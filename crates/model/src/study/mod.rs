@@ -18,7 +18,7 @@ mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
-pub use emulator::{Emulator, LossBy, PathSetup, Placement};
+pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
 pub use guest::{Clock, GuestMistake, GuestSetup, Guests};

@@ -1,7 +1,8 @@
 //! The path's check of itself: what was asked against what packets find.
 //!
 //! First small packets make round trips, one at a time on an idle path; then a train of packets in
-//! each direction keeps the bottleneck busy without filling its queue, and tells loss and rate.
+//! each direction keeps the bottleneck busy without filling its queue, and tells loss and rate, and
+//! with jitter the delay that packets at the link's rate find.
 //! Departures are read from the clock right before the call that sends, arrivals are the kernel's
 //! time stamps, so that the time this process takes to wake up is not charged to the path.
 
@@ -15,6 +16,7 @@ mod part;
 mod pauses;
 mod plan;
 mod socket;
+mod train_delays;
 
 use std::{
     net::Ipv4Addr,
@@ -110,7 +112,7 @@ pub(super) fn run(
     };
     let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
     // One after the other where both would be more than this process can do at once.
-    let arrivals = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
+    let results = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
         thread::scope(|scope| {
             let reverse = scope.spawn(|| run(1));
             let forward = run(0);
@@ -119,7 +121,7 @@ pub(super) fn run(
     } else {
         [run(0), run(1)]
     };
-    let [forward, reverse] = arrivals;
+    let [forward, reverse] = results;
     Ok(judge(
         (condition, losses),
         checked_unix_ns,
@@ -128,27 +130,36 @@ pub(super) fn run(
     ))
 }
 
-/// What was asked against what was found: the delays of round trips, and what arrived of each
-/// direction's train.
+/// Result of one direction's train.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TrainResult {
+    /// When each packet was sent, in nanoseconds since the Unix epoch.
+    pub(crate) departures: Vec<u64>,
+    /// Place in the train and time of each that arrived, by the receiver's clock.
+    pub(crate) arrivals: Vec<(u64, u64)>,
+}
+
+/// What was asked against what was found: the delays of round trips, and each direction's train.
 pub(crate) fn judge(
     (condition, losses): (&Condition, LossPlace),
     checked_unix_ns: i64,
     round_trips: &[f64],
-    arrivals: &[Vec<(u64, u64)>; 2],
+    results: &[TrainResult; 2],
 ) -> PathCheck {
     let mut quantities = Vec::new();
     // The trains come after the round trips, of which some may be lost.
     let before = RoundTrips::new(condition).count;
     judge_round_trips(condition, round_trips, &mut quantities);
-    for (name, link, arrivals) in [
-        ("forward", &condition.forward, &arrivals[0]),
-        ("reverse", &condition.reverse, &arrivals[1]),
+    for (name, link, TrainResult { arrivals, .. }) in [
+        ("forward", &condition.forward, &results[0]),
+        ("reverse", &condition.reverse, &results[1]),
     ] {
         let train = Train::new(condition, link, losses);
         judge_loss(name, link, train, (arrivals, before), &mut quantities);
         let before_rate = expected::lost_before_rate(link, losses);
         judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
     }
+    train_delays::judge(condition, losses, results, &mut quantities);
     PathCheck {
         condition: condition.name.clone(),
         step_at_ns: 0,
@@ -225,13 +236,13 @@ fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>
     Ok(delays)
 }
 
-/// Sends a train and collects what arrives: place in the train, and time.
+/// Sends a train and collects what arrives.
 fn run_train(
     train: Train,
     base: u64,
     from: &Prober,
     to: &Prober,
-) -> Result<Vec<(u64, u64)>, KeeperError> {
+) -> Result<TrainResult, KeeperError> {
     // When the last packet was sent, on the monotonic clock; the largest number until then.
     let ended = AtomicU64::new(u64::MAX);
     thread::scope(|scope| {
@@ -239,12 +250,17 @@ fn run_train(
         let sent = send_train(train, base, from);
         ended.store(monotonic_ns(), Ordering::Release);
         let received = joined(receiver.join());
-        sent.and(received)
+        Ok(TrainResult {
+            departures: sent?,
+            arrivals: received?,
+        })
     })
 }
 
-fn send_train(train: Train, base: u64, from: &Prober) -> Result<(), KeeperError> {
+/// Sends a train and returns when each packet was sent.
+fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, KeeperError> {
     let started = Instant::now();
+    let mut departures = Vec::with_capacity(train.packets as usize);
     let mut sent = 0;
     while sent < train.packets {
         let elapsed = started.elapsed().as_nanos();
@@ -254,13 +270,14 @@ fn send_train(train: Train, base: u64, from: &Prober) -> Result<(), KeeperError>
             .saturating_add(train.head_start)
             .min(train.packets);
         while sent < wanted {
+            departures.push(unix_ns());
             from.send(base + sent, train.packet_bytes)?;
             sent += 1;
         }
         // The head start covers this pause; waking up for each packet would cost a core.
         thread::sleep(train.interval.max(Duration::from_micros(500)));
     }
-    Ok(())
+    Ok(departures)
 }
 
 fn receive_train(

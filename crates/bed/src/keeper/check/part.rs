@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use regatta_model::Condition;
 
 use super::{
-    GRACE, LossPlace, base,
+    GRACE, LossPlace, PauseWatch, base,
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     send_train,
     socket::{self, Arrival, Prober},
@@ -17,7 +17,7 @@ use crate::{
         error::KeeperError,
         namespaces::Namespace,
     },
-    messages::{FromKeeper, Probe},
+    messages::{FromKeeper, LinkCounters, Probe},
 };
 
 /// How much later than its beginning the other end may begin: it is told after this one.
@@ -29,11 +29,25 @@ pub(crate) struct Part {
     /// 0 is a, 1 is b.
     host: usize,
     prober: Option<Prober>,
+    pauses: Option<PauseWatch>,
 }
 
 impl Part {
     pub(crate) fn new(host: usize) -> Self {
-        Self { host, prober: None }
+        Self {
+            host,
+            prober: None,
+            pauses: None,
+        }
+    }
+
+    /// Ends the check's part: evidence that this machine kept it from measuring, if there is some.
+    pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> FromKeeper {
+        let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
+        self.prober = None;
+        FromKeeper::Closed {
+            spoiled: evidence.map(|why| format!("host {}: {why}", ["a", "b"][self.host.min(1)])),
+        }
     }
 
     /// Does what is asked. The calling thread enters the host's namespace.
@@ -48,6 +62,7 @@ impl Part {
             let prober = Prober::open(namespace, ADDRESSES[self.host.min(1)])?;
             let port = prober.port()?;
             self.prober = Some(prober);
+            self.pauses = Some(PauseWatch::start()?);
             return Ok(FromKeeper::Opened { port });
         }
         let Some(prober) = &self.prober else {
@@ -56,7 +71,7 @@ impl Part {
             });
         };
         match probe {
-            Probe::Open => {}
+            Probe::Open | Probe::Close => {}
             Probe::Meet { port } => prober.meet((ADDRESSES[1 - self.host.min(1)], port))?,
             Probe::RoundTrips { condition } => {
                 let delays_ns = make_round_trips(&condition, prober)?;
@@ -66,11 +81,12 @@ impl Part {
             Probe::Send {
                 condition,
                 direction,
-            } => send_train(
-                train(&condition, direction, losses),
-                base(direction),
-                prober,
-            )?,
+            } => {
+                let train = train(&condition, direction, losses);
+                return Ok(FromKeeper::Sent {
+                    departures: send_train(train, base(direction), prober)?,
+                });
+            }
             Probe::Receive {
                 condition,
                 direction,
@@ -193,5 +209,26 @@ impl Patience {
 
     fn is_over(&self) -> bool {
         Instant::now() >= self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_whose_machine_disturbed_the_check_says_so() {
+        let mut part = Part::new(1);
+        let late = LinkCounters {
+            delivered: 1000,
+            late_packets: 900,
+            ..LinkCounters::default()
+        };
+        assert_eq!(part.close(&[late; 2]), FromKeeper::Closed { spoiled: None });
+        part.pauses = Some(PauseWatch::start().expect("a thread"));
+        let FromKeeper::Closed { spoiled: Some(why) } = part.close(&[late; 2]) else {
+            panic!("no evidence");
+        };
+        assert!(why.starts_with("host b: "), "{why}");
     }
 }

@@ -27,6 +27,9 @@ const MOST_PAUSED: f64 = 0.005;
 /// Share of the packets that may leave the path more than 2 ms late.
 const MOST_LATE: f64 = 0.01;
 
+/// Share of the packets that may be lost because an interface was not emptied in time.
+const MOST_REFUSED: f64 = 1e-4;
+
 /// Share of all processors that others may use. Beyond it, what is asked to run may have to wait, by less
 /// than a pause of its own, and find a queue that has filled meanwhile.
 const MOST_BUSY: f64 = 0.5;
@@ -142,6 +145,14 @@ fn evidence(
             late * 100.0
         ));
     }
+    let refused: u64 = links.iter().map(|link| link.refused_drops).sum();
+    let refused = refused as f64 / (delivered + refused).max(1) as f64;
+    if refused > MOST_REFUSED {
+        return Some(format!(
+            "{:.2} % of the check's packets were lost because it did not keep up",
+            refused * 100.0
+        ));
+    }
     (others > MOST_BUSY).then(|| {
         format!(
             "other processes used {:.0} % of the processors",
@@ -155,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_late_packets_and_other_processes_speak_against_a_check() {
+    fn pauses_late_and_refused_packets_and_other_processes_speak_against_a_check() {
         let second = Duration::from_secs(1);
         let links = |late_packets| {
             [LinkCounters {
@@ -170,6 +181,10 @@ mod tests {
         assert_eq!(paused.as_deref(), Some("it paused for 6.0 ms of 1.0 s"));
         let late = evidence(Duration::ZERO, second, &links(11), 0.0);
         assert!(late.is_some_and(|late| late.starts_with("1.1 %")));
+        let mut refusing = links(0);
+        refusing[1].refused_drops = 20;
+        let refused = evidence(Duration::ZERO, second, &refusing, 0.0);
+        assert!(refused.is_some_and(|refused| refused.starts_with("0.99 %")));
         let busy = evidence(Duration::ZERO, second, &links(0), 0.6);
         assert!(busy.is_some_and(|busy| busy.ends_with("60 % of the processors")));
     }

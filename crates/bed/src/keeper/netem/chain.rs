@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use regatta_model::Placement;
+use regatta_model::{Offloads, Placement};
 
 use super::{
     iptables::Rule,
@@ -64,13 +64,13 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn lay(placement: Placement) -> Result<Self, KeeperError> {
+    pub(super) fn lay(placement: Placement, offloads: Offloads) -> Result<Self, KeeperError> {
         let routers = match placement {
             Placement::Between => ROUTERS,
             Placement::Ends => 0,
         };
         let nodes = (0..routers + 2)
-            .map(|_| Node::create())
+            .map(|_| Node::create(offloads))
             .collect::<Result<Vec<_>, _>>()?;
         let last = nodes.len() - 1;
         let mut rightward = Vec::new();
@@ -139,7 +139,7 @@ impl Chain {
     /// One host, whose wire leads to the other host in another kernel.
     pub(super) fn lay_end(end: &End) -> Result<Self, KeeperError> {
         let root = Node::first()?;
-        let host = Node::create()?;
+        let host = Node::create(Offloads::Off)?;
         let interface = host.take(&root, &end.wire, HOST_INTERFACE)?;
         let place = end.host.min(1);
         host.address(interface, ADDRESSES[place])?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use regatta_model::{LossBy, PathSetup, Placement};
+use regatta_model::{LossBy, Offloads, PathSetup, Placement};
 
 use super::{
     chain::{Chain, Lane, Spot},
@@ -205,6 +205,7 @@ impl Standing {
         let all = self.statistics(chain, place)?;
         let wire = all[WIRE];
         let at_ends = setup.placement == Placement::Ends;
+        let with_offloads = setup.offloads == Offloads::On;
         let by_rule = if setup.loss_by == LossBy::Iptables {
             let (node, rule) = place.rule;
             self.gone_by_rule + rule.dropped(&chain.nodes[node].namespace)?
@@ -213,7 +214,8 @@ impl Standing {
         };
         let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
         let mut loss_drops = wire.drops + by_rule;
-        if at_ends && self.stages.loses_nothing() {
+        let lossless = self.stages.loses_nothing();
+        if at_ends && lossless {
             // Whatever this netem dropped found it full.
             (loss_drops, queue_drops) = (by_rule, wire.drops);
         }
@@ -256,7 +258,7 @@ impl Standing {
             queue_drops,
             codel_drops,
             refused_drops,
-            duplicated: if at_ends {
+            duplicated: if at_ends || with_offloads {
                 0
             } else {
                 passed.saturating_sub(arrived)
@@ -264,9 +266,11 @@ impl Standing {
             reordered: wire.requeues,
             queue_max_bytes: most_bytes.max(full.unwrap_or(0)),
             untold: Untold {
+                offered: with_offloads,
+                queue_drops: at_ends && !lossless && self.stages.wire_has_rate(),
                 burst_drops: at_ends || !self.stages.only_bursts,
                 corrupted: true,
-                duplicated: at_ends,
+                duplicated: at_ends || with_offloads,
                 queue_max_bytes: at_ends,
                 lateness: true,
             },

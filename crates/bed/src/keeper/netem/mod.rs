@@ -66,7 +66,7 @@ impl NetemPath {
     pub(super) fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, KeeperError> {
         let chain = match end {
             Some(end) => Chain::lay_end(end),
-            None => Chain::lay(setup.placement),
+            None => Chain::lay(setup.placement, setup.offloads),
         }
         .map_err(|error| match error {
             KeeperError::Netem { step, source } => missing("veth", step, source),
@@ -99,6 +99,7 @@ impl NetemPath {
             emulator: Emulator::Netem,
             placement: self.setup.placement,
             loss_by: self.setup.loss_by,
+            offloads: self.setup.offloads,
             kernel,
             seeded: self.seeded,
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Condition, GilbertElliott, Link, LossBy, PathSetup, Placement, QueueDiscipline, RateOf,
+    Condition, GilbertElliott, Link, LossBy, Offloads, PathSetup, Placement, QueueDiscipline,
+    RateOf,
 };
 
 use super::{
@@ -14,6 +15,9 @@ use super::{
 /// Bytes of an Ethernet header: a bucket that holds fewer than these and a full packet has the
 /// kernel warn of it.
 const ETHERNET_HEADER_BYTES: u32 = 14;
+
+/// Largest packet that a host with offloads hands over.
+const SUPER_PACKET_BYTES: u32 = 65_535;
 
 /// Part of the link rate that the bucket before CoDel may let through at once: a timer that is late
 /// by less than this costs no rate. CoDel cannot see what has passed the bucket, so it is short.
@@ -133,7 +137,9 @@ impl Stages {
         };
         let dropped_by_rule = if by_rule { link.loss.0 } else { 0.0 };
         match setup.placement {
-            Placement::Between => Self::between(condition, link, bytes_per_second, wire),
+            Placement::Between => {
+                Self::between(condition, link, bytes_per_second, wire, setup.offloads)
+            }
             Placement::Ends => Self::ends(condition, link, bytes_per_second, wire),
         }
         .map(|stages| Self {
@@ -159,11 +165,17 @@ impl Stages {
         matches!(&self.wire, Qdisc::Netem(netem) if netem.loss == Loss::Random(0.0))
     }
 
+    /// Whether the wire also holds the bottleneck, whose queue can overflow.
+    pub(super) fn wire_has_rate(&self) -> bool {
+        matches!(&self.wire, Qdisc::Netem(netem) if matches!(netem.pace, Some(Pace::BytesPerSecond(_))))
+    }
+
     fn between(
         condition: &Condition,
         link: &Link,
         bytes_per_second: Option<u64>,
         wire: Netem,
+        offloads: Offloads,
     ) -> Result<Self, Refusal> {
         let mut stages = Self {
             queue: None,
@@ -191,7 +203,11 @@ impl Stages {
             return Ok(stages);
         }
         let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
-        let full_packet = condition.mtu_bytes + ETHERNET_HEADER_BYTES;
+        let full_packet = ETHERNET_HEADER_BYTES
+            + match offloads {
+                Offloads::Off => condition.mtu_bytes,
+                Offloads::On => condition.mtu_bytes.max(SUPER_PACKET_BYTES),
+            };
         // Drop-tail, the bucket is as deep as the queue. Its tokens are then what is free of the
         // queue, which waits at the serialising netem: a packet that finds too few is one that
         // finds the queue full. That is reckoned from the clock when a packet comes, so that no
@@ -349,6 +365,7 @@ mod tests {
         emulator: regatta_model::Emulator::Netem,
         placement: Placement::Between,
         loss_by: LossBy::Emulator,
+        offloads: regatta_model::Offloads::Off,
     };
 
     #[test]

@@ -8,6 +8,7 @@
 use std::{io, net::Ipv4Addr, os::fd::AsRawFd};
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
+use regatta_model::Offloads;
 
 use super::{
     attributes::{Attributes, find, u64_at},
@@ -69,14 +70,20 @@ pub(super) struct Counted {
 pub(super) struct Node {
     pub namespace: Namespace,
     pub netlink: Netlink,
+    /// Of the interfaces that are laid here.
+    offloads: Offloads,
 }
 
 impl Node {
     /// Makes a namespace, enters it and sets its loopback device up.
-    pub(super) fn create() -> Result<Self, KeeperError> {
+    pub(super) fn create(offloads: Offloads) -> Result<Self, KeeperError> {
         let namespace = Namespace::create()?;
         let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
-        let node = Self { namespace, netlink };
+        let node = Self {
+            namespace,
+            netlink,
+            offloads,
+        };
         let up = interface_head(LOOPBACK, libc::IFF_UP as u32, libc::IFF_UP as u32);
         node.change(Rtm::Newlink, NlmF::empty(), &up, &Attributes::new())
             .map_err(failed("set up the loopback device"))?;
@@ -89,7 +96,11 @@ impl Node {
         let namespace = Namespace::first()?;
         namespace.enter()?;
         let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
-        Ok(Self { namespace, netlink })
+        Ok(Self {
+            namespace,
+            netlink,
+            offloads: Offloads::Off,
+        })
     }
 
     /// Takes an interface from another node and prepares it here under another name. The calling
@@ -160,12 +171,15 @@ impl Node {
 
     fn prepare(&self, name: &'static str) -> Result<Interface, KeeperError> {
         self.namespace.enter()?;
-        offload::switch_off(name).map_err(failed("switch offloads off"))?;
+        let mut attributes = Attributes::new();
+        if self.offloads == Offloads::Off {
+            offload::switch_off(name).map_err(failed("switch offloads off"))?;
+            // TCP builds packets of many segments whatever the offloads say; this it heeds.
+            attributes = attributes.u32(IFLA_GSO_MAX_SEGS, 1);
+        }
         let index = self.index(name)?;
         let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
         let head = interface_head(index, flags, flags);
-        // TCP builds packets of many segments whatever the offloads say; this it heeds.
-        let attributes = Attributes::new().u32(IFLA_GSO_MAX_SEGS, 1);
         self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
             .map_err(failed("set up an interface"))?;
         Ok(Interface { name, index })

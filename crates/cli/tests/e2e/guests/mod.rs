@@ -7,6 +7,7 @@ mod capture;
 mod handshakes;
 pub mod losses;
 mod matrix;
+mod offloads;
 mod one;
 pub mod two;
 mod virtual_time;

@@ -1,0 +1,161 @@
+//! How late packets are: by what they wait in a device before they are read, and by what they leave
+//! after they were due.
+
+use std::{fs::File, os::unix::fs::FileExt};
+
+/// A wait shorter than this may have been none: something was there already.
+const SHORTEST_SLEEP_NS: u64 = 50_000;
+
+/// A packet delivered later than this after it was due is counted as late.
+const LATE_NS: u64 = 2_000_000;
+
+/// Lateness of the packets of one direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lateness {
+    pub(super) sum_ns: u64,
+    pub(super) max_ns: u64,
+    pub(super) late: u64,
+    /// Lag of the packet that came last; see [`Lateness::enter`].
+    lag_ns: u64,
+}
+
+impl Lateness {
+    /// Returns the lag of a packet that arrived at the device at `arrived` or later, and was read at
+    /// `read`: the time by which the bottleneck begins to send it later than if it had been read when it
+    /// arrived, at most. One that has to wait for those before it has their lag. `free` is when the
+    /// bottleneck can send it; without a bottleneck the device is the queue, and nothing lags.
+    pub(super) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
+        self.lag_ns = free.map_or(0, |free| {
+            let starts = read.max(free);
+            (starts - arrived.min(starts)).min(starts - free + self.lag_ns)
+        });
+        self.lag_ns
+    }
+
+    /// Counts a packet that leaves `after_due_ns` after it was due by the time at which it was read.
+    pub(super) fn leave(&mut self, after_due_ns: u64, lag_ns: u64) {
+        let late = after_due_ns + lag_ns;
+        self.sum_ns += late;
+        self.max_ns = self.max_ns.max(late);
+        self.late += u64::from(late > LATE_NS);
+    }
+}
+
+/// Moments after which what is read from a device must have arrived.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    /// The kernel's account of how long the thread waited for a processor; `None` where it keeps none.
+    account: Option<File>,
+    waited_ns: u64,
+    empty_at: [u64; 2],
+}
+
+impl Arrivals {
+    /// Those of the devices that the calling thread reads.
+    pub(super) fn new() -> Self {
+        let mut arrivals = Self {
+            account: File::open("/proc/thread-self/schedstat").ok(),
+            waited_ns: 0,
+            empty_at: [0; 2],
+        };
+        arrivals.waited();
+        arrivals
+    }
+
+    /// Time that the thread has waited for a processor since the last call.
+    fn waited(&mut self) -> u64 {
+        let mut text = [0; 64];
+        let read = self.account.as_ref().map(|file| file.read_at(&mut text, 0));
+        let total = match read {
+            Some(Ok(length)) => std::str::from_utf8(&text[..length])
+                .ok()
+                .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok()),
+            _ => None,
+        };
+        let before = self.waited_ns;
+        self.waited_ns = total.unwrap_or(before);
+        self.waited_ns.saturating_sub(before)
+    }
+
+    /// A device was seen empty at `now`.
+    pub(super) fn empty(&mut self, device: usize, now: u64) {
+        self.empty_at[device] = self.empty_at[device].max(now);
+    }
+
+    /// The thread waited from `from` until `now` for a packet of either device. If it slept, the first
+    /// one woke it, and what passed since then it waited for a processor.
+    pub(super) fn woke(&mut self, from: u64, now: u64) {
+        let woken = now.saturating_sub(self.waited());
+        if woken > from + SHORTEST_SLEEP_NS {
+            self.empty(0, woken);
+            self.empty(1, woken);
+        }
+    }
+
+    /// The earliest that a packet which is read from a device now can have arrived.
+    pub(super) fn earliest(&self, device: usize) -> u64 {
+        self.empty_at[device]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_packet_that_waits_for_an_idle_bottleneck_lags() {
+        let mut lateness = Lateness::default();
+        // Read 3 ms after it arrived, at a bottleneck that was free before.
+        assert_eq!(lateness.enter(10 * MS, 13 * MS, Some(9 * MS)), 3 * MS);
+        // One that came behind it is sent behind it, as late.
+        assert_eq!(lateness.enter(11 * MS, 13 * MS, Some(14 * MS)), 3 * MS);
+        // What comes when the bottleneck has caught up is not late.
+        assert_eq!(lateness.enter(20 * MS, 20 * MS, Some(15 * MS)), 0);
+    }
+
+    #[test]
+    fn a_wait_that_the_queue_covers_is_no_lag() {
+        let mut lateness = Lateness::default();
+        // Sending of those before it goes on until 20 ms.
+        assert_eq!(lateness.enter(10 * MS, 15 * MS, Some(20 * MS)), 0);
+        // The bottleneck ran empty at 22 ms, while a packet waited since 18 ms.
+        assert_eq!(lateness.enter(18 * MS, 24 * MS, Some(22 * MS)), 2 * MS);
+        // Others are in the queue: nobody can say for how long, and all are as late.
+        assert_eq!(lateness.enter(18 * MS, 24 * MS, Some(u64::MAX)), 2 * MS);
+        // Without a bottleneck the device is the queue.
+        assert_eq!(lateness.enter(18 * MS, 24 * MS, None), 0);
+    }
+
+    #[test]
+    fn what_waits_before_and_after_counts_together() {
+        let mut lateness = Lateness::default();
+        lateness.leave(MS, MS);
+        assert_eq!((lateness.late, lateness.max_ns), (0, 2 * MS));
+        lateness.leave(MS, MS + 1);
+        assert_eq!((lateness.late, lateness.sum_ns), (1, 4 * MS + 1));
+    }
+
+    #[test]
+    fn a_packet_arrived_after_its_device_was_seen_empty() {
+        let mut arrivals = Arrivals {
+            account: None,
+            waited_ns: 0,
+            empty_at: [0; 2],
+        };
+        arrivals.empty(0, 5 * MS);
+        // No sleep: what is there came since then.
+        arrivals.woke(6 * MS, 6 * MS + SHORTEST_SLEEP_NS);
+        assert_eq!(arrivals.earliest(0), 5 * MS);
+        arrivals.woke(7 * MS, 9 * MS);
+        assert_eq!([arrivals.earliest(0), arrivals.earliest(1)], [9 * MS; 2]);
+    }
+
+    #[test]
+    fn the_kernel_tells_how_long_a_thread_waited_for_a_processor() {
+        let mut arrivals = Arrivals::new();
+        assert!(arrivals.account.is_some());
+        assert!(arrivals.waited_ns > 0 || arrivals.waited() < 1_000 * MS);
+    }
+}

@@ -1,0 +1,119 @@
+//! How late packets of the user-space emulator arrive in real time, with and without each thing that
+//! makes its thread punctual.
+//!
+//! `lateness [SECONDS]` sends datagrams over a path of 30 ms and 100 Mbit/s, one a millisecond and ten a
+//! millisecond, for so long each (5 s if absent). A line of the table is what the kernel was asked for;
+//! delays are from the call to send to the receiving kernel's time stamp, less what the path asks for:
+//! what waits in a device and what leaves after it was due are both in it. The last two columns are the
+//! forwarder's own account of the same, as trials have it.
+
+use std::{process::Command, time::Duration};
+
+use regatta_model::{BitRate, Condition, Link, PathSetup};
+
+use super::{
+    Outcome,
+    hosts::{Hosts, Sending},
+};
+
+/// Words of the variable `REGATTA_PUNCTUALITY`, and what the table calls them. The third is the default.
+const SETTINGS: [(&str, &str); 5] = [
+    ("none", "nothing"),
+    ("slack,short-turns", "timer slack of 1 ns, short turns"),
+    (
+        "slack,real-time,short-turns",
+        "and real-time priority, where allowed",
+    ),
+    ("slack,busy-poll", "timer slack, busy polling"),
+    (
+        "slack,real-time,busy-poll",
+        "and real-time priority, busy polling",
+    ),
+];
+const VARIABLE: &str = "REGATTA_PUNCTUALITY";
+
+const PACKET_BYTES: u64 = 1000;
+const DELAY: Duration = Duration::from_millis(15);
+const RATE: BitRate = BitRate(100_000_000);
+
+/// Rounds over all settings, so that a drift of the machine meets all alike.
+const ROUNDS: u32 = 3;
+
+/// Runs each setting in a process of its own, since a process's environment is given at its start.
+pub(super) fn run() -> Outcome<()> {
+    let seconds = match std::env::args().nth(2) {
+        Some(seconds) => seconds.parse::<u64>()?,
+        None => 5,
+    };
+    if std::env::args().nth(3).is_some() {
+        return measure(seconds);
+    }
+    println!(
+        "| asked for | packets | median, µs | 99 % | 99.9 % | longest | own mean | own late |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    for _ in 0..ROUNDS {
+        for (words, name) in SETTINGS {
+            let output = Command::new(std::env::current_exe()?)
+                .args(["lateness", &seconds.to_string(), "one"])
+                .env(VARIABLE, words)
+                .output()?;
+            if !output.status.success() {
+                return Err(String::from_utf8_lossy(&output.stdout).into());
+            }
+            for line in String::from_utf8(output.stdout)?.lines() {
+                println!("| {name} {line}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(seconds: u64) -> Outcome<()> {
+    let link = Link {
+        delay: DELAY,
+        rate: Some(RATE),
+        ..Link::default()
+    };
+    let condition = Condition {
+        name: "lateness".into(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
+    };
+    let mut hosts = Hosts::over(PathSetup::USERSPACE)?;
+    for a_millisecond in [1, 10] {
+        let sending = Sending {
+            packets: seconds * 1000 * a_millisecond,
+            packet_bytes: PACKET_BYTES,
+            interval: Duration::from_millis(1) / a_millisecond as u32,
+        };
+        let flow = hosts.flow(&condition, 1, sending)?;
+        let asked = DELAY.as_nanos() as u64 + PACKET_BYTES * 8_000_000_000 / RATE.0;
+        let mut late: Vec<u64> = flow
+            .arrivals
+            .iter()
+            .map(|arrival| arrival.delay_ns.saturating_sub(asked) / 1000)
+            .collect();
+        late.sort_unstable();
+        let at = |share: f64| {
+            let place = (late.len() as f64 * share) as usize;
+            late.get(place.min(late.len().saturating_sub(1)))
+                .copied()
+                .unwrap_or_default()
+        };
+        let own = flow.counters.forward;
+        println!(
+            "| {} | {} | {} | {} | {} | {:.0} µs | {} |",
+            late.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0),
+            own.lateness_mean_ns / 1e3,
+            own.late_packets
+        );
+    }
+    Ok(())
+}

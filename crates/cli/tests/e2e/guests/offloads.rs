@@ -1,0 +1,79 @@
+//! S0's arrangement, netem on both hosts, with the hosts' offloads on and off. In virtual time.
+
+use regatta_model::Outcome;
+
+use crate::help::{cell, shared_trials};
+
+const STUDY: &str = r#"
+name = "offloads"
+rounds = 1
+seed = 9
+bed = "uml"
+clock = "virtual"
+emulator = "netem"
+placement = "ends"
+deadline = "5s"
+
+[[transport]]
+label = "tcp-cubic"
+driver = "tcp"
+cc = "cubic"
+
+[[transport]]
+label = "tcp-bbr"
+driver = "tcp"
+cc = "bbr"
+
+[[condition]]
+name = "loss-5"
+rtt = "30ms"
+rate = "100Mbit/s"
+loss = "5%"
+queue = "4MB"               # nothing overflows
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "10MB"
+message = "10kB"
+[workload.probe]
+idle_messages = 0
+under_load = false
+"#;
+
+/// Drops of netem for each segment that TCP sent with BBR.
+fn drops_per_segment(name: &str, study: &str) -> f64 {
+    let trials = shared_trials(name, study);
+    let bbr = cell(&trials, "tcp-bbr", "bulk", "loss-5");
+    assert_eq!(bbr.outcome, Outcome::Measured, "{bbr:#?}");
+    // One netem counts what it loses and what finds it full as one.
+    assert!(!bbr.metrics.contains_key("path_loss_ratio"), "{bbr:#?}");
+    assert!(!bbr.metrics.contains_key("path_queue_drops"), "{bbr:#?}");
+    let segments = bbr.metrics["bytes_sent"] / 1448.0 + bbr.metrics["retransmitted_packets"];
+    bbr.metrics["path_drops"] / segments
+}
+
+#[test]
+fn with_offloads_loss_takes_super_packets_and_without_single_ones() {
+    let off = drops_per_segment("cli-offloads-off", STUDY);
+    // Of some 7000 packets: six standard errors.
+    assert!((0.034..0.066).contains(&off), "{off}");
+    let study = STUDY.replace("placement =", "offloads = \"on\"\nplacement =");
+    let on = drops_per_segment("cli-offloads-on", &study);
+    // BBR sends a millisecond at once: up to eight segments, which are lost as one.
+    assert!(on < 0.02, "{on}");
+}
+
+/// A queue for packets of the wire lets those of many segments pass, too.
+#[test]
+fn between_the_hosts_packets_of_many_segments_find_room() {
+    let study = STUDY
+        .replace("placement = \"ends\"", "offloads = \"on\"")
+        .replace("loss = \"5%\"", "");
+    let trials = shared_trials("cli-offloads-between", &study);
+    let cubic = cell(&trials, "tcp-cubic", "bulk", "loss-5");
+    assert_eq!(cubic.outcome, Outcome::Measured, "{cubic:#?}");
+    let goodput = cubic.metrics["goodput_bps"];
+    assert!(goodput > 70e6, "{goodput}");
+    assert!(!cubic.metrics.contains_key("path_packets"), "{cubic:#?}");
+}
