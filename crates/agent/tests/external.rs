@@ -110,7 +110,7 @@ fn a_program_that_dies_costs_its_own_trial_alone() {
 #[test]
 fn a_program_that_is_missing_costs_its_own_trial_alone() {
     let missing = Path::new("/no/such/driver");
-    costs_its_own_trial_alone(missing, FailureKind::Failed, "No such file");
+    costs_its_own_trial_alone(missing, FailureKind::Failed, "option `program`");
 }
 
 #[test]

@@ -57,10 +57,13 @@ fn bit_rate(value: BitRate) -> String {
 fn ratio(value: Ratio) -> String {
     let short = value.to_string();
     if short.parse() == Ok(value) {
-        short
-    } else {
-        value.0.to_string()
+        return short;
     }
+    // The decimal point goes two places on: a hundred times the number would be rounded.
+    let decimal = value.0.to_string();
+    let digits = format!("{:0<3}", decimal.trim_start_matches("0."));
+    let (percent, rest) = digits.split_at(2);
+    format!("{percent}.{rest}%")
 }
 
 fn queue(value: QueueSize) -> String {
@@ -430,6 +433,10 @@ mod tests {
             bit_rate(BitRate(99_999_999)).parse(),
             Ok(BitRate(99_999_999))
         );
-        assert_eq!(ratio(Ratio(0.000_012_3)).parse(), Ok(Ratio(0.000_012_3)));
+        let ratios = [0.0, 0.000_012_3, 0.07, 0.29, 1.0 / 3.0, 1.0];
+        let sevenths = (1..7000).map(|n| f64::from(n) / 7000.0);
+        for value in ratios.into_iter().chain(sevenths) {
+            assert_eq!(ratio(Ratio(value)).parse(), Ok(Ratio(value)));
+        }
     }
 }

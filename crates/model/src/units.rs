@@ -161,7 +161,11 @@ impl FromStr for Ratio {
         let (number, unit) =
             split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a ratio"), HINT))?;
         let value = match unit {
-            "%" => number / 100.0,
+            // The nearest number to the decimal fraction, which a division would miss at times.
+            "%" => {
+                let digits = text.trim().trim_end_matches('%').trim_end();
+                format!("{digits}e-2").parse().unwrap_or(number / 100.0)
+            }
             "" if number == 0.0 => number,
             // A user of tc means 1 %, one of iptables all of it.
             "" if number <= 1.0 => {

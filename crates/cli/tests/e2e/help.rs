@@ -1,6 +1,7 @@
 //! Starting the binary and looking at what it leaves.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -316,12 +317,36 @@ pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("the process is there");
 }
 
-/// The trials of a result directory.
+/// The trials of a result directory, each by its last attempt: those before it are invalid.
 #[track_caller]
 pub fn trials(dir: &Path) -> Vec<TrialRecord> {
-    Reader::open(dir)
+    let all = Reader::open(dir)
         .and_then(|reader| reader.trials())
-        .expect("the results are readable")
+        .expect("the results are readable");
+    let place = |trial: &TrialRecord| {
+        let TrialRecord {
+            round,
+            transport,
+            condition,
+            workload,
+            ..
+        } = trial.clone();
+        (round, transport, condition, workload)
+    };
+    let last: BTreeMap<_, _> = all
+        .iter()
+        .map(|trial| (place(trial), trial.index))
+        .collect();
+    let counts = |trial: &TrialRecord| last[&place(trial)] == trial.index;
+    let mut trials: Vec<_> = all.iter().filter(|trial| counts(trial)).cloned().collect();
+    trials.sort_by_key(|trial| trial.index - (trial.attempt - 1) * planned(&all));
+    trials
+}
+
+/// Number of trials in the plan, by which the index of a repeated attempt lies above that of the one before.
+fn planned(all: &[TrialRecord]) -> u32 {
+    let first = all.iter().filter(|trial| trial.attempt == 1);
+    first.map(|trial| trial.index + 1).max().unwrap_or(0)
 }
 
 /// Trials of `study`, which the tests of a test run share: the first that asks for `key` runs it.
