@@ -132,7 +132,7 @@ tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ cmake libclang
 	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
-	  rm -rf "$(CARGO_TARGET_DIR)"/*/.fingerprint/regatta-*; \
+	  rm -rf "$(CARGO_TARGET_DIR)"/*/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/*/build/regatta-cli-*; \
 	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
 	fi
 

@@ -91,6 +91,18 @@ class Messages:
         return piece
 
 
+# What each end states of its stack, beside the congestion control: docs/external-drivers.md.
+STACK_FACTS = {
+    "sender": ["initial_window", "slow_start_exit", "pacing", "packet_size", "cipher", "threads", "offloads"],
+    "receiver": ["threads", "offloads", "acknowledgements", "flow_control"],
+}
+
+
+def stack_facts(role, stack):
+    """Those facts of the stack that an end states, under their whole names."""
+    return {f"{name}.{role}": stack[name] for name in STACK_FACTS[role]}
+
+
 def window_bytes(order):
     """The flow-control window that all drivers use; without a rate, 2 Gbit for each second of round trip."""
     path = order["path"]

@@ -16,7 +16,9 @@ from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.congestion import cubic, reno
+from aioquic.quic.congestion.base import K_INITIAL_WINDOW
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamDataReceived
+from aioquic.tls import CipherSuite
 
 # Loaded at the first handshake otherwise, where it would count as set-up time.
 import cryptography.hazmat.backends.openssl.backend  # noqa: F401
@@ -29,6 +31,12 @@ ACKNOWLEDGEMENT_BYTES = 8
 
 # Receive buffer of the socket, in bytes; the kernel may give less.
 RECEIVE_BUFFER = 4 << 20
+
+CIPHERS = {
+    CipherSuite.AES_128_GCM_SHA256: "AES-128-GCM",
+    CipherSuite.AES_256_GCM_SHA384: "AES-256-GCM",
+    CipherSuite.CHACHA20_POLY1305_SHA256: "ChaCha20-Poly1305",
+}
 
 CONGESTION_CONTROLS = {
     cubic.CubicCongestionControl: "cubic",
@@ -50,6 +58,8 @@ def configure(order, is_client):
         # The transfer may stand still on a bad path, but not for longer than it may take.
         idle_timeout=order["deadline_ns"] / 1e9 + 60,
         is_client=is_client,
+        # aioquic would offer AES-256 first; all stacks encrypt alike.
+        cipher_suites=[CipherSuite.AES_128_GCM_SHA256],
         max_data=contract.window_bytes(order),
         # aioquic does not look for the path's packet size; what is known of it is told.
         max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
@@ -80,11 +90,25 @@ class Protocol(QuicConnectionProtocol):
         """What was read back. aioquic keeps it in attributes that are not for users, so the
         version that is installed is the one that this was written for."""
         algorithm = type(self._quic._loss._cc)
+        suite = self._quic.tls.key_schedule.cipher_suite
+        configuration = self._quic._configuration
+        header = 48 if ":" in self.order["local"] else 28
+        stack = {
+            "initial_window": f"{K_INITIAL_WINDOW} packets",
+            "slow_start_exit": "HyStart",
+            "pacing": "by the stack",
+            "packet_size": f"{configuration.max_datagram_size + header} B, fixed",
+            "cipher": CIPHERS.get(suite, suite.name),
+            "threads": "1, protocol in it",
+            "offloads": "none",
+            "acknowledgements": f"each packet within {self._quic._ack_delay * 1000:g} ms",
+            "flow_control": f"stream {configuration.max_stream_data} B, connection {configuration.max_data} B",
+        }
         return {
             f"congestion_control.{role}": CONGESTION_CONTROLS.get(algorithm, algorithm.__name__),
             "tls.version": "1.3",
-            "tls.cipher_suite": f"TLS_{self._quic.tls.key_schedule.cipher_suite.name}",
-        }
+            "tls.cipher_suite": f"TLS_{suite.name}",
+        } | contract.stack_facts(role, stack)
 
     def on_end(self, event):
         if not self.done:

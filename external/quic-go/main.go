@@ -21,6 +21,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -143,6 +144,14 @@ func (o *order) windowBytes() uint64 {
 	return max(1<<20, uint64(2e9/8*float64(o.Path.RoundTripDelayNs)/1e9))
 }
 
+// header is the bytes of IP and UDP before a packet's payload.
+func (o *order) header() uint32 {
+	if o.Local.Is6() {
+		return 48
+	}
+	return 28
+}
+
 func (o *order) config() *quic.Config {
 	if o.CongestionControl != congestionControl {
 		unsupported(
@@ -151,10 +160,6 @@ func (o *order) config() *quic.Config {
 		)
 	}
 	window := o.windowBytes()
-	header := uint32(28)
-	if o.Local.Is6() {
-		header = 48
-	}
 	return &quic.Config{
 		// The transfer may stand still on a bad path, but not for longer than it may take.
 		HandshakeIdleTimeout:           time.Duration(o.DeadlineNs) + time.Minute,
@@ -164,7 +169,7 @@ func (o *order) config() *quic.Config {
 		InitialConnectionReceiveWindow: window,
 		MaxConnectionReceiveWindow:     window,
 		// quic-go takes at most 1452, and looks for the path's size from there.
-		InitialPacketSize: uint16(max(1200, min(o.Path.MtuBytes-header, 1452))),
+		InitialPacketSize: uint16(max(1200, min(o.Path.MtuBytes-o.header(), maxPacketSize))),
 	}
 }
 
@@ -225,14 +230,48 @@ func (p *progress) add(length int) {
 	}
 }
 
-func facts(connection *quic.Conn, role string) map[string]string {
+// maxPacketSize is quic-go's own, too, in bytes of UDP payload.
+const maxPacketSize = 1452
+
+// initialWindowPackets is quic-go's own, which its interface cannot change.
+const initialWindowPackets = 32
+
+var ciphers = map[uint16]string{
+	tls.TLS_AES_128_GCM_SHA256:       "AES-128-GCM",
+	tls.TLS_AES_256_GCM_SHA384:       "AES-256-GCM",
+	tls.TLS_CHACHA20_POLY1305_SHA256: "ChaCha20-Poly1305",
+}
+
+func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 	state := connection.ConnectionState()
-	return map[string]string{
+	config := o.config()
+	known := map[string]string{
 		"congestion_control." + role: congestionControl,
 		"tls.version":                "1.3",
 		"tls.cipher_suite":           tls.CipherSuiteName(state.TLS.CipherSuite),
 		"gso." + role:                fmt.Sprint(state.GSO),
+		"threads." + role:            fmt.Sprintf("Go's runtime on %d cores, protocol in it", runtime.GOMAXPROCS(0)),
 	}
+	if role == "receiver" {
+		known["offloads."+role] = "none"
+		known["acknowledgements."+role] = "every second packet, or after 25 ms"
+		known["flow_control."+role] = fmt.Sprintf(
+			"stream %d B, connection %d B", config.MaxStreamReceiveWindow, config.MaxConnectionReceiveWindow,
+		)
+		return known
+	}
+	known["initial_window."+role] = fmt.Sprintf("%d packets", initialWindowPackets)
+	known["slow_start_exit."+role] = "HyStart"
+	known["pacing."+role] = "by the stack"
+	known["packet_size."+role] = fmt.Sprintf(
+		"%d B, searched up to %d B", uint32(config.InitialPacketSize)+o.header(), maxPacketSize+o.header(),
+	)
+	known["cipher."+role] = ciphers[state.TLS.CipherSuite]
+	known["offloads."+role] = "none"
+	if state.GSO {
+		known["offloads."+role] = "of the socket: on"
+	}
+	return known
 }
 
 func send(o order) {
@@ -275,7 +314,7 @@ func send(o order) {
 			"type":  "done",
 			"at_ns": monotonicNs(),
 			"bytes": sent.bytes,
-			"facts": facts(connection, "sender"),
+			"facts": o.facts(connection, "sender"),
 		})
 		hear()
 	}
@@ -292,7 +331,7 @@ func send(o order) {
 		"type":  "done",
 		"at_ns": arrived,
 		"bytes": binary.BigEndian.Uint64(answer[:]),
-		"facts": facts(connection, "sender"),
+		"facts": o.facts(connection, "sender"),
 		"metrics": map[string]float64{
 			"smoothed_rtt_ns":       float64(statistics.SmoothedRTT),
 			"min_rtt_ns":            float64(statistics.MinRTT),
@@ -384,7 +423,7 @@ func receive(o order) {
 		here.Unlock()
 		if err != nil && here.bytes < o.SizeBytes {
 			if o.Finish == abandon {
-				here.done(facts(connection, "receiver"))
+				here.done(o.facts(connection, "receiver"))
 				select {}
 			}
 			fail(fmt.Errorf("the transfer broke: %w", err))
@@ -396,7 +435,7 @@ func receive(o order) {
 	if err := stream.Close(); err != nil {
 		fail(err)
 	}
-	here.done(facts(connection, "receiver"))
+	here.done(o.facts(connection, "receiver"))
 	// The other goroutine ends the program.
 	select {}
 }

@@ -47,6 +47,27 @@ def open_socket(sctp, order):
     return sock
 
 
+def facts(sock, role):
+    """What is known of the kernel's SCTP. Half of the receive buffer is the window."""
+    with open("/proc/sys/net/sctp/sack_timeout") as file:
+        delay = file.read().strip()
+    window = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+    not_told = "not known: pysctp does not tell it"
+    stack = {
+        "initial_window": not_told,
+        "slow_start_exit": "loss",
+        "pacing": "none",
+        "packet_size": not_told,
+        "cipher": "none",
+        "threads": "1, protocol in the kernel",
+        "offloads": "of the interface",
+        "acknowledgements": f"every second packet, or after {delay} ms",
+        "flow_control": f"association {window} B",
+    }
+    # The kernel has one, which cannot be chosen (RFC 9260).
+    return {f"congestion_control.{role}": "rfc9260"} | contract.stack_facts(role, stack)
+
+
 def receive_message(sctp, sock, most):
     """Bytes of a message, or a part of one; empty when the other end has closed."""
     while True:
@@ -76,7 +97,7 @@ def send(sctp, order):
         sock.sctp_send(piece)
         sent.add(len(piece))
     answer = receive_message(sctp, sock, 8)
-    contract.say(type="done", at_ns=time.monotonic_ns(), bytes=int.from_bytes(answer, "big"))
+    contract.say(type="done", at_ns=time.monotonic_ns(), bytes=int.from_bytes(answer, "big"), facts=facts(sock, "sender"))
     contract.hear()
 
 
@@ -108,7 +129,7 @@ def receive(sctp, order):
             delivered.add(data)
     sock.sctp_send(delivered.bytes.to_bytes(8, "big"))
     with lock:
-        delivered.done()
+        delivered.done(facts=facts(sock, "receiver"))
     # The other thread ends the program.
     threading.Event().wait()
 

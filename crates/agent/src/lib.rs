@@ -12,6 +12,7 @@
 
 use std::process::ExitCode;
 
+use regatta_model::HostFacts;
 use regatta_transport::Driver;
 
 mod ending;
@@ -62,19 +63,20 @@ pub fn find_driver(name: &str) -> Option<&'static dyn Driver> {
 }
 
 /// The agent with all drivers: `regatta agent`. Must be called before the process has threads.
+/// `build` says what the program is built of, and joins the host's facts.
 ///
 /// Ends the process, with everything that it started: with code 0 at the end of input, with 2 on
 /// input that is no message of this protocol, with 1 if its output is gone, with 3 after a session
 /// that could not be aborted (the answer is given before).
-pub fn main() -> ExitCode {
-    main_with(registry())
+pub fn main(build: HostFacts) -> ExitCode {
+    main_with(registry(), build)
 }
 
 /// The agent with chosen drivers; otherwise as [`main`].
-pub fn main_with(drivers: Vec<&'static dyn Driver>) -> ExitCode {
+pub fn main_with(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> ExitCode {
     logging::install();
     ending::prepare();
-    let code = match serve::serve(drivers) {
+    let code = match serve::serve(drivers, build) {
         Ok(()) => 0,
         Err(error) => {
             error::print(&error);

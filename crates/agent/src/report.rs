@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_control::{Role, SideReport};
-use regatta_model::{Series, Warning};
+use regatta_model::{Series, Warning, stack};
 use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
 
 use crate::observer::Observed;
@@ -48,6 +48,27 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         .entry(format!("interface.{side}"))
         .or_insert(fact);
     report.warnings.extend(warning);
+    if let Some(offloads) = report.facts.get_mut(&format!("offloads.{side}"))
+        && offloads == stack::OF_INTERFACE
+    {
+        *offloads = offloads_of(observed.interface.as_ref());
+    }
+}
+
+/// Offloads of an interface that join or cut packets, for the comparison of stacks.
+fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
+    let Some(interface) = interface else {
+        return format!("{}: the interface is not known", stack::NOT_KNOWN);
+    };
+    let on: Vec<String> = (interface.offloads.iter())
+        .filter(|(name, on)| *on && ["tso", "gso", "gro"].contains(name))
+        .map(|(name, _)| name.to_uppercase())
+        .collect();
+    if on.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("{} of the interface", on.join(", "))
+    }
 }
 
 /// The metrics of the data interface over the window.

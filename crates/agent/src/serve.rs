@@ -37,7 +37,7 @@ enum Event {
 ///
 /// # Errors
 /// Whatever makes the agent end before.
-pub(crate) fn serve(drivers: Vec<&'static dyn Driver>) -> Result<(), AgentError> {
+pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Result<(), AgentError> {
     let (events, received) = channel();
     let input = events.clone();
     // The thread ends with the process.
@@ -56,6 +56,7 @@ pub(crate) fn serve(drivers: Vec<&'static dyn Driver>) -> Result<(), AgentError>
         .map_err(AgentError::Input)?;
     Agent {
         drivers: drivers.into(),
+        build,
         events,
         output: io::stdout(),
         current: None,
@@ -75,6 +76,7 @@ struct Current {
 
 struct Agent<W> {
     drivers: Arc<[&'static dyn Driver]>,
+    build: HostFacts,
     events: Sender<Event>,
     output: W,
     current: Option<Current>,
@@ -120,7 +122,7 @@ impl<W: Write> Agent<W> {
     }
 
     fn greet(&mut self) -> Result<(), AgentError> {
-        let facts = facts(&self.drivers);
+        let facts = facts(&self.drivers, &self.build);
         self.say(&FromAgent::Hello {
             protocol: PROTOCOL_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -255,9 +257,10 @@ impl<W: Write> Agent<W> {
     }
 }
 
-/// Facts about this host, and the version of every stack.
-fn facts(drivers: &[&'static dyn Driver]) -> HostFacts {
+/// Facts about this host, the version of every stack, and what this program is built of.
+fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
+    facts.0.extend(build.0.clone());
     let versions: BTreeMap<String, String> = drivers
         .iter()
         .map(|driver| driver.descriptor())

@@ -163,6 +163,9 @@ fn find(
     driver
         .applicable(&transport.options, &order.workload.kind)
         .map_err(TransportError::from)?;
+    driver
+        .probe_applicable(&transport.options, &order.workload)
+        .map_err(TransportError::from)?;
     Ok(driver)
 }
 

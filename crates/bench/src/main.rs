@@ -25,7 +25,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
-use regatta_model::OptionValue;
+use regatta_model::{HostFacts, OptionValue};
 
 use crate::{
     agents::Race,
@@ -190,7 +190,7 @@ fn main() -> ExitCode {
     // Both enter namespaces or serve those who did, which a process can do only before it has a
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {
-        Some(role) if role == "agent" => return regatta_agent::main(),
+        Some(role) if role == "agent" => return regatta_agent::main(HostFacts::default()),
         Some(role) if role == "path-keeper" => return regatta_bed::keeper::main(),
         _ => {}
     }

@@ -12,6 +12,7 @@ mod listen;
 mod output;
 mod path_options;
 mod plan;
+mod provenance;
 mod registry;
 mod report;
 mod run;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
         Some(name) if name == "agent" => {
             interrupt::ignore();
-            return regatta_agent::main();
+            return regatta_agent::main(provenance::facts());
         }
         Some(name) if name == "path-keeper" => {
             interrupt::ignore();

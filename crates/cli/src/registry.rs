@@ -1,7 +1,7 @@
 //! Drivers by name, and what is wrong with a study's transports.
 
 use regatta_model::{
-    Transport,
+    Study, Transport,
     study::{StudyError, StudyFile, nearest},
 };
 use regatta_transport::Driver;
@@ -81,6 +81,25 @@ pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
         check(transport).map_err(|wrong| {
             file.transport_error(position, wrong.option.as_deref(), wrong.message, wrong.hint)
         })?;
+    }
+    Ok(())
+}
+
+/// Checks whether every transport can carry the probe under load as each workload places it.
+///
+/// # Errors
+/// The first that cannot.
+pub fn check_probes(study: &Study) -> Result<(), Failure> {
+    let drivers = drivers();
+    for transport in &study.transports {
+        let driver = (drivers.iter()).find(|driver| driver.descriptor().name == transport.driver);
+        for workload in &study.workloads {
+            if let Some(driver) = driver {
+                driver
+                    .probe_applicable(&transport.options, workload)
+                    .map_err(|wrong| Failure::input(wrong.reason, wrong.hint))?;
+            }
+        }
     }
     Ok(())
 }

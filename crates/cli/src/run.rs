@@ -31,6 +31,12 @@ use crate::{
 /// Whatever keeps the study from being run to its end.
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
+    if let Some(warning) = chosen.study.encryption_warning() {
+        output::err(&format!(
+            "warning: {}\nhint: {}",
+            warning.message, warning.hint
+        ));
+    }
     let plan = Plan::new(&chosen.study).map_err(|error| {
         Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
     })?;

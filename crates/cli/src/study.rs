@@ -44,6 +44,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     let mut study = file.study;
     let mut text = text;
     let changes = apply(args, &mut study)?;
+    registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
         let hint = mistake.hint();
         Failure::bad(mistake).hint(hint)

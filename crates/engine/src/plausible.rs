@@ -6,7 +6,9 @@ use std::{
 };
 
 use regatta_bed::PathCounters;
-use regatta_model::{Bytes, PathCheck, Warning, WorkloadKind, units::format_duration};
+use regatta_model::{
+    Bytes, PathCheck, Warning, WorkloadKind, stack::NOT_APPLICABLE, units::format_duration,
+};
 
 use crate::{
     merge::{Merged, workload_bytes},
@@ -223,10 +225,12 @@ fn number(value: f64) -> String {
 ///
 /// `seen` holds the congestion controls of each transport's label.
 pub(crate) fn congestion_controls(seen: &BTreeMap<String, BTreeSet<String>>) -> Option<Warning> {
-    let all: BTreeSet<&String> = seen.values().flatten().collect();
+    let has_one = |name: &&String| !name.starts_with(NOT_APPLICABLE);
+    let all: BTreeSet<&String> = seen.values().flatten().filter(has_one).collect();
     (all.len() > 1).then(|| {
         let each: Vec<String> = seen
             .iter()
+            .filter(|(_, names)| names.iter().any(|name| has_one(&name)))
             .map(|(label, names)| {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 format!("`{label}` {}", names.join(" and "))

@@ -8,6 +8,7 @@ pub mod metric;
 pub mod outcome;
 pub mod record;
 pub mod shell;
+pub mod stack;
 pub mod study;
 pub mod units;
 pub mod workload;
@@ -21,12 +22,13 @@ pub use outcome::Outcome;
 pub use record::{
     AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
 };
+pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
     BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,
     PathSetup, Placement, Published, Source, Study, Transport,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{
-    Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify, Workload,
-    WorkloadKind,
+    Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement, Spread,
+    Verify, Workload, WorkloadKind,
 };

@@ -186,6 +186,33 @@ pub struct Probe {
     /// Size of a message.
     #[serde(rename = "message_bytes")]
     pub message: Bytes,
+    /// What the messages during the transfer travel on.
+    #[serde(default)]
+    pub placement: ProbePlacement,
+}
+
+/// What the probe messages during a transfer travel on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbePlacement {
+    /// A connection of their own, over every transport: they share the path with the transfer, and no
+    /// window of its connection.
+    #[default]
+    Connection,
+    /// A stream of the transfer's connection, of a transport that multiplexes: they wait for its
+    /// congestion window, too.
+    Stream,
+}
+
+impl ProbePlacement {
+    /// As in the fact `probe.placement`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "own connection",
+            Self::Stream => "own stream",
+        }
+    }
 }
 
 impl Default for Probe {
@@ -195,6 +222,7 @@ impl Default for Probe {
             under_load: true,
             interval: Duration::from_millis(20),
             message: Bytes(64),
+            placement: ProbePlacement::default(),
         }
     }
 }

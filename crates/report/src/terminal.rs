@@ -40,7 +40,7 @@ impl Default for TerminalOptions {
 /// Below this the lines are not broken further: nothing would be readable.
 const NARROWEST: u16 = 40;
 /// The columns: name of the metric, heading over one line, heading over several.
-const COLUMNS: [(&str, &str, &str); 8] = [
+const COLUMNS: [(&str, &str, &str); 9] = [
     ("goodput_bps", "goodput", "goodput"),
     (
         "requests_per_second",
@@ -66,6 +66,11 @@ const COLUMNS: [(&str, &str, &str); 8] = [
         "round_trip_delay_ns",
         "round-trip delay under load",
         "round-trip\ndelay under\nload",
+    ),
+    (
+        "stream_round_trip_delay_ns",
+        "round-trip delay under load, on a stream",
+        "round-trip\ndelay on a\nstream",
     ),
     (
         "goodput_per_core_percent_bps",
@@ -426,6 +431,10 @@ fn verdict(out: &mut String, summary: &Summary, options: &TerminalOptions, width
     out.push('\n');
     for part in &summary.verdict.conditions {
         let _ = writeln!(out, "{}", wrap(&printable(&part.text), width, 0));
+        if !part.stacks_differ_in.is_empty() {
+            let differences = format!("  stacks differ in: {}", part.stacks_differ_in.join(", "));
+            let _ = writeln!(out, "{}", wrap(&differences, width, 2));
+        }
     }
     let overall = wrap(&printable(&summary.verdict.overall), width, 0);
     let _ = writeln!(out, "{}", paint(&overall, "1", options));

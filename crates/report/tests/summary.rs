@@ -427,3 +427,40 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
     ];
     assert_eq!(reasons("abandoned"), [early, early].concat());
 }
+
+#[test]
+fn a_debug_build_and_hosts_of_different_builds_are_warned_of() {
+    let codes = |data: &RunData| -> Vec<String> {
+        let warnings = summarise(data).warnings.into_iter();
+        warnings.map(|warning| warning.code).collect()
+    };
+    let mut data = common::full();
+    let of = |data: &RunData| summarise(data).builds;
+    assert_eq!(of(&data).len(), 1, "both hosts had the same");
+    assert_eq!(of(&data)[0].hosts, ["receiver", "sender"]);
+    assert_eq!(of(&data)[0].dirty, Some(false));
+    let page = html::render(&data, &summarise(&data)).expect("a page");
+    assert!(page.contains("commit <code>0123456789abcdef0123456789abcdef01234567</code>;"));
+    assert!(!codes(&data).iter().any(|code| code.contains("build")));
+
+    for (name, value) in [("build.debug_assertions", "on"), ("build.opt_level", "0")] {
+        let mut data = data.clone();
+        for facts in data.header.hosts.values_mut() {
+            facts.0.insert(name.to_owned(), value.to_owned());
+        }
+        assert!(codes(&data).contains(&"debug_build".to_owned()), "{name}");
+    }
+
+    let sender = data.header.hosts.get_mut("sender").expect("a host");
+    sender
+        .0
+        .insert("build.dirty".to_owned(), "unknown".to_owned());
+    assert!(codes(&data).contains(&"builds_differ".to_owned()));
+    assert_eq!(of(&data)[1].dirty, None, "unknown is not clean");
+
+    // A file of before knows nothing of it.
+    for facts in data.header.hosts.values_mut() {
+        facts.0.retain(|name, _| !name.starts_with("build."));
+    }
+    assert!(of(&data).is_empty());
+}

@@ -372,3 +372,44 @@ fn two_of_the_same_transport_make_a_noise_floor() {
         verdict.overall
     );
 }
+
+#[test]
+fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
+    let stacks = |pacing: [&str; 2]| {
+        let mut data =
+            two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+        for trial in &mut data.trials {
+            let of_b = usize::from(trial.transport == "b");
+            trial.facts = [
+                ("initial_window.sender", "10 packets"),
+                ("pacing.sender", pacing[of_b]),
+                (
+                    "flow_control.receiver",
+                    ["not known: not read", "stream 4 MiB"][of_b],
+                ),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        }
+        data
+    };
+    let data = stacks(["none", "by the stack"]);
+    let summary = summarise(&data);
+    assert_eq!(place(&summary).stacks_differ_in, ["pacing"]);
+    let note = "The stacks of `b` and `a` differ in: pacing";
+    assert!(place(&summary).notes.iter().any(|known| known == note));
+    let page = regatta_report::html::render(&data, &summary).expect("a page");
+    assert!(page.contains("≠ differs"), "the table marks the row");
+    let options = regatta_report::terminal::TerminalOptions {
+        width: 80,
+        color: false,
+    };
+    let shown = regatta_report::terminal::render(&summary, &data, &options);
+    assert!(shown.contains("  stacks differ in: pacing\n"), "{shown}");
+
+    let data = stacks(["none", "none"]);
+    let summary = summarise(&data);
+    assert!(place(&summary).stacks_differ_in.is_empty());
+    let page = regatta_report::html::render(&data, &summary).expect("a page");
+    assert!(!page.contains("≠ differs"));
+}

@@ -1,6 +1,8 @@
 //! Whether a transport can run a workload at all, told before anything of it is tried.
 
-use regatta_model::{Handshake, Spread, WorkloadKind};
+use regatta_model::{
+    BulkOptions, Handshake, Pattern, ProbePlacement, Spread, Workload, WorkloadKind,
+};
 
 use crate::{
     descriptor::{Carries, DriverDescriptor},
@@ -78,6 +80,45 @@ pub(crate) fn check(
                 );
             }
             Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks whether the probe under load can travel on what the workload asks for.
+pub(crate) fn check_probe(
+    driver: &DriverDescriptor,
+    carries: Carries,
+    workload: &Workload,
+) -> Result<(), Unsupported> {
+    let probe = &workload.probe;
+    if !probe.under_load || probe.placement == ProbePlacement::Connection {
+        return Ok(());
+    }
+    let hint = "leave `placement` out, so that the probe has a connection of its own over every \
+                transport";
+    let unsupported = |reason: String| {
+        Err(Unsupported {
+            reason,
+            hint: hint.to_owned(),
+        })
+    };
+    let name = driver.name;
+    if carries != Carries::Streams || !driver.multiplexes {
+        return unsupported(format!(
+            "a connection of `{name}` has no streams beside the transfer's, so the probe under load \
+             cannot have one (`probe.placement = \"stream\"`)"
+        ));
+    }
+    match &workload.kind {
+        WorkloadKind::Bulk {
+            options, pattern, ..
+        } if *options != BulkOptions::default() || *pattern == Pattern::File => {
+            unsupported(format!(
+                "the workload `{}` is more than one whole flow, and the probe under load can have a \
+             stream of a single flow alone (`probe.placement = \"stream\"`)",
+                workload.name
+            ))
         }
         _ => Ok(()),
     }
@@ -162,6 +203,38 @@ mod tests {
         assert!(check(&one, many(8, Spread::Connections)).is_ok());
         assert!(check(&one, many(8, Spread::Streams)).is_err());
         assert!(check(&driver(true, &[]), many(8, Spread::Streams)).is_ok());
+    }
+
+    #[test]
+    fn a_probe_gets_a_stream_of_one_flow_over_a_transport_that_multiplexes() {
+        let bulk = |options: BulkOptions| {
+            let kind = WorkloadKind::Bulk {
+                size: Bytes(1),
+                message: Bytes(1),
+                pattern: Pattern::Data,
+                options,
+            };
+            let probe = regatta_model::Probe {
+                placement: ProbePlacement::Stream,
+                ..regatta_model::Probe::default()
+            };
+            let name = "bulk".to_owned();
+            Workload { name, kind, probe }
+        };
+        let (plain, many) = (bulk(BulkOptions::default()), driver(true, &[]));
+        assert!(check_probe(&many, Carries::Streams, &plain).is_ok());
+        assert!(check_probe(&many, Carries::Messages, &plain).is_err());
+        let refused = check_probe(&driver(false, &[]), Carries::Streams, &plain);
+        let refused = refused.expect_err("one stream").to_string();
+        assert!(refused.contains("`raft` has no streams"), "{refused}");
+        let flows = bulk(BulkOptions {
+            flows: 2,
+            ..BulkOptions::default()
+        });
+        assert!(check_probe(&many, Carries::Streams, &flows).is_err());
+        let mut own = flows;
+        own.probe.placement = ProbePlacement::Connection;
+        assert!(check_probe(&many, Carries::Streams, &own).is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr};
 
 use regatta_control::{FailureKind, SideReport, TrialOrder};
-use regatta_model::{OptionValue, WorkloadKind};
+use regatta_model::{OptionValue, Workload, WorkloadKind};
 
 use crate::{
     applicable,
@@ -41,6 +41,19 @@ pub trait Driver: Send + Sync {
         workload: &WorkloadKind,
     ) -> Result<(), Unsupported> {
         applicable::check(self.descriptor(), self.carries(options), workload)
+    }
+
+    /// Whether the probe under load can travel on what a workload asks for, with these options. Needs
+    /// nothing of a host.
+    ///
+    /// # Errors
+    /// Why not, with what to type next.
+    fn probe_applicable(
+        &self,
+        options: &BTreeMap<String, OptionValue>,
+        workload: &Workload,
+    ) -> Result<(), Unsupported> {
+        applicable::check_probe(self.descriptor(), self.carries(options), workload)
     }
 
     /// Whether this host can run it with these options.

@@ -17,6 +17,7 @@ pub mod addresses;
 mod applicable;
 mod bulk;
 pub mod clock;
+pub mod compiled;
 mod connections;
 mod content;
 pub mod context;
@@ -48,7 +49,9 @@ pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, O
 pub use driver::{Driver, Session, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
-pub use session::{MessageSession, StreamSession, TransferSession};
+pub use session::{
+    MessageSession, NOT_STATED, StreamSession, TransferSession, complete_stack_facts,
+};
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;

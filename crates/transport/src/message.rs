@@ -134,6 +134,11 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Waits until the moment has come; see [`crate::StreamEndpoint::sleep_until`].
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
+    /// What is known of this end, by the whole name of the fact. What a flow knows stands over it.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// What a reader must know of messages of this size over this path.
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
         let _ = message_bytes;

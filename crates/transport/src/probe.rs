@@ -8,7 +8,7 @@ use hdrhistogram::{
     serialization::{Serializer as _, V2Serializer},
 };
 use regatta_control::TrialOrder;
-use regatta_model::{Histogram, Probe, Series};
+use regatta_model::{Histogram, Probe, ProbePlacement, Series};
 
 use crate::{clock::MonotonicTime, driver::TransportError};
 
@@ -43,6 +43,8 @@ pub(crate) struct ProbePlan {
     pub interval: Duration,
     /// Size of a message.
     pub message: usize,
+    /// What those under load travel on.
+    pub placement: ProbePlacement,
     /// Longest that a message and its answer can be under way if nothing is lost.
     pub longest_round_trip: Duration,
     /// Longest that probing before the transfer may take.
@@ -56,6 +58,7 @@ impl ProbePlan {
             under_load,
             interval,
             message,
+            placement,
         } = order.workload.probe;
         let longest_round_trip = longest_round_trip(order);
         let message = usize::try_from(message.0)
@@ -68,12 +71,18 @@ impl ProbePlan {
                 .max(Duration::from_micros(100))
                 .max(least_interval(order, message)),
             message,
+            placement,
             longest_round_trip,
             // Twice what it takes without loss, and room for a connection whose first packets
             // are lost.
             idle_limit: (Duration::from_secs(5) + longest_round_trip * 2 * idle_messages)
                 .min(Duration::from_secs(60)),
         }
+    }
+
+    /// Whether those under load share the transfer's connection.
+    pub(crate) fn shares_connection(&self) -> bool {
+        self.under_load && self.placement == ProbePlacement::Stream
     }
 
     /// How long after the transfer the last answers are waited for, over any transport.
@@ -224,13 +233,13 @@ impl Delays {
         encode(name, "sender", &self.histogram)
     }
 
-    /// The delays over the scheduled departures, in the order of departure.
-    pub(crate) fn series(&self) -> Series {
+    /// The delays over the scheduled departures, in the order of departure, under this name.
+    pub(crate) fn series(&self, name: &str) -> Series {
         let mut points: Vec<_> = self.departures.iter().zip(&self.delays).collect();
         points.sort_by_key(|(departure, _)| **departure);
         let (t_ns, values) = points.into_iter().unzip();
         Series {
-            name: "round_trip_delay_ns".to_owned(),
+            name: name.to_owned(),
             side: "sender".to_owned(),
             t_ns,
             values,
@@ -318,6 +327,9 @@ mod tests {
         assert_eq!(delays.quantile(0.99), Some(100.0));
         assert_eq!(delays.quantile(0.5), Some(30.0));
         assert_eq!(delays.mean(), Some(50.0));
-        assert_eq!(delays.series().values, [30.0, 60.0, 10.0, 100.0]);
+        assert_eq!(
+            delays.series("round_trip_delay_ns").values,
+            [30.0, 60.0, 10.0, 100.0]
+        );
     }
 }

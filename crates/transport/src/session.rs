@@ -1,9 +1,9 @@
 //! One end of one trial over any transport: which workload it runs.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{Bytes, WorkloadKind};
+use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
     bulk::{
@@ -45,6 +45,38 @@ impl Work {
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
                 Ok(Self::OneFlow(Either::B(Exchange::new(order)?)))
             }
+        }
+    }
+}
+
+/// Adds what is known of an end beside its flows, and completes the facts by which stacks are compared.
+fn stated(
+    mut report: SideReport,
+    order: &TrialOrder,
+    of_end: BTreeMap<String, String>,
+) -> SideReport {
+    for (name, value) in of_end {
+        report.facts.entry(name).or_insert(value);
+    }
+    complete_stack_facts(&mut report, order, NOT_STATED);
+    report
+}
+
+/// Reason of a fact that a driver should state and does not.
+pub const NOT_STATED: &str = "the driver does not state it";
+
+/// Adds each of [`STACK_FACTS`] of this end that is not there yet as not known, for this reason.
+pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &str) {
+    for fact in STACK_FACTS {
+        let (is_of_end, value) = match fact.name {
+            "probe.placement" => (order.connects(), "none".to_owned()),
+            name => (
+                name.ends_with(&format!(".{}", order.role.name())),
+                format!("{}: {why}", stack::NOT_KNOWN),
+            ),
+        };
+        if is_of_end {
+            report.facts.entry(fact.name.to_owned()).or_insert(value);
         }
     }
 }
@@ -101,7 +133,9 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             }
         };
         trial.stop.stop();
-        result.map_err(|error| trial.explain(error))
+        result
+            .map(|report| stated(report, &trial.order, BTreeMap::new()))
+            .map_err(|error| trial.explain(error))
     }
 }
 
@@ -146,7 +180,9 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
         let running = transfer::run(&trial, content, &endpoint, peer);
         let result = endpoint.flows().block_on(running);
         trial.stop.stop();
-        result.map_err(|error| trial.explain(error))
+        result
+            .map(|report| stated(report, &trial.order, BTreeMap::new()))
+            .map_err(|error| trial.explain(error))
     }
 }
 
@@ -234,6 +270,8 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         let (trial, endpoint) = (&trial, &endpoint);
         let result = endpoint.block_on(one_flow::messages::run(trial, &work, endpoint, peer));
         trial.stop.stop();
-        result.map_err(|error| trial.explain(error))
+        result
+            .map(|report| stated(report, &trial.order, endpoint.facts()))
+            .map_err(|error| trial.explain(error))
     }
 }

@@ -122,10 +122,6 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Its connections.
     type Connection: StreamConnection;
 
-    /// Whether the load probe gets a stream of its own on the transfer's connection. If not, it
-    /// gets a connection of its own.
-    const MULTIPLEXES: bool;
-
     /// Where it listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
 

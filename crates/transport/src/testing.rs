@@ -285,6 +285,7 @@ fn run_both(
     change(&mut receiver_order);
     change(&mut sender_order);
     driver.applicable(&sender_order.transport.options, &sender_order.workload.kind)?;
+    driver.probe_applicable(&sender_order.transport.options, &sender_order.workload)?;
     let (mut sender_context, sender_seen) = trial_context();
     let (mut receiver_context, receiver_seen) = trial_context();
     sender_context.stop = both.child();

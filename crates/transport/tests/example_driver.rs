@@ -7,6 +7,7 @@
 mod transfer;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -18,8 +19,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{OptionValue, StackFacts, stack};
 use regatta_transport::{
     Abort, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample, Purpose,
     Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint, StreamSession,
@@ -74,6 +75,7 @@ impl Driver for TcpStd {
 struct Endpoint {
     listener: Option<(TcpListener, SocketAddr)>,
     peer: std::net::IpAddr,
+    role: Role,
 }
 
 impl Endpoint {
@@ -92,14 +94,13 @@ impl Endpoint {
         Ok(Self {
             listener,
             peer: order.peer,
+            role: order.role,
         })
     }
 }
 
 impl StreamEndpoint for Endpoint {
     type Connection = Connection;
-
-    const MULTIPLEXES: bool = false;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
@@ -179,6 +180,26 @@ impl StreamEndpoint for Endpoint {
 
     async fn sleep_until(&self, moment: MonotonicTime) {
         sleep_until_blocking(moment);
+    }
+
+    // What a reader must know to compare this stack with others: a value, or why there is none.
+    fn facts(&self) -> BTreeMap<String, String> {
+        let not_told = || Cow::Owned(format!("{}: std does not tell it", stack::NOT_KNOWN));
+        let stated = StackFacts {
+            initial_window: not_told(),
+            slow_start_exit: not_told(),
+            pacing: not_told(),
+            packet_size: not_told(),
+            cipher: "none".into(),
+            threads: stack::KERNEL_THREAD.into(),
+            offloads: stack::OF_INTERFACE.into(),
+            acknowledgements: not_told(),
+            flow_control: "tuned by the kernel".into(),
+        };
+        let end = self.role.name();
+        let mut facts = stated.of_end(end);
+        facts.insert(format!("congestion_control.{end}"), not_told().into_owned());
+        facts
     }
 }
 

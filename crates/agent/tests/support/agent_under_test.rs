@@ -18,7 +18,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_model::OptionValue;
+use regatta_model::{HostFacts, OptionValue};
 use regatta_telemetry::process;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MonotonicTime, OptionDefinition, OptionKind, Session,
@@ -220,5 +220,5 @@ impl Session for TestSession {
 fn main() -> ExitCode {
     let mut drivers = regatta_agent::registry();
     drivers.extend(DRIVERS.iter().map(|driver| driver as &'static dyn Driver));
-    regatta_agent::main_with(drivers)
+    regatta_agent::main_with(drivers, HostFacts::default())
 }

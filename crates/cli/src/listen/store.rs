@@ -1,9 +1,12 @@
 //! Keeps what a run tells in its results file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use regatta_engine::{Ending, Event, Listener, ListenerError};
-use regatta_model::{Outcome, TrialRecord, Warning};
+use regatta_model::{Outcome, RunHeader, TrialRecord, Warning};
 use regatta_results::{ResultsError, RunState, Store};
 
 /// How trials ended at their last attempt, counted over the whole run, earlier parts included.
@@ -76,6 +79,37 @@ impl Keeper {
     }
 }
 
+/// Warns of a run that another version or build goes on with than began it.
+fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
+    let build = |header: &RunHeader| -> Vec<(String, String)> {
+        (header.hosts.values())
+            .flat_map(|facts| facts.0.clone())
+            .filter(|(name, _)| name.starts_with("build."))
+            .collect()
+    };
+    let named = |header: &RunHeader| {
+        let build = build(header).into_iter().collect::<BTreeMap<_, _>>();
+        let of = |name: &str| build.get(name).map_or("unknown", String::as_str).to_owned();
+        format!(
+            "Regatta {} (commit {}, changed: {}, profile {})",
+            header.regatta_version,
+            of("build.commit"),
+            of("build.dirty"),
+            of("build.profile")
+        )
+    };
+    let same = before.regatta_version == now.regatta_version && build(before) == build(now);
+    (!same).then(|| Warning {
+        code: "resumed_by_other_build".to_owned(),
+        message: format!(
+            "the run was begun by {} and resumed by {}",
+            named(before),
+            named(now)
+        ),
+        hint: "compare within rounds, or run the study again as a whole".to_owned(),
+    })
+}
+
 impl Listener for Keeper {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
         if let Event::RunStarted { header, .. } = event {
@@ -84,17 +118,8 @@ impl Listener for Keeper {
                 // A resumed run keeps its header, so what is different now is said beside it.
                 Some(store) => {
                     store.set_state(&RunState::Running)?;
-                    let before = store.header()?.regatta_version;
-                    if before != header.regatta_version {
-                        store.add_warning(&Warning {
-                            code: "resumed_by_other_version".to_owned(),
-                            message: format!(
-                                "the run was begun by Regatta {before} and resumed by Regatta {}",
-                                header.regatta_version
-                            ),
-                            hint: "compare within rounds, or run the study again as a whole"
-                                .to_owned(),
-                        })?;
+                    if let Some(warning) = resumed(&store.header()?, header) {
+                        store.add_warning(&warning)?;
                     }
                 }
             }

@@ -74,6 +74,20 @@ fn a_study_file_becomes_results_and_reports() {
     let header = reader.header().expect("a header");
     assert_eq!(header.study_text, SMALL);
     assert_eq!(header.hosts.len(), 2);
+    for name in [
+        "commit",
+        "dirty",
+        "profile",
+        "opt_level",
+        "debug_assertions",
+        "lockfile_sha256",
+        "compiler",
+    ] {
+        for facts in header.hosts.values() {
+            let known = facts.0.get(&format!("build.{name}"));
+            assert!(known.is_some_and(|known| !known.is_empty()), "{name}");
+        }
+    }
     // Only a check that the machine spoiled is made again.
     let checks = reader.path_checks().expect("checks");
     let (_, repeated) = checks.split_last().expect("a check");
@@ -86,6 +100,14 @@ fn a_study_file_becomes_results_and_reports() {
     .expect("JSON");
     assert_fits(SUMMARY_SCHEMA, &summary);
     done.assert_code(expected_code(&summary));
+    assert_eq!(
+        summary["builds"][0]["hosts"].as_array().map(Vec::len),
+        Some(2)
+    );
+    // The tests run a build with debug assertions, which every run warns of.
+    let codes = summary["warnings"].as_array().expect("warnings");
+    let is_warned = codes.iter().any(|warning| warning["code"] == "debug_build");
+    assert_eq!(is_warned, cfg!(debug_assertions));
 
     let trials_csv = std::fs::read_to_string(out.join("trials.csv")).expect("trials.csv");
     assert_eq!(trials_csv.lines().count(), 1 + 4);

@@ -80,6 +80,40 @@ fn an_unknown_option_of_a_driver_is_shown() {
 }
 
 #[test]
+fn a_probe_on_a_stream_is_refused_where_a_transport_has_one_stream() {
+    let bench = Bench::new();
+    let study = |drivers: &str| {
+        format!(
+            "name = \"a\"\n{drivers}[[condition]]\nname = \"x\"\nrtt = \"10ms\"\n[[workload]]\nkind = \"bulk\"\n[workload.probe]\nplacement = \"stream\"\n"
+        )
+    };
+    let quic = "[[transport]]\ndriver = \"quic-quinn\"\n";
+    bench.write("quic.toml", &study(quic));
+    bench.run(&["run", "quic.toml", "--dry-run"]).assert_code(0);
+    let both = format!("{quic}[[transport]]\ndriver = \"tcp-tls\"\n");
+    bench.write("both.toml", &study(&both));
+    let done = bench.run(&["run", "both.toml", "--dry-run"]);
+    done.assert_code(2);
+    done.assert_says("a connection of `tcp-tls` has no streams beside the transfer's");
+    done.assert_says("leave `placement` out");
+}
+
+#[test]
+fn plain_tcp_beside_quic_is_warned_of_before_the_run() {
+    let bench = Bench::new();
+    let run = |transports: &str| {
+        let path = ["--transport", transports, "--rtt", "10ms"];
+        bench.run(&[&["run", "--dry-run"], path.as_slice()].concat())
+    };
+    let done = run("tcp,quic-quinn");
+    done.assert_code(0);
+    done.assert_says("warning: `tcp` is not encrypted and `quic-quinn` is");
+    done.assert_says("hint: add the transport `tcp-tls`");
+    let done = run("tcp,tcp-tls,quic-quinn");
+    assert!(!done.stderr.contains("not encrypted"), "{}", done.stderr);
+}
+
+#[test]
 fn a_study_without_transports_is_refused() {
     let bench = Bench::new();
     bench.write(

@@ -39,6 +39,12 @@ pub const SERIES: &[SeriesDefinition] = &[
         definition: "Delay of one probe message under load, at its scheduled departure.",
     },
     SeriesDefinition {
+        name: "stream_round_trip_delay_ns",
+        unit: Unit::Nanoseconds,
+        title: "round-trip delay on a stream",
+        definition: "The same on a stream of the transfer's own connection.",
+    },
+    SeriesDefinition {
         name: "cpu_ratio",
         unit: Unit::CoreRatio,
         title: "CPU of the process",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 mod builtin;
 mod capture;
 mod emulator;
+mod encryption;
 mod error;
 mod file;
 mod guest;

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     units::{Bytes, format_duration},
     workload::{
-        Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Verify,
-        Workload, WorkloadKind,
+        Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement,
+        Spread, Verify, Workload, WorkloadKind,
     },
 };
 
@@ -306,6 +306,13 @@ fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, Study
             }
             taken => taken.map_or(probe.message, |(size, _)| size),
         };
+        let places = [
+            ("connection", ProbePlacement::Connection),
+            ("stream", ProbePlacement::Stream),
+        ];
+        if let Some(placement) = settings.choice("placement", &places)? {
+            probe.placement = placement;
+        }
         settings.end()?;
     }
     Ok(probe)

@@ -3,6 +3,7 @@
 //! Only measured trials enter a figure; those that the deadline stopped are among them, and it is
 //! said. Everything here is a pure function of the saved run.
 
+mod builds;
 mod cells;
 mod claims;
 mod failures;
@@ -10,6 +11,7 @@ mod gates;
 mod noise;
 mod published;
 mod ranking;
+mod stacks;
 mod summary;
 mod verdict;
 mod warnings;
@@ -19,9 +21,9 @@ use regatta_results::RunState;
 use crate::RunData;
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub use summary::{
-    Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
+    Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
-    Ranked, SCHEMA_VERSION, State, Statistics, Summary, Verdict, out_of_tolerance,
+    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, out_of_tolerance,
 };
 pub use verdict::ratio_number;
 
@@ -29,13 +31,14 @@ pub use verdict::ratio_number;
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The metrics that transports are compared by.
-pub const HEADLINE_METRICS: [&str; 7] = [
+pub const HEADLINE_METRICS: [&str; 8] = [
     "goodput_bps",
     "requests_per_second",
     "message_delay_p95_ns",
     "time_to_first_byte_p50_ns",
     "time_to_completion_p50_ns",
     "round_trip_delay_ns",
+    "stream_round_trip_delay_ns",
     "goodput_per_core_percent_bps",
 ];
 
@@ -55,6 +58,8 @@ pub fn summarise(data: &RunData) -> Summary {
         schema_version: SCHEMA_VERSION,
         run_id: data.header.run_id.clone(),
         regatta_version: data.header.regatta_version.clone(),
+        builds: builds::all(&data.header),
+        stacks: stacks::all(data),
         started_unix_ns: data.header.started_unix_ns,
         study: study.name.clone(),
         title: study.title.clone(),

@@ -17,6 +17,10 @@ pub struct Summary {
     pub run_id: String,
     /// Version of Regatta that made the run.
     pub regatta_version: String,
+    /// What the program at each host was built of; one for all hosts that had the same.
+    pub builds: Vec<Build>,
+    /// What the transports' stacks did in the trials, fact by fact under each condition.
+    pub stacks: Vec<StackRow>,
     /// Start of the run, in nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,
     /// Name of the study.
@@ -50,6 +54,42 @@ pub struct Summary {
     pub path_checks: Vec<PathCheck>,
     /// Warnings, equal ones once with their number.
     pub warnings: Vec<CountedWarning>,
+}
+
+/// What a program was built of. `None` is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// Hosts whose agents were built so: `sender`, `receiver`.
+    pub hosts: Vec<String>,
+    /// Commit of the sources.
+    pub commit: Option<String>,
+    /// Whether the sources differed from the commit.
+    pub dirty: Option<bool>,
+    /// Directory of the profile in the build directory: `release`, `debug`.
+    pub profile: Option<String>,
+    /// Optimisation of the crate that the payload goes through: `3`.
+    pub opt_level: Option<String>,
+    /// Whether debug assertions were on.
+    pub debug_assertions: Option<bool>,
+    /// SHA-256 of `Cargo.lock`, hexadecimal.
+    pub lockfile_sha256: Option<String>,
+    /// Compiler and its version.
+    pub compiler: Option<String>,
+}
+
+/// One fact of every transport's stack under one condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackRow {
+    /// Name of the condition.
+    pub condition: String,
+    /// Name of the fact, as in `trials.csv`.
+    pub fact: String,
+    /// As in tables.
+    pub title: String,
+    /// Value by label of the transport, of those whose trials state it.
+    pub values: BTreeMap<String, String>,
+    /// Whether any two known values differ.
+    pub differs: bool,
 }
 
 /// Whether a run came to its end.
@@ -118,7 +158,11 @@ pub struct ConditionVerdict {
     pub detectable_ratio: Option<f64>,
     /// Which transport was faster, by how much, how sure.
     pub text: String,
-    /// What must be known beside it: deadlines, outcomes, loss.
+    /// Titles of the facts in which the stacks of the transports differ that `text` sets against each
+    /// other.
+    #[serde(default)]
+    pub stacks_differ_in: Vec<String>,
+    /// What must be known beside it: differences of the stacks, deadlines, outcomes, loss.
     pub notes: Vec<String>,
 }
 

@@ -5,6 +5,7 @@ use regatta_model::{Outcome, Workload};
 use super::{
     noise,
     ranking::Place,
+    stacks,
     summary::{Cell, Conclusion, ConditionVerdict, Ranked, Summary, Verdict},
 };
 use crate::{
@@ -30,7 +31,10 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
             .into_iter()
             .map(|place| ConditionVerdict {
                 text: sentence(&place, study.workloads.len() > 1),
-                notes: notes(&place.cells),
+                stacks_differ_in: differing(summary, &place),
+                notes: (differences(summary, &place).into_iter())
+                    .chain(notes(&place.cells))
+                    .collect(),
                 condition: place.condition.to_owned(),
                 workload: place.workload.name.clone(),
                 metric: place.metric.name.to_owned(),
@@ -213,6 +217,40 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
         names => format!(" Not ranked in every place: {}.", list(names)),
     };
     format!("{partial}Fastest: {}.{left_out}", said.join("; "))
+}
+
+/// The transports that the sentence sets against each other: the leaders, or the only one and the next.
+fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
+    let leaders = place.leaders();
+    let mut names: Vec<&str> = leaders.iter().map(|r| r.transport.as_str()).collect();
+    if let [lead] = names.as_slice() {
+        let next = (place.ranking.iter())
+            .find(|r| place.conclusion(lead, &r.transport) == Conclusion::Faster);
+        names.extend(next.map(|r| r.transport.as_str()));
+    }
+    names
+}
+
+/// Titles of the facts in which their stacks differ.
+fn differing(summary: &Summary, place: &Place<'_>) -> Vec<String> {
+    stacks::differing(&summary.stacks, place.condition, &compared(place))
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn differences(summary: &Summary, place: &Place<'_>) -> Option<String> {
+    let titles = differing(summary, place);
+    let names: Vec<String> = (compared(place).iter())
+        .map(|name| format!("`{name}`"))
+        .collect();
+    (!titles.is_empty()).then(|| {
+        format!(
+            "The stacks of {} differ in: {}",
+            list(&names),
+            titles.join(", ")
+        )
+    })
 }
 
 fn notes(cells: &[&Cell]) -> Vec<String> {

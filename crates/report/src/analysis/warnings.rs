@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use regatta_model::{Outcome, TrialRecord};
 
-use super::summary::{Cell, Comparison, CountedWarning};
+use super::{
+    builds,
+    summary::{Cell, Comparison, CountedWarning},
+};
 use crate::{
     RunData,
     format::{number, signed_percent},
@@ -31,6 +34,15 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
             });
         }
     }
+    counted.extend(builds::warnings(&data.header));
+    let encryption = data.header.study.encryption_warning();
+    counted.extend(encryption.map(|warning| CountedWarning {
+        code: warning.code,
+        message: warning.message,
+        hint: warning.hint,
+        trials: 0,
+        cells: Vec::new(),
+    }));
     let of_run = counted.len();
     for trial in &data.trials {
         let cell = format!("`{}` under `{}`", trial.transport, trial.condition);

@@ -38,6 +38,12 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         deadline: format_duration(study.deadline),
         sample_interval: format_duration(study.sample_interval),
         trials: data.trials.len(),
+        builds: (summary.builds.iter())
+            .map(|build| BuildText {
+                hosts: &build.hosts,
+                text: build.in_words(),
+            })
+            .collect(),
         figures: figures::all(data, summary)?,
         means: tables::means(data, summary),
         descriptions: tables::descriptions(data, summary),
@@ -52,6 +58,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         path_left_out: tables::path_left_out(summary),
         conditions: tables::conditions(data),
         transports: tables::transports(data),
+        stacks: tables::stacks(data, summary),
         facts: tables::facts(data),
         hosts: tables::hosts(data),
         terms: METRICS
@@ -78,6 +85,7 @@ struct Page<'a> {
     deadline: String,
     sample_interval: String,
     trials: usize,
+    builds: Vec<BuildText<'a>>,
     figures: figures::Figures,
     means: Vec<tables::Table>,
     descriptions: Vec<tables::Table>,
@@ -92,9 +100,17 @@ struct Page<'a> {
     path_left_out: usize,
     conditions: tables::Table,
     transports: tables::Table,
+    stacks: tables::Table,
     facts: tables::Table,
     hosts: tables::Table,
     terms: Vec<&'static MetricDefinition>,
+}
+
+/// A build in words.
+#[derive(Serialize)]
+struct BuildText<'a> {
+    hosts: &'a [String],
+    text: String,
 }
 
 /// Escapes a sentence and sets what stands between backticks as code.

@@ -162,6 +162,13 @@ fn header(study: Study) -> RunHeader {
         ("sysctl.net.ipv4.tcp_congestion_control", "bbr"),
         ("version.quinn", "0.11.12"),
         ("version.rustls", "0.23.46"),
+        ("build.commit", "0123456789abcdef0123456789abcdef01234567"),
+        ("build.dirty", "no"),
+        ("build.profile", "release"),
+        ("build.opt_level", "3"),
+        ("build.debug_assertions", "off"),
+        ("build.lockfile_sha256", "5feceb66ffc86f38d952786c6d696c79"),
+        ("build.compiler", "rustc 1.95.0 (59807616e 2026-04-14)"),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -179,6 +186,43 @@ fn header(study: Study) -> RunHeader {
             .map(|host| (host.to_owned(), HostFacts(facts.clone())))
             .collect(),
     }
+}
+
+/// What a driver states of its stack, as far as the tests look at it.
+fn stack_facts(transport: &str) -> Vec<(String, String)> {
+    let is_quic = transport.starts_with("quic-");
+    let values = [
+        ("initial_window.sender", "10 packets"),
+        (
+            "pacing.sender",
+            if is_quic || transport == "tcp-bbr" {
+                "by the stack"
+            } else {
+                "none"
+            },
+        ),
+        (
+            "cipher.sender",
+            if is_quic || transport == "tcp-tls" {
+                "AES-128-GCM"
+            } else {
+                "none"
+            },
+        ),
+        (
+            "flow_control.receiver",
+            if is_quic {
+                "stream 4 MiB"
+            } else {
+                "not known: not read"
+            },
+        ),
+        ("probe.placement", "own connection"),
+    ];
+    (values.into_iter())
+        .filter(|_| transport != "udp")
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// What a cell is made to look like: Mbit/s, ms, CPU of sender and receiver, share lost.
@@ -441,6 +485,7 @@ pub fn run(
                                 .facts
                                 .insert("congestion_control.sender".into(), cc.into());
                         }
+                        record.facts.extend(stack_facts(&record.transport));
                         clock += 1_000_000_000 + record.metrics["transfer_time_ns"] as i64;
                     }
                     trials.push(record);

@@ -356,7 +356,10 @@ pub(super) async fn run<E: StreamEndpoint>(
             "give a longer `deadline` or fewer `connections`",
         );
     }
-    findings.0.facts.extend(endpoint.facts());
+    // What a connection told stands over what its end knew before.
+    for (name, value) in endpoint.facts() {
+        findings.0.facts.entry(name).or_insert(value);
+    }
     findings.0.warnings.extend(endpoint.warnings());
     Ok(findings.0)
 }

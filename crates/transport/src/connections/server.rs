@@ -1,6 +1,7 @@
 //! The listening end: answers each connection's request, several connections at once.
 
 use std::{
+    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -45,6 +46,8 @@ struct State {
     answered: Delivered,
     refused: u64,
     damaged: u64,
+    /// What the first connection of the transfer told.
+    facts: Option<BTreeMap<String, String>>,
 }
 
 struct Server<'a, E> {
@@ -120,6 +123,11 @@ impl<E: StreamEndpoint> Server<'_, E> {
         if purpose != Purpose::Transfer {
             echo(&mut stream, rest).await;
             return Ok(());
+        }
+        let is_first = self.lock().facts.is_none();
+        if is_first {
+            let facts = connection.statistics().facts();
+            self.lock().facts = Some(facts);
         }
         if !self
             .read_request(&mut stream, rest, arrived, scratch)
@@ -231,6 +239,7 @@ pub(super) async fn run<E: StreamEndpoint>(
             })));
         }
     };
+    findings.0.facts.extend(state.facts.unwrap_or_default());
     findings.span(state.started.unwrap_or(ended), ended);
     findings.refused(state.refused);
     if state.damaged > 0 {

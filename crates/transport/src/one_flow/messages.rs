@@ -155,7 +155,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     }
     if let Some(probed) = &sent.probed {
         let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, "own flow", early);
+        findings.load_probe(trial, probed, early);
     }
     findings.0.facts.extend(sent.facts);
     findings

@@ -130,7 +130,7 @@ pub(super) async fn run<W: StreamWork, E: StreamEndpoint>(
     let (stream, rest, stop) = (&mut transfer.stream, &transfer.rest, &transfer.stop);
     let (load, watch_ref) = (&mut load, &watch);
     // The probe's stream on the same connection outlives the transfer's.
-    let deadline = if E::MULTIPLEXES {
+    let deadline = if trial.probe.shares_connection() {
         trial.stop.child()
     } else {
         stop.clone()
@@ -155,7 +155,7 @@ pub(super) async fn run<W: StreamWork, E: StreamEndpoint>(
             move || async move {
                 match load {
                     Some(load) => echo(&mut load.stream, std::mem::take(&mut load.rest)).await,
-                    None if E::MULTIPLEXES && trial.probe.under_load => {
+                    None if trial.probe.shares_connection() => {
                         echo_on(trial, connection, MonotonicTime::NEVER).await;
                     }
                     None => {}

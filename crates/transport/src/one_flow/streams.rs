@@ -51,7 +51,7 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
     let mut findings = begin_report(trial, endpoint, peer).await?;
-    let load = if trial.probe.under_load && !E::MULTIPLEXES {
+    let load = if trial.probe.under_load && !trial.probe.shares_connection() {
         Some(open_load_probe(trial, endpoint, peer).await?)
     } else {
         None
@@ -86,13 +86,8 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
         findings.metric("message_loss_ratio", 0.0);
     }
     if let Some(probed) = &sent.probed {
-        let placement = if E::MULTIPLEXES {
-            "own stream"
-        } else {
-            "own connection"
-        };
         let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, placement, early);
+        findings.load_probe(trial, probed, early);
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());
@@ -133,7 +128,7 @@ async fn send_transfer<W: StreamWork, E: StreamEndpoint>(
     let until = started + trial.order.longest_transfer() + CLOSING;
     // Where the probe has a stream of the same connection, the deadline ends the transfer's stream
     // alone: the probe's last answers are waited for over every transport.
-    let connection_stop = if E::MULTIPLEXES {
+    let connection_stop = if trial.probe.shares_connection() {
         trial.stop.child()
     } else {
         stop.clone()

@@ -80,6 +80,7 @@ macro_rules! contract_clauses {
         $crate::contract_clauses! { of exchanges: neither_end_blocks_the_other }
         $crate::contract_clauses! { of_connections }
         $crate::contract_clauses! { of_flows }
+        $crate::contract_clauses! { of contract: a_probe_may_share_the_connection }
     };
     (messages) => {
         $crate::contract_clauses! { of contract: carries { messages(Carries::Messages, false) } }
@@ -126,6 +127,7 @@ macro_rules! contract_clauses {
             random_data_is_delivered
             random_data_of_another_seed_is_not_delivered
             probes_are_answered
+            the_stack_is_described
             the_deadline_is_kept
             an_abort_ends_both_ends
             an_abort_ends_a_receiver_that_waits

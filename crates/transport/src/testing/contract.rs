@@ -9,13 +9,14 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, ProbePlacement, STACK_FACTS, stack};
 
 use super::{Pair, run_pair, run_pair_stopped, run_pair_then, run_pair_while};
 use crate::{
     context::{TrialContext, WindowEdge},
     descriptor::{Carries, OptionError},
     driver::{Driver, TransportError},
+    session::NOT_STATED,
 };
 
 /// Every driver of a registry has cases: `tested` are the names of those that have.
@@ -192,12 +193,7 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     assert!(metric(&sender, "probe_messages_sent") >= 1.0, "{what}");
     let mean = metric(&sender, "round_trip_delay_ns");
     assert!(metric(&sender, "round_trip_delay_max_ns") >= mean, "{what}");
-    let placement = match (driver.descriptor().carries, driver.descriptor().multiplexes) {
-        (Carries::Messages, _) => "own flow",
-        (Carries::Streams, true) => "own stream",
-        (Carries::Streams, false) | (Carries::Files, _) => "own connection",
-    };
-    assert_eq!(sender.facts["probe.placement"], placement);
+    assert_eq!(sender.facts["probe.placement"], "own connection", "{what}");
     for histogram in ["round_trip_delay_idle_ns", "round_trip_delay_ns"] {
         assert!(
             sender
@@ -210,6 +206,50 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     let series = sender.series.first().expect("a series of delays");
     assert_eq!(series.t_ns.len(), series.values.len());
     assert!(series.t_ns.iter().all(|t| *t > sender.started_monotonic_ns));
+}
+
+/// A transport that multiplexes can have the probe under load on a stream of the transfer's connection:
+/// these are other metrics.
+pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {
+    if !driver.descriptor().multiplexes {
+        return;
+    }
+    let (sender, _, _) = pair(driver, 100_000_000, 50_000, |order| {
+        let probe = &mut order.workload.probe;
+        probe.under_load = true;
+        probe.interval = Duration::from_millis(1);
+        probe.placement = ProbePlacement::Stream;
+    });
+    let what = name(driver);
+    assert_eq!(sender.facts["probe.placement"], "own stream", "{what}");
+    let mean = metric(&sender, "stream_round_trip_delay_ns");
+    let most = metric(&sender, "stream_round_trip_delay_max_ns");
+    assert!(most >= mean, "{what}: {most} {mean}");
+    let other = sender.metrics.get("round_trip_delay_ns");
+    assert_eq!(other, None, "{what}");
+}
+
+/// Both ends together state every fact by which stacks are compared: a value, or why there is none.
+pub fn the_stack_is_described(driver: &dyn Driver) {
+    for probed in [true, false] {
+        let (sender, receiver, _) = pair(driver, 100_000, 1000, |order| {
+            order.workload.probe.under_load = probed;
+        });
+        let what = name(driver);
+        for fact in STACK_FACTS {
+            let value = (sender.facts.get(fact.name)).or(receiver.facts.get(fact.name));
+            let value = value.unwrap_or_else(|| panic!("{what} does not state `{}`", fact.name));
+            assert!(!value.is_empty(), "{what}: `{}`", fact.name);
+            assert!(!value.contains(NOT_STATED), "{what}: `{}`", fact.name);
+            for beginning in [stack::NOT_APPLICABLE, stack::NOT_KNOWN] {
+                let reason = value.strip_prefix(beginning);
+                let has_reason = reason.is_none_or(|reason| reason.starts_with(": "));
+                assert!(has_reason, "{what}: `{}` is `{value}`", fact.name);
+            }
+        }
+        let placement = if probed { "own connection" } else { "none" };
+        assert_eq!(sender.facts["probe.placement"], placement, "{what}");
+    }
 }
 
 /// A transfer that takes too long is measured on what was delivered by its deadline.

@@ -127,7 +127,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     );
     if let Some(probed) = &probed {
         let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, "own connection", early);
+        findings.load_probe(trial, probed, early);
     }
     if let Some(file) = outgoing.file() {
         findings.fact("file", file);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::{PathHints, SideReport};
-use regatta_model::{Warning, WorkloadKind, units::format_duration};
+use regatta_model::{ProbePlacement, Warning, WorkloadKind, units::format_duration};
 
 use super::{
     Trial,
@@ -189,29 +189,27 @@ impl Findings {
         }
     }
 
-    /// The figures of the probe under load.
-    pub(crate) fn load_probe(
-        &mut self,
-        trial: &Trial,
-        probed: &Probed,
-        placement: &str,
-        ended_early: bool,
-    ) {
+    /// The figures of the probe under load. On a stream of the transfer's connection they are other
+    /// metrics, since its messages wait for another window.
+    pub(crate) fn load_probe(&mut self, trial: &Trial, probed: &Probed, ended_early: bool) {
         let delays: &Delays = &probed.delays;
-        self.fact("probe.placement", placement);
+        let placement = trial.probe.placement;
+        let name = |part: &str| match placement {
+            ProbePlacement::Connection => format!("round_trip_delay{part}_ns"),
+            ProbePlacement::Stream => format!("stream_round_trip_delay{part}_ns"),
+        };
+        self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
-        self.metric("round_trip_delay_ns", delays.mean());
-        self.metric("round_trip_delay_p50_ns", delays.quantile(0.50));
-        self.metric("round_trip_delay_p95_ns", delays.quantile(0.95));
-        self.metric("round_trip_delay_p99_ns", delays.p99());
-        self.metric("round_trip_delay_max_ns", delays.max());
+        self.metric(&name(""), delays.mean());
+        self.metric(&name("_p50"), delays.quantile(0.50));
+        self.metric(&name("_p95"), delays.quantile(0.95));
+        self.metric(&name("_p99"), delays.p99());
+        self.metric(&name("_max"), delays.max());
         self.count("probe_messages_sent", delays.sent());
         self.count("probe_messages_lost", delays.unanswered());
-        self.0
-            .histograms
-            .extend(delays.histogram("round_trip_delay_ns"));
+        self.0.histograms.extend(delays.histogram(&name("")));
         if delays.answers() > 0 {
-            self.0.series.push(delays.series());
+            self.0.series.push(delays.series(&name("")));
         }
         if let Some(error) = probed.broken.as_ref().filter(|_| !ended_early) {
             self.warn(

@@ -1,13 +1,13 @@
 //! Options that mean the same whatever the stack: what they are, how they are read, and what is
 //! said of them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
-use regatta_model::{Bytes, OptionValue};
+use regatta_model::{Bytes, OptionValue, StackFacts, stack};
 use regatta_transport::{Carries, OptionDefinition, OptionKind};
 use regatta_transport_sockets::socket::Buffers;
 
-use crate::path::Sizes;
+use crate::path::{INITIAL_WINDOW_PACKETS, LEAST_PAYLOAD_BYTES, Sizes};
 
 /// Largest value of a QUIC integer (RFC 9000 §16).
 pub(crate) const MOST_VARINT: u64 = (1 << 62) - 1;
@@ -143,6 +143,50 @@ impl Common {
             .map(|(name, value)| (name.to_owned(), value)),
         );
         facts
+    }
+}
+
+/// What the stacks have in common, for the comparison of stacks; `offloads` is `off`, or how many packets
+/// pass the kernel as one.
+pub(crate) fn stack_facts(
+    options: &Common,
+    sizes: &Sizes,
+    local: IpAddr,
+    control: &str,
+    offloads: &str,
+) -> StackFacts {
+    let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let full = sizes.payload_bytes + headers;
+    StackFacts {
+        initial_window: format!("{INITIAL_WINDOW_PACKETS} packets").into(),
+        slow_start_exit: if control.starts_with("bbr") {
+            "bandwidth plateau".into()
+        } else {
+            "loss".into()
+        },
+        pacing: "by the stack".into(),
+        packet_size: if options.mtu_discovery {
+            let first = LEAST_PAYLOAD_BYTES + headers;
+            format!("{first} B, searched up to {full} B").into()
+        } else {
+            format!("{full} B, fixed").into()
+        },
+        cipher: stack::cipher(regatta_transport_tls::CIPHER_SUITE).into(),
+        threads: stack::USER_SPACE_THREAD.into(),
+        offloads: match offloads {
+            "off" => "none".into(),
+            on => format!("of the socket: {on}").into(),
+        },
+        acknowledgements: "every second packet, or after 25 ms".into(),
+        flow_control: match options.mode {
+            Mode::Stream => format!(
+                "stream {}, connection {}",
+                Bytes(sizes.stream_window_bytes),
+                Bytes(sizes.connection_window_bytes)
+            )
+            .into(),
+            Mode::Datagram => "none for DATAGRAM frames".into(),
+        },
     }
 }
 

@@ -18,6 +18,10 @@ pub const MOST_PAYLOAD_BYTES: u16 = 8972;
 /// headers.
 const MOST_BATCH_BYTES: usize = 65_507;
 
+/// Initial congestion window of every stack, in packets: that of Linux, and of RFC 9002 §7.2 for packets
+/// of up to 1472 bytes.
+pub const INITIAL_WINDOW_PACKETS: u16 = 10;
+
 /// Smallest window where the path has no rate, in bytes: more than loopback holds in flight. Socket
 /// buffers have twice as much at least.
 const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
@@ -95,6 +99,12 @@ impl Sizes {
             )
             .unwrap_or(usize::MAX),
         }
+    }
+
+    /// Bytes of [`INITIAL_WINDOW_PACKETS`] packets of this payload.
+    #[must_use]
+    pub fn initial_window_bytes(payload_bytes: u16) -> u32 {
+        u32::from(INITIAL_WINDOW_PACKETS) * u32::from(payload_bytes)
     }
 
     /// How many packets fit one call of the kernel with segmentation offload.

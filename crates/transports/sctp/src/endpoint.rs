@@ -198,9 +198,16 @@ fn facts(
     };
     let ms = |span: Duration| format!("{} ms", span.as_millis());
     let [receive_buffer, send_buffer] = buffers.facts(side);
-    BTreeMap::from([
-        (format!("gso.{side}"), offload(datagrams.segments())),
-        (format!("gro.{side}"), offload(datagrams.receive_segments())),
+    let gso = offload(datagrams.segments());
+    let gro = offload(datagrams.receive_segments());
+    let offloads = match role {
+        Role::Sender => &gso,
+        Role::Receiver => &gro,
+    };
+    let mut facts = sizes.stack_facts(offloads).of_end(side);
+    facts.extend([
+        (format!("gso.{side}"), gso),
+        (format!("gro.{side}"), gro),
         (
             "sctp.encapsulation".to_owned(),
             "UDP (as RFC 6951, any port)".to_owned(),
@@ -227,7 +234,8 @@ fn facts(
         ),
         receive_buffer,
         send_buffer,
-    ])
+    ]);
+    facts
 }
 
 impl Drop for End {
@@ -248,8 +256,6 @@ pub(crate) struct StreamEnd(pub End);
 
 impl StreamEndpoint for StreamEnd {
     type Connection = SctpConnection;
-
-    const MULTIPLEXES: bool = true;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.0.listen
@@ -501,6 +507,10 @@ impl MessageEndpoint for MessageEnd {
 
     async fn sleep_until(&self, moment: MonotonicTime) {
         self.end.sleep_until(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.end.facts.clone()
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

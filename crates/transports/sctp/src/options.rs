@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, OptionValue, units::parse_duration};
+use regatta_model::{Bytes, OptionValue, StackFacts, stack, units::parse_duration};
 use regatta_transport::Unsupported;
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
@@ -110,6 +110,8 @@ pub(crate) const MOST_STREAMS: u16 = 32_767;
 pub(crate) struct Sizes {
     /// Most user data of one DATA chunk, in bytes.
     pub chunk_bytes: usize,
+    /// Headers of IP and UDP, in bytes.
+    pub ip_headers_bytes: usize,
     /// Receive window, in bytes.
     pub window_bytes: u32,
     /// Buffers of the socket, in bytes.
@@ -161,6 +163,7 @@ impl Sizes {
                 }
             });
         Ok(Self {
+            ip_headers_bytes: headers,
             chunk_bytes,
             window_bytes,
             // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
@@ -181,6 +184,27 @@ impl Sizes {
             arrived_bytes: 4 * self.window_bytes as usize,
             streams: options.streams,
             ordered: options.ordered,
+        }
+    }
+
+    /// What the stack does, for the comparison of stacks. Its packets' initial window is that of RFC
+    /// 9260 §7.2.1, and cannot be chosen.
+    pub(crate) fn stack_facts(&self, offloads: &str) -> StackFacts {
+        let packet = (self.chunk_bytes + COMMON_HEADER_BYTES + DATA_HEADER_BYTES) as u64;
+        let window = (4 * packet).min((2 * packet).max(4380));
+        StackFacts {
+            initial_window: stack::packets(window, packet).into(),
+            slow_start_exit: "loss".into(),
+            pacing: "none".into(),
+            packet_size: format!("{} B, fixed", packet as usize + self.ip_headers_bytes).into(),
+            cipher: "none".into(),
+            threads: stack::USER_SPACE_THREAD.into(),
+            offloads: match offloads {
+                "off" => "none".into(),
+                on => format!("of the socket: {on}").into(),
+            },
+            acknowledgements: "every second packet, or after 200 ms".into(),
+            flow_control: format!("association {}", Bytes(self.window_bytes.into())).into(),
         }
     }
 

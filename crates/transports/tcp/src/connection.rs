@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use regatta_model::stack;
 use regatta_transport::{
     ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, StatisticsSource, StreamConnection,
     TransportError,
@@ -147,6 +148,12 @@ impl StatisticsSource for Statistics {
                 .into_iter()
                 .flat_map(|opened| opened.facts.clone()),
         );
+        let cipher = facts
+            .get("tls.cipher_suite")
+            .map(|suite| stack::cipher(suite));
+        if let (Some(cipher), "sender") = (cipher, self.end) {
+            facts.insert("cipher.sender".to_owned(), cipher);
+        }
         if let Some(subflows) = &self.subflows {
             if let Some(socket) = self.socket.upgrade() {
                 subflows.look(socket.0.as_raw_fd());

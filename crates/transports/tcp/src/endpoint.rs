@@ -1,6 +1,7 @@
 //! Listening and connecting, over any layer.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
@@ -122,10 +123,10 @@ impl<L: Layer> Endpoint<L> {
         &self,
         socket: &Arc<Connected>,
         layered: Layered<L::Stream>,
-    ) -> Result<Connection<L::Stream>, TransportError> {
-        let facts = self.sockets.facts(&socket.0)?;
+        facts: BTreeMap<String, String>,
+    ) -> Connection<L::Stream> {
         let multipath = self.multipath.is_some();
-        Ok(Connection::new(socket, layered, self.end, facts, multipath))
+        Connection::new(socket, layered, self.end, facts, multipath)
     }
 
     /// Accepts one that came; none if it is gone again, or is not the announced peer.
@@ -156,6 +157,8 @@ impl<L: Layer> Endpoint<L> {
         arrived();
         let socket = Arc::new(Connected(socket));
         stop.on_stop(&socket);
+        // Before a handshake of TLS, which moves the congestion window.
+        let facts = self.sockets.facts(&socket.0)?;
         let opened = socket
             .0
             .set_nonblocking(false)
@@ -168,7 +171,7 @@ impl<L: Layer> Endpoint<L> {
             });
         match opened {
             Ok(layered) => {
-                let connection = self.connection(&socket, layered)?;
+                let connection = self.connection(&socket, layered, facts);
                 Ok(Some(Accepted::Connection(connection)))
             }
             Err(error) if stop.is_stopped() => Err(error),
@@ -179,8 +182,6 @@ impl<L: Layer> Endpoint<L> {
 
 impl<L: Layer> StreamEndpoint for Endpoint<L> {
     type Connection = Connection<L::Stream>;
-
-    const MULTIPLEXES: bool = false;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
@@ -207,6 +208,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
                 .set_tcp_nodelay(true)
                 .map_err(TransportError::io("cannot set TCP_NODELAY"))?;
         }
+        let facts = self.sockets.facts(&socket.0)?;
         let layered = self.layer.client(Arc::clone(&socket), holds_back, until)?;
         if let Some(Multipath {
             paths: Some(paths),
@@ -216,7 +218,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         {
             paths.take_down_after(*time, stop);
         }
-        self.connection(&socket, layered)
+        Ok(self.connection(&socket, layered, facts))
     }
 
     async fn accept(

@@ -81,6 +81,13 @@ pub(crate) fn time_outs(socket: RawFd) -> BTreeMap<&'static str, f64> {
         .unwrap_or_default()
 }
 
+/// Congestion window of a socket in packets, and its path's largest IP packet in bytes; of MPTCP those
+/// of the first subflow.
+pub(crate) fn window_and_packet(socket: RawFd) -> Option<(u32, u32)> {
+    let (info, _) = read(socket)?;
+    Some((info.snd_cwnd, info.pmtu))
+}
+
 /// The kernel's figures, and how many bytes of them it has written.
 fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
     let mut info = TcpInfo::default();

@@ -14,6 +14,7 @@ pub mod parts;
 mod plain;
 mod socket;
 mod sockets;
+mod stack;
 mod tls;
 
 use regatta_transport::Driver;

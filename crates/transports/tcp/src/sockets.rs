@@ -7,10 +7,11 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
+use regatta_model::StackFacts;
 use regatta_transport::{MonotonicTime, Stop, TransportError, socket_option::set_integer, wait};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{buffer::Buffer, socket::Connected};
+use crate::{buffer::Buffer, socket::Connected, stack};
 
 /// Connections that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
 const BACKLOG: i32 = 1024;
@@ -22,6 +23,8 @@ pub(crate) struct Sockets {
     congestion_control: String,
     buffer: Option<Buffer>,
     multipath: bool,
+    /// What does not depend on a connection.
+    stated: StackFacts,
 }
 
 impl Sockets {
@@ -38,6 +41,7 @@ impl Sockets {
             congestion_control: congestion_control.to_owned(),
             buffer,
             multipath,
+            stated: stack::of_end(congestion_control),
         }
     }
 
@@ -152,8 +156,10 @@ impl Sockets {
         } else {
             "by the kernel"
         };
-        let mut facts = BTreeMap::from([
-            (format!("congestion_control.{end}"), self.read_back(socket)?),
+        let control = self.read_back(socket)?;
+        let mut facts = stack::of_socket(&self.stated, socket, self.buffer.is_some()).of_end(end);
+        facts.extend([
+            (format!("congestion_control.{end}"), control),
             (format!("{which}_tuning.{end}"), tuning.to_owned()),
         ]);
         if let Ok(size) = size {

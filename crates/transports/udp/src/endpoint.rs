@@ -1,10 +1,10 @@
 //! Listening for flows and making them, each on a connected socket of its own, so that the kernel
 //! keeps the probe's messages out of the transfer's buffer.
 
-use std::{future::Future, net::SocketAddr};
+use std::{borrow::Cow, collections::BTreeMap, future::Future, net::SocketAddr};
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Warning;
+use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
     MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError,
     stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
@@ -16,7 +16,7 @@ use crate::{
     batch::LONGEST_PAYLOAD,
     flow::{Connected, Flow, Tuning},
     framing::{self, Frame, Framing, Kind},
-    sockets::{Listener, Opened, Sockets},
+    sockets::{self, Listener, Opened, Sockets},
 };
 
 /// One end of a trial over UDP.
@@ -68,8 +68,9 @@ impl Endpoint {
         let Opened {
             socket,
             segment_limit,
-            facts,
+            mut facts,
         } = self.sockets.connect(from, peer)?;
+        facts.extend(self.stack_facts(&facts));
         let connected = Connected::new(socket);
         stop.on_stop(&connected);
         let tuning = Tuning {
@@ -78,6 +79,29 @@ impl Endpoint {
             facts,
         };
         Ok(Flow::new(connected, tuning, framing))
+    }
+
+    /// What UDP does, or does not, for the comparison of stacks.
+    fn stack_facts(&self, facts: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let none = || Cow::Owned(format!("{}: UDP has none", stack::NOT_APPLICABLE));
+        let stated = StackFacts {
+            initial_window: none(),
+            slow_start_exit: none(),
+            pacing: match self.settings.rate {
+                Some(rate) => format!("by the workload, {}", BitRate(rate)).into(),
+                None => "none".into(),
+            },
+            packet_size: "a datagram for each message".into(),
+            cipher: "none".into(),
+            threads: stack::KERNEL_THREAD.into(),
+            offloads: sockets::offloads(facts).into(),
+            acknowledgements: none(),
+            flow_control: none(),
+        };
+        let end = self.role.name();
+        let mut facts = stated.of_end(end);
+        facts.insert(format!("congestion_control.{end}"), none().into_owned());
+        facts
     }
 
     /// A flow for whoever sent a datagram, if it is admitted.

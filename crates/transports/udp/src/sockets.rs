@@ -166,6 +166,16 @@ impl Sockets {
     }
 }
 
+/// Whether datagrams pass the kernel together, from a socket's facts.
+pub(crate) fn offloads(facts: &BTreeMap<String, String>) -> String {
+    let on = |name: &str| facts.get(name).is_some_and(|state| state == "on");
+    if on("gso.sender") || on("gro.receiver") {
+        "of the socket: on".to_owned()
+    } else {
+        "none".to_owned()
+    }
+}
+
 /// A socket to which everybody's first datagram comes.
 pub(crate) struct Listener {
     socket: Socket,

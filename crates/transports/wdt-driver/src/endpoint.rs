@@ -191,15 +191,22 @@ impl TransferEndpoint for Endpoint {
 
     fn facts(&self) -> BTreeMap<String, String> {
         let end = self.end;
-        let mut facts = BTreeMap::from([(
-            format!("wdt.encryption.{end}"),
-            match self.options.cipher {
-                None => "none",
-                Some(Cipher::Aes128Ctr) => "aes128-ctr",
-                Some(Cipher::Aes128Gcm) => "aes128-gcm",
-            }
-            .to_owned(),
-        )]);
+        let (encryption, cipher) = match self.options.cipher {
+            None => ("none", "none"),
+            Some(Cipher::Aes128Ctr) => ("aes128-ctr", "AES-128-CTR"),
+            Some(Cipher::Aes128Gcm) => ("aes128-gcm", "AES-128-GCM"),
+        };
+        let threads = self.options.connections;
+        let mut facts = BTreeMap::from([
+            (format!("wdt.encryption.{end}"), encryption.to_owned()),
+            (
+                format!("threads.{end}"),
+                format!("{threads}, protocol in the kernel"),
+            ),
+        ]);
+        if end == "sender" {
+            facts.insert("cipher.sender".to_owned(), cipher.to_owned());
+        }
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report {
             let blocks = report.ports.iter().map(|port| port.blocks.to_string());

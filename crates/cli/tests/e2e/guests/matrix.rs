@@ -7,9 +7,9 @@
 //! study of its own cell.
 
 use regatta_bed::guest::testing::{TEST_RUN_DIR, once_per_test_run};
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Outcome, STACK_FACTS, TrialRecord};
 use regatta_telemetry::testing::MachineLoad;
-use regatta_transport::{Carries, DriverDescriptor};
+use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 
 use crate::help::{cell, run_into, trials};
 
@@ -146,6 +146,13 @@ fn check(trial: &TrialRecord) {
         let found = trial.metrics.get(name).copied();
         assert_eq!(found, Some(value), "`{name}` of {trial:#?}");
     };
+    for fact in STACK_FACTS {
+        let value = trial.facts.get(fact.name);
+        let is_stated = value.is_some_and(|value| {
+            !value.contains(NOT_STATED) && !value.contains("the program does not tell")
+        });
+        assert!(is_stated, "`{}` is {value:?} in {trial:#?}", fact.name);
+    }
     match trial.workload.as_str() {
         "digest" | "bulk" if descriptor.reliable => {
             expect("bytes_delivered", BULK_BYTES);

@@ -61,6 +61,10 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
             "time to completion",
             "Time to the whole answer, of each connection",
         ),
+        "stream_round_trip_delay_ns" => (
+            "round-trip delay",
+            "Round-trip delay of the messages under load, on a stream of the transfer's connection",
+        ),
         _ => (
             "round-trip delay",
             "Round-trip delay of the messages under load",

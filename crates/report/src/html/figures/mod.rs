@@ -96,6 +96,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
         ])?,
         delay: collect(vec![
             delay::draw(data, "round_trip_delay_ns"),
+            delay::draw(data, "stream_round_trip_delay_ns"),
             delay::draw(data, "one_way_delay_ns"),
             delay::draw(data, "message_delay_ns"),
             delay::draw(data, "time_to_first_byte_ns"),

@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Condition, Link, Outcome, PathCheck, Ratio, metric::Unit, units::format_duration,
+    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, StackFact, metric::Unit,
+    units::format_duration,
 };
 
 use super::{Row, Table, figure, series, words};
-use crate::{RunData, Summary, format::Scale};
+use crate::{RunData, Summary, analysis::StackRow, format::Scale};
 
 /// How the trials of each cell ended.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
@@ -239,31 +240,9 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }
 
-/// The facts that decide whether two transports can be compared at all.
-const KEY_FACTS: [(&str, &str); 4] = [
-    ("congestion_control.sender", "congestion control"),
-    ("tls.version", "TLS"),
-    ("gso.sender", "GSO"),
-    ("probe.placement", "probe messages on"),
-];
-
-/// The transports: driver, options, and the most important of what was read back.
+/// The transports: driver and options.
 pub fn transports(data: &RunData) -> Table {
     let transports = &data.header.study.transports;
-    let facts: Vec<(&str, &str)> = KEY_FACTS
-        .into_iter()
-        .filter(|(name, _)| {
-            transports
-                .iter()
-                .any(|t| read_back(data, &t.label, name).is_some())
-        })
-        .collect();
-    let mut head = vec![
-        "transport".to_owned(),
-        "driver".to_owned(),
-        "options".to_owned(),
-    ];
-    head.extend(facts.iter().map(|(_, title)| (*title).to_owned()));
     let rows = transports
         .iter()
         .map(|transport| {
@@ -275,7 +254,7 @@ pub fn transports(data: &RunData) -> Table {
                     format!("{name} = {value}")
                 })
                 .collect();
-            let mut cells = vec![
+            let cells = vec![
                 words(transport.driver.clone()),
                 words(if options.is_empty() {
                     "defaults".to_owned()
@@ -283,9 +262,6 @@ pub fn transports(data: &RunData) -> Table {
                     options.join(", ")
                 }),
             ];
-            cells.extend(facts.iter().map(|(name, _)| {
-                words(read_back(data, &transport.label, name).unwrap_or_else(|| "–".to_owned()))
-            }));
             Row {
                 series: series(data, &transport.label),
                 heading: transport.label.clone(),
@@ -294,10 +270,45 @@ pub fn transports(data: &RunData) -> Table {
         })
         .collect();
     Table {
-        caption: "The transports: what was asked for, and what was read back in their trials"
-            .to_owned(),
-        head,
+        caption: "The transports".to_owned(),
+        head: ["transport", "driver", "options"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
+        folded: false,
+    }
+}
+
+/// What decides whether two transports were compared on equal terms: facts down, transports across.
+pub fn stacks(data: &RunData, summary: &Summary) -> Table {
+    let transports = &data.header.study.transports;
+    let mut head = vec!["fact".to_owned(), "alike".to_owned()];
+    head.extend(transports.iter().map(|transport| transport.label.clone()));
+    let of = |fact: &StackFact| -> Vec<&StackRow> {
+        let rows = summary.stacks.iter();
+        rows.filter(|row| row.fact == fact.name).collect()
+    };
+    Table {
+        caption: "What the stacks did, as their drivers state it".to_owned(),
+        head,
+        rows: (STACK_FACTS.iter())
+            .filter(|fact| !of(fact).is_empty())
+            .map(|fact| {
+                let alike = if of(fact).iter().any(|row| row.differs) {
+                    "≠ differs"
+                } else {
+                    "="
+                };
+                let values = transports.iter().map(|t| {
+                    words(read_back(data, &t.label, fact.name).unwrap_or_else(|| "–".to_owned()))
+                });
+                Row {
+                    series: -1,
+                    heading: fact.title.to_owned(),
+                    cells: [words(alike)].into_iter().chain(values).collect(),
+                }
+            })
+            .collect(),
         folded: false,
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     analysis::{Cell, MetricSummary},
     format::Scale,
 };
-pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, transports};
+pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
 pub use results::{
     comparisons, descriptions, differences, every_metric, loss, means, published, published_notes,
 };

@@ -15,13 +15,14 @@ use crate::{
 };
 
 /// The columns of the table of means.
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "goodput_bps",
     "requests_per_second",
     "message_delay_p95_ns",
     "time_to_first_byte_p50_ns",
     "time_to_completion_p50_ns",
     "round_trip_delay_ns",
+    "stream_round_trip_delay_ns",
     "cpu_host_ratio",
     "goodput_per_core_percent_bps",
     "message_loss_ratio",

@@ -8,7 +8,9 @@ use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Bytes, Direction, Finish, Pattern, Warning, WorkloadKind};
-use regatta_transport::{MonotonicTime, Phase, Session, TransportError, TrialContext, Unsupported};
+use regatta_transport::{
+    MonotonicTime, Phase, Session, TransportError, TrialContext, Unsupported, complete_stack_facts,
+};
 
 use crate::{
     content::Content,
@@ -262,6 +264,7 @@ impl Session for ProgramSession {
             format!("external.{side}"),
             format!("{} {}", this.description.name, this.description.version),
         );
+        complete_stack_facts(&mut report, &this.order, "the program does not tell");
         if let Some(how) = this.program.finish(END_LIMIT)
             && !this.context.stop.is_stopped()
         {

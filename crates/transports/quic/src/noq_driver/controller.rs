@@ -12,7 +12,10 @@ use noq::congestion::{
 };
 use noq_proto::RttEstimator;
 
-use crate::quinn_family::watch::{OPEN_WINDOW_BYTES, Watch};
+use crate::{
+    path::Sizes,
+    quinn_family::watch::{OPEN_WINDOW_BYTES, Watch},
+};
 
 /// A congestion control that noq has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,27 +64,46 @@ impl CongestionControl {
 
     /// Makes its controllers, watched.
     pub(super) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
-        let inner: Arc<dyn ControllerFactory + Send + Sync> = match self {
-            Self::Cubic => Arc::new(CubicConfig::default()),
-            Self::NewReno => Arc::new(NewRenoConfig::default()),
-            Self::Bbr3 => Arc::new(Bbr3Config::default()),
-        };
         Arc::new(WatchedFactory {
-            inner,
+            control: self,
             watch: Arc::clone(watch),
         })
+    }
+
+    /// Makes a controller that begins with as many packets as every stack, where this one's own default
+    /// is a number of bytes.
+    fn controller(self, now: Instant, payload_bytes: u16) -> Box<dyn Controller> {
+        let window = Sizes::initial_window_bytes(payload_bytes).into();
+        let factory: Arc<dyn ControllerFactory> = match self {
+            Self::Cubic => {
+                let mut config = CubicConfig::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+            Self::NewReno => {
+                let mut config = NewRenoConfig::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+            Self::Bbr3 => {
+                let mut config = Bbr3Config::default();
+                config.initial_window(window);
+                Arc::new(config)
+            }
+        };
+        factory.build(now, payload_bytes)
     }
 }
 
 struct WatchedFactory {
-    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    control: CongestionControl,
     watch: Arc<Watch>,
 }
 
 impl ControllerFactory for WatchedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         Box::new(Watched {
-            inner: Arc::clone(&self.inner).build(now, current_mtu),
+            inner: self.control.controller(now, current_mtu),
             watch: Arc::clone(&self.watch),
         })
     }
@@ -217,6 +239,8 @@ mod tests {
             let watch = Arc::new(Watch::default());
             let now = Instant::now();
             let mut controller = asked.watched(&watch).build(now, LEAST_PAYLOAD_BYTES);
+            assert_eq!(controller.initial_window(), 12_000, "ten packets");
+            assert_eq!(controller.window(), 12_000);
             controller.on_sent(now, 1200, 0);
             assert_eq!(watch.in_flight_bytes(), 1200);
             let before = controller.window();

@@ -127,8 +127,16 @@ impl QuicheEndpoint {
             0 | 1 => "off".to_owned(),
             segments => format!("on, {segments} packets at most"),
         };
-        facts.insert(format!("gso.{side}"), offload(most_segments));
-        facts.insert(format!("gro.{side}"), offload(port.receive_segments()));
+        let gso = offload(most_segments);
+        let gro = offload(port.receive_segments());
+        let offloads = match order.role {
+            Role::Sender => &gso,
+            Role::Receiver => &gro,
+        };
+        let stated = options.stack_facts(&sizes, order.local, offloads);
+        facts.extend(stated.of_end(side));
+        facts.insert(format!("gso.{side}"), gso);
+        facts.insert(format!("gro.{side}"), gro);
         facts.extend(files.facts(&options, side));
 
         let handshake = order.workload.kind.handshake();
@@ -307,8 +315,6 @@ impl Drop for QuicheEndpoint {
 
 impl StreamEndpoint for QuicheEndpoint {
     type Connection = QuicheConnection;
-
-    const MULTIPLEXES: bool = true;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listens_at()

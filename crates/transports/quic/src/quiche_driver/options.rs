@@ -1,11 +1,14 @@
 //! The options of `quic-quiche`, read.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use quiche::CongestionControlAlgorithm;
-use regatta_model::{OptionValue, units::parse_duration};
+use regatta_model::{OptionValue, StackFacts, units::parse_duration};
 
-use crate::options::{Common, flag, text};
+use crate::{
+    options::{Common, flag, stack_facts, text},
+    path::Sizes,
+};
 
 /// A congestion control that quiche has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +92,25 @@ impl Options {
             pacing: flag(options, "pacing", true),
             migrate_after: migrate_after.and_then(|text| parse_duration(text).ok()),
             qlog: flag(options, "qlog", false),
+        }
+    }
+
+    /// What quiche does at an end, for the comparison of stacks.
+    pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+        let control = self.congestion_control;
+        let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
+        StackFacts {
+            slow_start_exit: match (control, self.hystart) {
+                (CongestionControl::Cubic | CongestionControl::Reno, true) => "HyStart++".into(),
+                _ => common.slow_start_exit,
+            },
+            pacing: if control.paces() && self.pacing {
+                "by the stack".into()
+            } else {
+                "none".into()
+            },
+            acknowledgements: "each batch of packets that the socket gives, at once".into(),
+            ..common
         }
     }
 }

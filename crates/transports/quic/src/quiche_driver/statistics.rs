@@ -7,6 +7,7 @@ use std::{
 };
 
 use boring::ssl::SslRef;
+use regatta_model::stack;
 use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource, WindowLimited};
 use regatta_transport_tls as tls;
 
@@ -74,11 +75,6 @@ impl Statistics {
         } else {
             "unknown"
         };
-        let pacing = match (control.paces(), self.options.pacing) {
-            (false, _) => "none: quiche does not pace this congestion control",
-            (true, true) => "on, in bursts of 1 ms",
-            (true, false) => "off",
-        };
         let mut facts: BTreeMap<String, String> = BTreeMap::from([
             ("tls.version".to_owned(), "1.3".to_owned()),
             ("tls.cipher_suite".to_owned(), cipher_suite(quiche)),
@@ -93,11 +89,14 @@ impl Statistics {
                     .to_owned(),
             ),
         ]);
+        let cipher = stack::cipher(&facts["tls.cipher_suite"]);
         let mut fact = |name: &str, value: String| {
             facts.insert(format!("{name}.{side}"), value);
         };
+        if side == "sender" {
+            fact("cipher", cipher);
+        }
         fact("congestion_control", runs.to_owned());
-        fact("pacing", pacing.to_owned());
         fact(
             "udp_payload_bytes",
             quiche.max_send_udp_payload_size().to_string(),

@@ -19,7 +19,7 @@ use regatta_transport_tls as tls;
 
 use super::options::Options;
 use crate::options::Mode;
-use crate::path::Sizes;
+use crate::path::{INITIAL_WINDOW_PACKETS, Sizes};
 
 /// A connection without a packet from the peer for so long is dead. What other stacks use.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -106,6 +106,7 @@ pub(super) fn config(
         config.enable_early_data();
     }
     config.grease(false);
+    config.set_initial_congestion_window_packets(INITIAL_WINDOW_PACKETS.into());
     config.set_cc_algorithm(options.congestion_control.algorithm());
     config.enable_hystart(options.hystart);
     config.enable_pacing(options.pacing);

@@ -122,6 +122,11 @@ pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionCo
     CongestionControl::of(connection.congestion_state())
 }
 
+/// Congestion window that a connection began with, in bytes.
+pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
+    Some(connection.congestion_state().initial_window())
+}
+
 /// Takes pieces of a stream, in order; `None` at its end.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use s2n_quic::{
     client::Connect,
     connection,
     provider::{
-        congestion_controller::{Bbr, Cubic, Endpoint as CongestionControllers},
+        congestion_controller::{Endpoint as CongestionControllers, bbr, cubic},
         io::tokio::Builder as Io,
         tls::rustls as provider,
     },
@@ -40,7 +40,7 @@ use super::{
 use crate::{
     files::Files,
     options::Mode,
-    path::Sizes,
+    path::{LEAST_PAYLOAD_BYTES, Sizes},
     socket::{self, Buffers, Counters},
     timer,
     wait::{Stopped, Timed, timed_out, until},
@@ -71,6 +71,9 @@ pub struct S2nEndpoint {
     payload_bytes: usize,
     files: Files,
     facts: BTreeMap<String, String>,
+    options: Options,
+    sizes: Sizes,
+    local: IpAddr,
     /// Last, because the stack's tasks run on it.
     runtime: Runtime,
 }
@@ -141,9 +144,21 @@ impl Stack {
             offered: options.common.mode == Mode::Datagram,
         };
         let made = (order, io, sizes, board, datagrams, files);
+        let first = if options.common.mtu_discovery {
+            LEAST_PAYLOAD_BYTES
+        } else {
+            sizes.payload_bytes
+        };
+        let window = Sizes::initial_window_bytes(first);
         match options.congestion_control {
-            CongestionControl::Cubic => Self::start_with(made, Cubic::default()),
-            CongestionControl::Bbr => Self::start_with(made, Bbr::default()),
+            CongestionControl::Cubic => {
+                let cubic = cubic::Builder::default().with_initial_congestion_window(window);
+                Self::start_with(made, cubic.build())
+            }
+            CongestionControl::Bbr => {
+                let bbr = bbr::Builder::default().with_initial_congestion_window(window);
+                Self::start_with(made, bbr.build())
+            }
         }
     }
 
@@ -270,6 +285,9 @@ impl S2nEndpoint {
             payload_bytes: sizes.payload_bytes.into(),
             files,
             facts: options.common.facts(side, &sizes, &buffers),
+            options,
+            sizes,
+            local: order.local,
             runtime,
         })
     }
@@ -382,8 +400,6 @@ impl Drop for S2nEndpoint {
 impl StreamEndpoint for S2nEndpoint {
     type Connection = S2nConnection;
 
-    const MULTIPLEXES: bool = true;
-
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listen
     }
@@ -455,15 +471,19 @@ impl StreamEndpoint for S2nEndpoint {
         let (board, side) = (&self.end.board, self.end.side);
         let mut facts = self.facts.clone();
         facts.extend(self.files.facts());
-        facts.insert(
-            format!("gso.{side}"),
-            match board.segments() {
-                0 | 1 => "off".to_owned(),
-                segments => format!("on, {segments} packets at most"),
-            },
-        );
-        let receive = if board.receive_offload() { "on" } else { "off" };
-        facts.insert(format!("gro.{side}"), receive.to_owned());
+        let gso = match board.segments() {
+            0 | 1 => "off".to_owned(),
+            segments => format!("on, {segments} packets at most"),
+        };
+        let gro = if board.receive_offload() { "on" } else { "off" };
+        let offloads = match self.role {
+            Role::Sender => gso.as_str(),
+            Role::Receiver => gro,
+        };
+        let stated = self.options.stack_facts(&self.sizes, self.local, offloads);
+        facts.extend(stated.of_end(side));
+        facts.insert(format!("gso.{side}"), gso);
+        facts.insert(format!("gro.{side}"), gro.to_owned());
         facts
     }
 

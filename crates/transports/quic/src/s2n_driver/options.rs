@@ -1,14 +1,14 @@
 //! The options of `quic-s2n`, read, and what s2n-quic is told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, WorkloadKind};
+use regatta_model::{OptionValue, StackFacts, WorkloadKind};
 use regatta_transport::TransportError;
 use s2n_quic::provider::limits::Limits;
 
 use crate::{
-    options::{Common, text},
+    options::{Common, stack_facts, text},
     path::Sizes,
 };
 
@@ -90,6 +90,20 @@ impl Options {
             congestion_control: text(options, "cc")
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
+        }
+    }
+
+    /// What s2n-quic does at an end, for the comparison of stacks. HyStart++ is in it too, but off.
+    pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+        let control = self.congestion_control;
+        let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
+        StackFacts {
+            slow_start_exit: match control {
+                CongestionControl::Cubic => "HyStart".into(),
+                CongestionControl::Bbr => common.slow_start_exit,
+            },
+            acknowledgements: "every tenth packet, or after 25 ms".into(),
+            ..common
         }
     }
 }

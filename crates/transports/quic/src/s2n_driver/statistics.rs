@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use regatta_model::stack;
 use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
 
 use super::{connection::End, events::Watch, options::CongestionControl};
@@ -104,6 +105,11 @@ impl StatisticsSource for Statistics {
             }
         };
         known("tls.cipher_suite", watch.cipher_suite());
+        let cipher = watch.cipher_suite().map(stack::cipher);
+        known(
+            "cipher.sender",
+            cipher.as_deref().filter(|_| side == "sender"),
+        );
         known("tls.alpn", watch.alpn());
         if let Some(drops) = self.end.counters.receive_buffer_drops() {
             facts.insert(format!("receive_buffer_drops.{side}"), drops.to_string());

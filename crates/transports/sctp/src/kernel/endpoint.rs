@@ -384,8 +384,6 @@ pub(crate) struct StreamEnd(pub End);
 impl StreamEndpoint for StreamEnd {
     type Connection = KernelConnection;
 
-    const MULTIPLEXES: bool = true;
-
     fn listen_address(&self) -> Option<SocketAddr> {
         self.0.listen_address()
     }
@@ -626,6 +624,10 @@ impl MessageEndpoint for MessageEnd {
 
     async fn sleep_until(&self, moment: MonotonicTime) {
         self.end.sleep_until(moment).await;
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.end.facts.clone()
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

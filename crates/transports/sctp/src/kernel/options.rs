@@ -1,9 +1,9 @@
 //! What a study may set, what is set at a socket, and how large its buffers are.
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, OptionValue, units::parse_duration};
+use regatta_model::{Bytes, OptionValue, StackFacts, stack, units::parse_duration};
 use socket2::Socket;
 
 use super::{
@@ -222,7 +222,8 @@ impl Options {
                 parameters.max_retransmissions.to_string(),
             );
         }
-        if let Ok(sack) = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default()) {
+        let sack = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default()).ok();
+        if let Some(sack) = &sack {
             let value = format!("after {} ms or {} packets", sack.delay_ms, sack.every);
             fact("acknowledgement_delay", value);
         }
@@ -247,6 +248,31 @@ impl Options {
         fact("nodelay", self.nodelay.to_string());
         let scheduler = if self.round_robin { "rr" } else { "fcfs" };
         fact("scheduler", scheduler.to_owned());
+        let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
+        let stated = StackFacts {
+            // Of the first path, by what is known of the association.
+            initial_window: first(),
+            packet_size: first(),
+            slow_start_exit: "loss".into(),
+            pacing: "none".into(),
+            cipher: "none".into(),
+            threads: stack::KERNEL_THREAD.into(),
+            offloads: stack::OF_INTERFACE.into(),
+            acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
+                Some((0, _) | (_, 0) | (1, _)) => "each packet".into(),
+                Some((2, delay)) => format!("every second packet, or after {delay} ms").into(),
+                Some((every, delay)) => {
+                    format!("every {every} packets, or after {delay} ms").into()
+                }
+                None => format!("{}: no SCTP_DELAYED_SACK", stack::NOT_KNOWN).into(),
+            },
+            // The kernel announces half of the receive buffer.
+            flow_control: socket.recv_buffer_size().map_or_else(
+                |_| Cow::Owned(format!("{}: no SO_RCVBUF", stack::NOT_KNOWN)),
+                |size| format!("association {}", Bytes(size as u64 / 2)).into(),
+            ),
+        };
+        facts.extend(stated.of_end(side));
         facts
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::units::format_duration;
+use regatta_model::{stack, units::format_duration};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
@@ -18,12 +18,17 @@ use super::{
 /// and fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
+/// Of IPv4, without options: the kernel's window counts what follows it.
+const IP_HEADER_BYTES: u32 = 20;
+
 /// Does not keep the association open.
 pub(crate) struct Statistics {
     association: Weak<Association>,
     known: Arc<Known>,
     /// `sender` or `receiver`.
     side: &'static str,
+    /// Congestion window and largest packet of the first path when the association was new, in bytes.
+    first: Option<(u32, u32)>,
 }
 
 impl Statistics {
@@ -32,6 +37,10 @@ impl Statistics {
             association: Arc::downgrade(association),
             known: Arc::clone(association.known()),
             side,
+            first: association.look().map(|seen| {
+                let path = seen.status.primary;
+                (path.congestion_window_bytes, path.mtu)
+            }),
         }
     }
 }
@@ -125,6 +134,11 @@ impl StatisticsSource for Statistics {
             return BTreeMap::new();
         };
         let mut found = facts(&seen);
+        if let (Some((window, mtu)), "sender") = (self.first, self.side) {
+            let packet = u64::from(mtu.saturating_sub(IP_HEADER_BYTES));
+            found.push(("initial_window", stack::packets(window.into(), packet)));
+            found.push(("packet_size", format!("{mtu} B, fixed")));
+        }
         if let Some(paths) = &self.known.paths {
             let states: Vec<_> = seen
                 .paths

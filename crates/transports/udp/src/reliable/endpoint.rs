@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, Warning};
+use regatta_model::{Bytes, StackFacts, Warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     opening::{self, OPENING_BYTES, Token},
@@ -22,13 +22,14 @@ use regatta_transport::{
 use super::{
     Settings,
     caretaker::Caretaker,
+    congestion::Congestion,
     connection::{Connection, Link},
     core::Core,
     frame::{DATA_HEADER_BYTES, Frame, marks},
     sender::LONGEST_PART,
     stream::Stream,
 };
-use crate::sockets::{Listener, Opened, Sockets};
+use crate::sockets::{self, Listener, Opened, Sockets};
 
 /// How many sessions are remembered, so that a CONN that comes again does not open another one.
 const SESSIONS_REMEMBERED: usize = 4096;
@@ -95,6 +96,7 @@ impl Endpoint {
             mut facts,
         } = self.sockets.connect(from, peer)?;
         facts.extend(marks(core.session()));
+        facts.extend(self.stack_facts(&facts).of_end(self.role.name()));
         let link = Link::new(socket, self.settings.rules, core, segment_limit, first);
         stop.on_stop(&link);
         facts.insert(
@@ -107,6 +109,44 @@ impl Endpoint {
         }
         self.caretaker.take(&link);
         Ok((link, facts))
+    }
+
+    /// Initial window of its CUBIC, whose unit is the largest datagram: a packet, unless IP has to cut it.
+    fn initial_window(&self) -> String {
+        let datagram =
+            self.message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
+        match Congestion::cubic(datagram).window() {
+            Some(window) if window < 10 * datagram as u64 => {
+                format!("{:.1} messages", window as f64 / datagram as f64)
+            }
+            _ => "10 packets".to_owned(),
+        }
+    }
+
+    /// What this protocol does, for the comparison of stacks.
+    fn stack_facts(&self, facts: &BTreeMap<String, String>) -> StackFacts {
+        let rules = &self.settings.rules;
+        let window = match rules.window {
+            1 => "1 message (stop-and-wait)".to_owned(),
+            window => format!("{window} messages"),
+        };
+        StackFacts {
+            initial_window: match (rules.window, rules.cubic) {
+                (1, _) | (_, false) => window.clone().into(),
+                (_, true) => self.initial_window().into(),
+            },
+            slow_start_exit: match (rules.window, rules.cubic) {
+                (1, _) | (_, false) => "no slow start".into(),
+                (_, true) => "loss".into(),
+            },
+            pacing: "none".into(),
+            packet_size: "a datagram for each message".into(),
+            cipher: "none".into(),
+            threads: "1 and 1 for timers, protocol in them".into(),
+            offloads: sockets::offloads(facts).into(),
+            acknowledgements: "each batch of packets that the socket gives, at once".into(),
+            flow_control: window.into(),
+        }
     }
 
     /// Whether this session has begun here already; it is remembered from now on.
@@ -182,8 +222,6 @@ impl Endpoint {
 
 impl StreamEndpoint for Endpoint {
     type Connection = Connection;
-
-    const MULTIPLEXES: bool = false;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::address)

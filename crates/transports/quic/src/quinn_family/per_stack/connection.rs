@@ -42,6 +42,8 @@ pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 pub(super) struct Shared {
     /// `sender` or `receiver`.
     pub(super) end: &'static str,
+    /// UDP payload of a connection's first packets, in bytes.
+    pub(super) initial_payload_bytes: u16,
     pub(super) drops: Arc<Drops>,
     pub(super) files: Files,
     /// Whether every connection begins with a Retry.

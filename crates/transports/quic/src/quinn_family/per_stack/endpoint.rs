@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_control::TrialOrder;
+use regatta_control::{Role, TrialOrder};
 use regatta_model::{Handshake, Warning, WorkloadKind};
 use regatta_transport::{
     MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     files::Files,
-    options::Mode,
+    options::{Mode, stack_facts},
     path::LEAST_PAYLOAD_BYTES,
     quinn_family::{drops::Drops, figures::Offload, watch::Watch},
     socket::{self, Buffers, Counters},
@@ -221,9 +221,14 @@ impl QuicEndpoint {
                 next: Mutex::new(next),
             },
             buffers,
-            facts: facts(order.role.name(), &options, &needs, buffers, offload),
+            facts: facts(order, &options, &needs, buffers, offload),
             shared: Arc::new(Shared {
                 end: order.role.name(),
+                initial_payload_bytes: if options.common.mtu_discovery {
+                    LEAST_PAYLOAD_BYTES
+                } else {
+                    needs.sizes.payload_bytes
+                },
                 drops,
                 files,
                 retries: handshake == Handshake::Retry,
@@ -252,11 +257,7 @@ impl QuicEndpoint {
 
     /// UDP payload of a packet that is full from the start, in bytes.
     pub(super) fn least_payload_bytes(&self) -> u16 {
-        if self.options.common.mtu_discovery {
-            LEAST_PAYLOAD_BYTES
-        } else {
-            self.needs.sizes.payload_bytes
-        }
+        self.shared.initial_payload_bytes
     }
 
     /// What is known before any connection, by the whole name of the fact.
@@ -516,7 +517,7 @@ async fn first_message(
 }
 
 fn facts(
-    end: &str,
+    order: &TrialOrder,
     options: &Options,
     needs: &Needs,
     buffers: Buffers,
@@ -527,10 +528,23 @@ fn facts(
     } else {
         1
     };
+    let end = order.role.name();
     let mut facts = options.common.facts(end, &needs.sizes, &buffers);
-    facts.insert(format!("gso.{end}"), Offload::in_words(send_packets));
-    let receive_packets = offload.receive_packets;
-    facts.insert(format!("gro.{end}"), Offload::in_words(receive_packets));
+    let gso = Offload::in_words(send_packets);
+    let gro = Offload::in_words(offload.receive_packets);
+    let stated = stack_facts(
+        &options.common,
+        &needs.sizes,
+        order.local,
+        options.congestion_control.name(),
+        match order.role {
+            Role::Sender => &gso,
+            Role::Receiver => &gro,
+        },
+    );
+    facts.extend(stated.of_end(end));
+    facts.insert(format!("gso.{end}"), gso);
+    facts.insert(format!("gro.{end}"), gro);
     facts
 }
 
@@ -550,8 +564,6 @@ impl Drop for QuicEndpoint {
 
 impl StreamEndpoint for QuicEndpoint {
     type Connection = QuicConnection;
-
-    const MULTIPLEXES: bool = true;
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listens()

@@ -95,6 +95,13 @@ impl Statistics {
                     .to_owned(),
             ),
         ]);
+        if let (Some(window), "sender") = (stack::initial_window_bytes(connection), end) {
+            let packet = u64::from(self.shared.initial_payload_bytes);
+            facts.insert(
+                "initial_window.sender".to_owned(),
+                regatta_model::stack::packets(window, packet),
+            );
+        }
         if let Some(frames) = figures.blocked_frames {
             facts.insert(
                 format!("quic.flow_control_blocked_frames.{end}"),

@@ -1,0 +1,167 @@
+//! Passes on what the program is built of: commit, whether the sources differ from it, profile, digest of
+//! the lock file, compiler. What cannot be known is `unknown`; a difference is never overlooked.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What the program is made of, seen from the workspace; of the crates all but tests and examples.
+const SOURCES: [&str; 9] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+    ".cargo",
+    "crates",
+    "scripts/crypto.cmake",
+    "studies",
+    ":(exclude,glob)crates/**/examples/**",
+    ":(exclude,glob)crates/**/tests/**",
+];
+
+const UNKNOWN: &str = "unknown";
+
+fn main() {
+    let root = Path::new("../..");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("a directory"));
+    let source = Source::of(root, &out);
+    for path in source.watched.iter().filter(|path| path.exists()) {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+    let digest = output(Command::new("sha256sum").arg(root.join("Cargo.lock")));
+    let digest = digest.and_then(|text| Some(text.split_whitespace().next()?.to_owned()));
+    let compiler = output(Command::new(env::var_os("RUSTC").unwrap_or("rustc".into())).arg("-V"));
+    // PROFILE/build/PACKAGE/out.
+    let profile = out.ancestors().nth(3).and_then(Path::file_name);
+    let profile = profile.map(|name| name.to_string_lossy().into_owned());
+    for (name, value) in [
+        ("COMMIT", source.commit),
+        ("DIRTY", Some(source.dirty.to_owned())),
+        ("PROFILE", profile),
+        ("LOCKFILE", digest),
+        ("COMPILER", compiler),
+    ] {
+        let value = value.filter(|value| !value.trim().is_empty());
+        let value = value.as_deref().map_or(UNKNOWN, str::trim);
+        println!("cargo:rustc-env=REGATTA_BUILD_{name}={value}");
+    }
+}
+
+/// What is known of the sources, and what changes when they do.
+pub struct Source {
+    /// The commit that is checked out; `None` outside a checkout of this workspace.
+    pub commit: Option<String>,
+    /// Whether the sources differ from it: `yes`, `no` or `unknown`.
+    pub dirty: &'static str,
+    /// Files and directories to look at before the next build.
+    pub watched: Vec<PathBuf>,
+}
+
+impl Source {
+    /// Looks at a workspace that is built into the build directory of which `out` is a part.
+    pub fn of(root: &Path, out: &Path) -> Self {
+        // Relative, so that a build directory that several clones share is looked at with this clone's
+        // files. Without tests: they change without changing the program.
+        let mut watched: Vec<PathBuf> = (SOURCES.iter())
+            .filter(|path| !path.starts_with(':') && **path != "crates")
+            .map(|path| root.join(path))
+            .collect();
+        crates(&root.join("crates"), &mut watched);
+        let commit = output(&mut git(root, &["rev-parse", "--show-cdup", "HEAD"]));
+        // Sources in somebody else's repository have a way up to it in the first line, where this
+        // one's root has nothing.
+        let commit = commit.and_then(|text| Some(text.strip_prefix('\n')?.trim().to_owned()));
+        let dirty = match &commit {
+            Some(_) if !holds_another_clone(root, out) => dirty(root),
+            _ => UNKNOWN,
+        };
+        if commit.is_some() {
+            watched.extend(head(root));
+        }
+        Self {
+            commit,
+            dirty,
+            watched,
+        }
+    }
+}
+
+/// Adds the parts of every crate below a directory that the program is made of.
+fn crates(dir: &Path, watched: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.join("Cargo.toml").exists() {
+            watched.extend(["Cargo.toml", "build.rs", "src"].map(|part| path.join(part)));
+        } else if path.is_dir() {
+            crates(&path, watched);
+        }
+    }
+}
+
+/// Files that change whenever another commit is checked out: with the log of `HEAD`, that alone.
+fn head(root: &Path) -> Vec<PathBuf> {
+    let place = |name: &str| {
+        let path = output(&mut git(root, &["rev-parse", "--git-path", name]))?;
+        Some(root.join(path.trim()))
+    };
+    let log = place("logs/HEAD").filter(|path| path.exists());
+    let branch = output(&mut git(root, &["symbolic-ref", "--quiet", "HEAD"]));
+    let branch = branch.and_then(|name| place(name.trim()));
+    log.into_iter().chain(place("HEAD")).chain(branch).collect()
+}
+
+/// `yes`, `no` or `unknown`.
+fn dirty(root: &Path) -> &'static str {
+    let mut status = git(
+        root,
+        &["status", "--porcelain", "--untracked-files=all", "--"],
+    );
+    match output(status.args(SOURCES)) {
+        Some(changes) if changes.is_empty() => "no",
+        Some(_) => "yes",
+        None => UNKNOWN,
+    }
+}
+
+/// Whether this build directory was ever used by another clone. Cargo goes by the time of a file, so some
+/// crates may then be that clone's, also for the first clone. `make` removes them, and with them what is
+/// noted here.
+fn holds_another_clone(root: &Path, out: &Path) -> bool {
+    let place = out.join("workspace");
+    let Ok(here) = fs::canonicalize(root) else {
+        return true;
+    };
+    let here = here.to_string_lossy();
+    match fs::read_to_string(&place) {
+        Ok(first) if first == here => false,
+        Ok(_) => {
+            // No place of a workspace.
+            let _ = fs::write(place, "several clones");
+            true
+        }
+        Err(_) => fs::write(place, here.as_bytes()).is_err(),
+    }
+}
+
+/// A command of git in the workspace, without what a hook that builds would tell it.
+fn git(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
+        command.env_remove(name);
+    }
+    command
+        .current_dir(root)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(arguments);
+    command
+}
+
+/// What a command prints; nothing if it cannot be started or fails.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then_some(text)
+}

@@ -1,0 +1,29 @@
+//! What this program is built of, as facts that go with every result.
+
+use regatta_model::HostFacts;
+use regatta_transport::compiled;
+
+/// Commit, `yes` if the sources differ from it, profile, optimisation, debug assertions, lock file,
+/// compiler; `unknown` where the build could not tell.
+pub fn facts() -> HostFacts {
+    let switch = if compiled::DEBUG_ASSERTIONS {
+        "on"
+    } else {
+        "off"
+    };
+    let facts = [
+        ("commit", env!("REGATTA_BUILD_COMMIT")),
+        ("dirty", env!("REGATTA_BUILD_DIRTY")),
+        ("profile", env!("REGATTA_BUILD_PROFILE")),
+        ("opt_level", compiled::OPT_LEVEL),
+        ("debug_assertions", switch),
+        ("lockfile_sha256", env!("REGATTA_BUILD_LOCKFILE")),
+        ("compiler", env!("REGATTA_BUILD_COMPILER")),
+    ];
+    HostFacts(
+        facts
+            .into_iter()
+            .map(|(name, value)| (format!("build.{name}"), value.to_owned()))
+            .collect(),
+    )
+}

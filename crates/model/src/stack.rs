@@ -1,0 +1,233 @@
+//! Facts that every driver states of its stack, by which a reader judges whether two transports were
+//! compared on equal terms.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// Beginning of the value of a fact that has no meaning for a transport; the reason follows.
+pub const NOT_APPLICABLE: &str = "not applicable";
+
+/// Beginning of the value of a fact that a stack does not tell; the reason follows.
+pub const NOT_KNOWN: &str = "not known";
+
+/// Value of a driver whose packets the kernel cuts and joins as the interface's settings say. The agent,
+/// which knows the interface, puts these in its place.
+pub const OF_INTERFACE: &str = "of the interface";
+
+/// Threads of a stack in user space with a current-thread runtime.
+pub const USER_SPACE_THREAD: &str = "1, protocol in it";
+
+/// Threads of a blocking driver over a protocol of the kernel.
+pub const KERNEL_THREAD: &str = "1, protocol in the kernel";
+
+/// One fact of [`STACK_FACTS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackFact {
+    /// Name in `TrialRecord::facts`, which ends in the end that states it.
+    pub name: &'static str,
+    /// As in tables.
+    pub title: &'static str,
+    /// One sentence.
+    pub definition: &'static str,
+}
+
+/// Every fact of the table, in its order.
+pub const STACK_FACTS: &[StackFact] = &[
+    StackFact {
+        name: "congestion_control.sender",
+        title: "congestion control",
+        definition: "Algorithm that the sender ran, as read back from the stack where it tells.",
+    },
+    StackFact {
+        name: "initial_window.sender",
+        title: "initial window",
+        definition: "Congestion window of the transfer's connection before its first acknowledgement.",
+    },
+    StackFact {
+        name: "slow_start_exit.sender",
+        title: "slow-start exit",
+        definition: "What ends slow start before a loss does: HyStart (Linux), HyStart++ (RFC 9406), or nothing (`loss`).",
+    },
+    StackFact {
+        name: "pacing.sender",
+        title: "pacing",
+        definition: "Whether the stack itself spreads packets over the round-trip time; a queueing discipline of the host such as fq may do so besides.",
+    },
+    StackFact {
+        name: "packet_size.sender",
+        title: "packet size",
+        definition: "Largest IP packet of the transfer, and whether it may grow.",
+    },
+    StackFact {
+        name: "cipher.sender",
+        title: "cipher",
+        definition: "Encryption of the payload.",
+    },
+    StackFact {
+        name: "threads.sender",
+        title: "threads of the sender",
+        definition: "Threads of the sender's process that carry the transfer, and whether the protocol runs in them or in the kernel.",
+    },
+    StackFact {
+        name: "threads.receiver",
+        title: "threads of the receiver",
+        definition: "Threads of the receiver's process that carry the transfer, and whether the protocol runs in them or in the kernel.",
+    },
+    StackFact {
+        name: "offloads.sender",
+        title: "offloads of the sender",
+        definition: "Whether several packets pass the sender's kernel as one: by UDP_SEGMENT, or as the interface has TSO and GSO.",
+    },
+    StackFact {
+        name: "offloads.receiver",
+        title: "offloads of the receiver",
+        definition: "Whether several packets pass the receiver's kernel as one: by UDP_GRO, or as the interface has GRO.",
+    },
+    StackFact {
+        name: "acknowledgements.receiver",
+        title: "acknowledgements",
+        definition: "When the receiver acknowledges packets that arrive in order.",
+    },
+    StackFact {
+        name: "flow_control.receiver",
+        title: "flow control",
+        definition: "What the receiver lets the sender have under way.",
+    },
+    StackFact {
+        name: "probe.placement",
+        title: "probe under load",
+        definition: "What the probe messages beside the transfer travelled on.",
+    },
+];
+
+/// A fact by its name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static StackFact> {
+    STACK_FACTS.iter().find(|fact| fact.name == name)
+}
+
+/// Whether a value names nothing that could be compared with another stack's.
+#[must_use]
+pub fn is_unknown(value: &str) -> bool {
+    value.starts_with(NOT_KNOWN)
+}
+
+/// What a driver states of its stack, each field as [`STACK_FACTS`] defines it. Congestion control and
+/// the probe's placement are stated elsewhere, as they are known at run time alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackFacts {
+    /// `10 packets`.
+    pub initial_window: Cow<'static, str>,
+    /// `loss`, `HyStart`, `HyStart++`, `bandwidth plateau`.
+    pub slow_start_exit: Cow<'static, str>,
+    /// `by the stack`, `none`.
+    pub pacing: Cow<'static, str>,
+    /// `1500 B, fixed`.
+    pub packet_size: Cow<'static, str>,
+    /// `AES-128-GCM`, `none`.
+    pub cipher: Cow<'static, str>,
+    /// `1, protocol in the kernel`.
+    pub threads: Cow<'static, str>,
+    /// `GSO, 44 packets at most`, `none`.
+    pub offloads: Cow<'static, str>,
+    /// `every second packet, or after 25 ms`.
+    pub acknowledgements: Cow<'static, str>,
+    /// `stream 4 MiB, connection 5 MiB`.
+    pub flow_control: Cow<'static, str>,
+}
+
+impl StackFacts {
+    /// Those that an end, `sender` or `receiver`, states of itself, by the whole name of the fact.
+    #[must_use]
+    pub fn of_end(self, end: &str) -> BTreeMap<String, String> {
+        [
+            ("initial_window", self.initial_window),
+            ("slow_start_exit", self.slow_start_exit),
+            ("pacing", self.pacing),
+            ("packet_size", self.packet_size),
+            ("cipher", self.cipher),
+            ("threads", self.threads),
+            ("offloads", self.offloads),
+            ("acknowledgements", self.acknowledgements),
+            ("flow_control", self.flow_control),
+        ]
+        .into_iter()
+        .map(|(name, value)| (format!("{name}.{end}"), value.into_owned()))
+        .filter(|(name, _)| find(name).is_some())
+        .collect()
+    }
+}
+
+/// A window as a number of packets of this size, `9.9 packets`, or in bytes where packets have none.
+#[must_use]
+pub fn packets(window_bytes: u64, packet_bytes: u64) -> String {
+    if packet_bytes == 0 {
+        return format!("{window_bytes} B");
+    }
+    match window_bytes as f64 / packet_bytes as f64 {
+        whole if (whole - whole.round()).abs() < 0.05 => format!("{whole:.0} packets"),
+        part => format!("{part:.1} packets"),
+    }
+}
+
+/// The cipher of a TLS suite, however its library spells it: `AES-128-GCM`.
+#[must_use]
+pub fn cipher(suite: &str) -> String {
+    let known = [
+        ("AES_128_GCM", "AES-128-GCM"),
+        ("AES_256_GCM", "AES-256-GCM"),
+        ("CHACHA20", "ChaCha20-Poly1305"),
+    ];
+    known
+        .into_iter()
+        .find(|(part, _)| suite.contains(part))
+        .map_or(suite, |(_, name)| name)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_together_state_everything_but_what_is_known_at_run_time() {
+        let stated = StackFacts {
+            initial_window: "10 packets".into(),
+            slow_start_exit: "loss".into(),
+            pacing: "none".into(),
+            packet_size: "1500 B, fixed".into(),
+            cipher: "none".into(),
+            threads: "1".into(),
+            offloads: "none".into(),
+            acknowledgements: "each packet".into(),
+            flow_control: "none".into(),
+        };
+        let mut names: Vec<String> = ["sender", "receiver"]
+            .into_iter()
+            .flat_map(|end| stated.clone().of_end(end).into_keys())
+            .chain(["congestion_control.sender", "probe.placement"].map(str::to_owned))
+            .collect();
+        names.sort();
+        let mut all: Vec<&str> = STACK_FACTS.iter().map(|fact| fact.name).collect();
+        all.sort_unstable();
+        assert_eq!(names, all);
+    }
+
+    #[test]
+    fn the_page_about_stacks_explains_every_fact() {
+        let page = include_str!("../../../docs/stacks.md");
+        for fact in STACK_FACTS {
+            assert!(page.contains(&format!("`{}`", fact.name)), "{}", fact.name);
+        }
+    }
+
+    #[test]
+    fn windows_and_ciphers_of_different_stacks_read_alike() {
+        assert_eq!(packets(14_720, 1472), "10 packets");
+        assert_eq!(packets(14_480, 1448), "10 packets");
+        assert_eq!(packets(12_000, 1472), "8.2 packets");
+        assert_eq!(packets(12_000, 0), "12000 B");
+        assert_eq!(cipher("TLS13_AES_128_GCM_SHA256"), "AES-128-GCM");
+        assert_eq!(cipher("TLS_AES_128_GCM_SHA256"), "AES-128-GCM");
+        assert_eq!(cipher("NULL"), "NULL");
+    }
+}

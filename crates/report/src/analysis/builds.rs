@@ -1,0 +1,123 @@
+//! What the program was built of, and whether its figures are those of a release build.
+
+use regatta_model::{HostFacts, RunHeader};
+
+use super::summary::{Build, CountedWarning};
+
+/// The builds of a run's hosts, equal ones once; nothing of a run that does not tell.
+pub fn all(header: &RunHeader) -> Vec<Build> {
+    let mut builds: Vec<Build> = Vec::new();
+    for (host, facts) in &header.hosts {
+        let Some(build) = build(facts) else { continue };
+        let same = |known: &&mut Build| {
+            let hosts = known.hosts.clone();
+            **known
+                == Build {
+                    hosts,
+                    ..build.clone()
+                }
+        };
+        match builds.iter_mut().find(same) {
+            Some(known) => known.hosts.push(host.clone()),
+            None => builds.push(Build {
+                hosts: vec![host.clone()],
+                ..build
+            }),
+        }
+    }
+    builds
+}
+
+fn build(facts: &HostFacts) -> Option<Build> {
+    let known = |name: &str| {
+        let value = facts.0.get(&format!("build.{name}"))?;
+        (value != "unknown").then(|| value.clone())
+    };
+    let build = Build {
+        hosts: Vec::new(),
+        commit: known("commit"),
+        dirty: known("dirty").map(|dirty| dirty == "yes"),
+        profile: known("profile"),
+        opt_level: known("opt_level"),
+        debug_assertions: known("debug_assertions").map(|on| on == "on"),
+        lockfile_sha256: known("lockfile_sha256"),
+        compiler: known("compiler"),
+    };
+    facts
+        .0
+        .keys()
+        .any(|name| name.starts_with("build."))
+        .then_some(build)
+}
+
+impl Build {
+    /// Why its figures are not those of a release build.
+    fn debug(&self) -> Option<String> {
+        let assertions = (self.debug_assertions == Some(true)).then_some("debug assertions");
+        let level = self
+            .opt_level
+            .as_deref()
+            .filter(|level| ["0", "1"].contains(level));
+        let level = level.map(|level| format!("`opt-level = {level}`"));
+        let parts: Vec<String> = assertions
+            .map(str::to_owned)
+            .into_iter()
+            .chain(level)
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(" and "))
+    }
+
+    /// On one line.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+        let state = match self.dirty {
+            Some(true) => " with changes",
+            Some(false) => "",
+            None => " (whether with changes is unknown)",
+        };
+        let commit = match &self.commit {
+            Some(commit) => format!("commit `{commit}`{state}"),
+            None => "commit unknown".to_owned(),
+        };
+        let assertions = match self.debug_assertions {
+            Some(true) => ", debug assertions on",
+            _ => "",
+        };
+        format!(
+            "{commit}; profile `{}`, `opt-level = {}`{assertions}; `Cargo.lock` SHA-256 `{}`; {}",
+            or_unknown(&self.profile),
+            or_unknown(&self.opt_level),
+            or_unknown(&self.lockfile_sha256),
+            or_unknown(&self.compiler),
+        )
+    }
+}
+
+/// Warns of a build whose figures are not those of a release build, and of hosts whose builds differ.
+pub fn warnings(header: &RunHeader) -> Vec<CountedWarning> {
+    let builds = all(header);
+    let warning = |code: &str, message: String, hint: &str| CountedWarning {
+        code: code.to_owned(),
+        message,
+        hint: hint.to_owned(),
+        trials: 0,
+        cells: Vec::new(),
+    };
+    let mut warnings = Vec::new();
+    if let Some(why) = builds.iter().find_map(Build::debug) {
+        warnings.push(warning(
+            "debug_build",
+            format!("Regatta was built with {why}, so that its own work slows the transports down"),
+            "build it with `make build` or `cargo build --release`, and run the study again",
+        ));
+    }
+    if builds.len() > 1 {
+        warnings.push(warning(
+            "builds_differ",
+            "the hosts ran different builds of Regatta".to_owned(),
+            "put the same binary on both hosts; the report tells the builds",
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,60 @@
+//! What the transports' stacks did differently, from the facts that their drivers state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::{STACK_FACTS, stack};
+
+use super::summary::StackRow;
+use crate::RunData;
+
+/// Every fact under each condition, with the values of the transports whose trials state it.
+pub fn all(data: &RunData) -> Vec<StackRow> {
+    let study = &data.header.study;
+    let mut rows = Vec::new();
+    for condition in &study.conditions {
+        for fact in STACK_FACTS {
+            let values: BTreeMap<String, String> = (study.transports.iter())
+                .filter_map(|transport| {
+                    let value = value(data, &transport.label, &condition.name, fact.name)?;
+                    Some((transport.label.clone(), value))
+                })
+                .collect();
+            if values.is_empty() {
+                continue;
+            }
+            rows.push(StackRow {
+                condition: condition.name.clone(),
+                fact: fact.name.to_owned(),
+                title: fact.title.to_owned(),
+                differs: differ(values.values()),
+                values,
+            });
+        }
+    }
+    rows
+}
+
+/// What the trials of a transport under a condition state; several values where they differ.
+fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option<String> {
+    let values: BTreeSet<&str> = (data.trials.iter())
+        .filter(|trial| trial.transport == transport && trial.condition == condition)
+        .filter_map(|trial| trial.facts.get(fact).map(String::as_str))
+        .collect();
+    let values: Vec<&str> = values.into_iter().collect();
+    (!values.is_empty()).then(|| values.join("; "))
+}
+
+/// Whether any two values differ. One that is not known is no difference.
+fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
+    let known: BTreeSet<&String> = values.filter(|value| !stack::is_unknown(value)).collect();
+    known.len() > 1
+}
+
+/// Titles of the facts in which these transports differ under a condition.
+pub fn differing<'a>(rows: &'a [StackRow], condition: &str, transports: &[&str]) -> Vec<&'a str> {
+    (rows.iter())
+        .filter(|row| row.condition == condition)
+        .filter(|row| differ(transports.iter().filter_map(|name| row.values.get(*name))))
+        .map(|row| row.title.as_str())
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! What the kernel's TCP does at one end, for the comparison of stacks.
+
+use std::{borrow::Cow, fs, os::fd::AsRawFd};
+
+use regatta_model::{Bytes, StackFacts, stack};
+use socket2::Socket;
+
+use crate::info;
+
+/// What does not depend on a connection, with this congestion control: looked up once, as it takes files
+/// of the kernel's to be read.
+pub(crate) fn of_end(control: &str) -> StackFacts {
+    let not_told = || Cow::Owned(format!("{}: no TCP_INFO", stack::NOT_KNOWN));
+    StackFacts {
+        initial_window: not_told(),
+        slow_start_exit: slow_start_exit(control),
+        pacing: if control.starts_with("bbr") {
+            "by the stack".into()
+        } else {
+            "none".into()
+        },
+        packet_size: not_told(),
+        cipher: "none".into(),
+        threads: stack::KERNEL_THREAD.into(),
+        offloads: stack::OF_INTERFACE.into(),
+        acknowledgements: "every second packet, or after 40 ms; each packet at first".into(),
+        flow_control: flow_control(),
+    }
+}
+
+/// The same of a socket that has just been connected, before anything is sent over it. `fixed_buffer`
+/// says that its buffers were set, so that the kernel does not tune them.
+pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool) -> StackFacts {
+    let mut facts = of_end.clone();
+    if let Some((window, packet)) = info::window_and_packet(socket.as_raw_fd()) {
+        facts.initial_window = format!("{window} packets").into();
+        facts.packet_size = format!("{packet} B, fixed").into();
+    }
+    if fixed_buffer {
+        let size = socket.recv_buffer_size().unwrap_or_default();
+        facts.flow_control = format!("buffer of {}", Bytes(size as u64)).into();
+    }
+    facts
+}
+
+/// Linux ends CUBIC's slow start early unless the module is told not to; a host may say which.
+fn slow_start_exit(control: &str) -> Cow<'static, str> {
+    match control {
+        "cubic" => match parameter("hystart").as_deref() {
+            Some("0") => "loss".into(),
+            Some(_) => "HyStart".into(),
+            None => format!("{}: no parameters of the module", stack::NOT_KNOWN).into(),
+        },
+        "reno" | "hybla" | "westwood" | "htcp" | "bic" => "loss".into(),
+        control if control.starts_with("bbr") => "bandwidth plateau".into(),
+        control => format!("{}: `{control}` is not listed", stack::NOT_KNOWN).into(),
+    }
+}
+
+fn parameter(name: &str) -> Option<String> {
+    let value = fs::read_to_string(format!("/sys/module/tcp_cubic/parameters/{name}")).ok()?;
+    Some(value.trim().to_owned())
+}
+
+fn flow_control() -> Cow<'static, str> {
+    let sizes = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
+    match sizes.split_ascii_whitespace().nth(2).map(str::parse) {
+        Some(Ok(most)) => format!("tuned by the kernel, buffer of at most {}", Bytes(most)).into(),
+        _ => "tuned by the kernel".into(),
+    }
+}
