@@ -86,7 +86,7 @@ mod real_time {
     fn a_capture_holds_every_packet_with_its_time_and_what_became_of_it() {
         let _load = MachineLoad::watch();
         let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("deep/down/one.pcapng");
+        let file = directory.path().join("one.pcapng");
         let mut bed = bed();
         let mut condition = condition(20, 100, 0.0);
         condition.forward.loss_list = vec![2, 5];

@@ -302,6 +302,8 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 /// A ratio near one needs its decimals: `1.02`; a large one does not: `3.1`, `94`.
 pub fn ratio_number(ratio: f64) -> String {
     match ratio {
+        // Two rounds that differ much can detect nothing that has a name.
+        r if r >= 1e6 => "more than a million".to_owned(),
         r if r >= 100.0 => format!("{r:.0}"),
         r if r >= 2.0 => format!("{r:.1}"),
         r if (0.995..1.005).contains(&r) => format!("{r:.4}"),

@@ -156,7 +156,8 @@ impl Sizes {
                     .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES),
                 None => {
                     let second = RATE_WITHOUT_LIMIT_BPS as f64 / 8.0;
-                    ((second * path.round_trip_delay.as_secs_f64()) as u32).clamp(
+                    let round_trip = path.longest_one_way + path.round_trip_delay / 2;
+                    ((2.0 * second * round_trip.as_secs_f64()) as u32).clamp(
                         LEAST_WINDOW_WITHOUT_RATE_BYTES,
                         MOST_WINDOW_WITHOUT_RATE_BYTES,
                     )
