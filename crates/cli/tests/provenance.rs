@@ -1,5 +1,6 @@
 //! What a build says of its sources is true, or `unknown`.
 
+// Its `main` and what only that uses are cargo's to call.
 #[allow(dead_code)]
 #[path = "../build.rs"]
 mod build;
