@@ -18,7 +18,7 @@ use regatta_model::Condition;
 
 use super::{
     capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
-    clock::{self, monotonic_ns, timespec},
+    clock::{self, Rests, monotonic_ns, timespec},
     corruption,
     error::KeeperError,
     lateness::{Arrivals, Lateness},
@@ -188,7 +188,7 @@ impl Forwarder {
         let (requests, inbox) = mpsc::channel();
         let woken_by = Arc::clone(&wake);
         let run = move || {
-            clock::be_punctual();
+            let rests = clock::be_punctual();
             let state = Running {
                 lanes,
                 inbox,
@@ -196,6 +196,7 @@ impl Forwarder {
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
                 arrivals: Arrivals::new(),
+                rests,
                 busy_polls: clock::polls_busily(),
                 tap: None,
             };
@@ -299,6 +300,7 @@ struct Running {
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
     arrivals: Arrivals,
+    rests: Option<Rests>,
     busy_polls: bool,
     /// Where a capture is told of the packets.
     tap: Option<Tap>,
@@ -308,6 +310,11 @@ impl Running {
     fn run(mut self) {
         let mut readable = [true; 2];
         loop {
+            if let Some(rests) = &mut self.rests
+                && let Some(rest) = rests.due(monotonic_ns())
+            {
+                thread::sleep(rest);
+            }
             for (lane, readable) in readable.iter_mut().enumerate() {
                 if *readable {
                     *readable = self.take_in(lane);

@@ -17,18 +17,26 @@ pub(super) struct Lateness {
     pub(super) late: u64,
     /// Lag of the packet that came last; see [`Lateness::enter`].
     lag_ns: u64,
+    /// What arrived before this may have stood behind that packet.
+    behind_until: u64,
 }
 
 impl Lateness {
     /// Returns the lag of a packet that arrived at the device at `arrived` or later, and was read at
     /// `read`: the time by which the bottleneck begins to send it later than if it had been read when it
-    /// arrived, at most. One that has to wait for those before it has their lag. `free` is when the
+    /// arrived, at most. Those that may have stood behind it in the device are as late. `free` is when the
     /// bottleneck can send it; without a bottleneck the device is the queue, and nothing lags.
     pub(super) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
-        self.lag_ns = free.map_or(0, |free| {
-            let starts = read.max(free);
-            (starts - arrived.min(starts)).min(starts - free + self.lag_ns)
-        });
+        let Some(free) = free else { return 0 };
+        if arrived >= self.behind_until {
+            self.lag_ns = 0;
+        }
+        let starts = read.max(free);
+        let lost = starts - free.max(arrived).min(starts);
+        if lost > 0 {
+            self.lag_ns = (self.lag_ns + lost).min(starts - arrived.min(starts));
+            self.behind_until = read;
+        }
         self.lag_ns
     }
 
@@ -109,10 +117,20 @@ mod tests {
         let mut lateness = Lateness::default();
         // Read 3 ms after it arrived, at a bottleneck that was free before.
         assert_eq!(lateness.enter(10 * MS, 13 * MS, Some(9 * MS)), 3 * MS);
-        // One that came behind it is sent behind it, as late.
-        assert_eq!(lateness.enter(11 * MS, 13 * MS, Some(14 * MS)), 3 * MS);
-        // What comes when the bottleneck has caught up is not late.
-        assert_eq!(lateness.enter(20 * MS, 20 * MS, Some(15 * MS)), 0);
+        // One that stood behind it is sent behind it, as late, whether others wait or not.
+        assert_eq!(lateness.enter(10 * MS, 13 * MS, Some(14 * MS)), 3 * MS);
+        assert_eq!(lateness.enter(12 * MS, 13 * MS, Some(u64::MAX)), 3 * MS);
+        // One that came after it had been read is not.
+        assert_eq!(lateness.enter(13 * MS, 14 * MS, Some(u64::MAX)), 0);
+    }
+
+    #[test]
+    fn a_bottleneck_that_idles_again_and_again_adds_to_the_lag() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.enter(10 * MS, 12 * MS, Some(9 * MS)), 2 * MS);
+        assert_eq!(lateness.enter(10 * MS, 14 * MS, Some(13 * MS)), 3 * MS);
+        // Never more than the time since it arrived.
+        assert_eq!(lateness.enter(13 * MS, 15 * MS, Some(14 * MS)), 2 * MS);
     }
 
     #[test]
@@ -122,8 +140,6 @@ mod tests {
         assert_eq!(lateness.enter(10 * MS, 15 * MS, Some(20 * MS)), 0);
         // The bottleneck ran empty at 22 ms, while a packet waited since 18 ms.
         assert_eq!(lateness.enter(18 * MS, 24 * MS, Some(22 * MS)), 2 * MS);
-        // Others are in the queue: nobody can say for how long, and all are as late.
-        assert_eq!(lateness.enter(18 * MS, 24 * MS, Some(u64::MAX)), 2 * MS);
         // Without a bottleneck the device is the queue.
         assert_eq!(lateness.enter(18 * MS, 24 * MS, None), 0);
     }
