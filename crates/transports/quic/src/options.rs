@@ -180,9 +180,8 @@ pub(crate) fn stack_facts(
         acknowledgements: "every second packet, or after 25 ms".into(),
         flow_control: match options.mode {
             Mode::Stream => format!(
-                "stream {}, connection {}",
-                Bytes(sizes.stream_window_bytes),
-                Bytes(sizes.connection_window_bytes)
+                "stream {} B, connection {} B",
+                sizes.stream_window_bytes, sizes.connection_window_bytes
             )
             .into(),
             Mode::Datagram => "none for DATAGRAM frames".into(),

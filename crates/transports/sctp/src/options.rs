@@ -205,7 +205,7 @@ impl Sizes {
                 on => format!("of the socket: {on}").into(),
             },
             acknowledgements: "every second packet, or after 200 ms".into(),
-            flow_control: format!("association {}", Bytes(self.window_bytes.into())).into(),
+            flow_control: format!("association {} B", self.window_bytes).into(),
         }
     }
 

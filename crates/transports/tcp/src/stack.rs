@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fs, os::fd::AsRawFd};
 
-use regatta_model::{Bytes, StackFacts, stack};
+use regatta_model::{StackFacts, stack};
 use socket2::Socket;
 
 use crate::info;
@@ -38,7 +38,7 @@ pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool
     }
     if fixed_buffer {
         let size = socket.recv_buffer_size().unwrap_or_default();
-        facts.flow_control = format!("buffer of {}", Bytes(size as u64)).into();
+        facts.flow_control = format!("buffer of {size} B").into();
     }
     facts
 }
@@ -64,8 +64,8 @@ fn parameter(name: &str) -> Option<String> {
 
 fn flow_control() -> Cow<'static, str> {
     let sizes = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
-    match sizes.split_ascii_whitespace().nth(2).map(str::parse) {
-        Some(Ok(most)) => format!("tuned by the kernel, buffer of at most {}", Bytes(most)).into(),
-        _ => "tuned by the kernel".into(),
+    match sizes.split_ascii_whitespace().nth(2) {
+        Some(most) => format!("tuned by the kernel, buffer of at most {most} B").into(),
+        None => "tuned by the kernel".into(),
     }
 }

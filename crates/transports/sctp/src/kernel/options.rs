@@ -269,7 +269,7 @@ impl Options {
             // The kernel announces half of the receive buffer.
             flow_control: socket.recv_buffer_size().map_or_else(
                 |_| Cow::Owned(format!("{}: no SO_RCVBUF", stack::NOT_KNOWN)),
-                |size| format!("association {}", Bytes(size as u64 / 2)).into(),
+                |size| format!("association {} B", size / 2).into(),
             ),
         };
         facts.extend(stated.of_end(side));
