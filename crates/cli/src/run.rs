@@ -359,13 +359,14 @@ fn describe(plan: &Plan) -> String {
     let _ = writeln!(text, "{}: {}", study.name, study.title);
     let _ = writeln!(
         text,
-        "{} trials: {} rounds of {} cells, at most {} in all, seed {}",
+        "{} trials: {} rounds of {} cells, at most {} if every transfer takes its whole deadline of {}, seed {}",
         plan.trials().len(),
         study.rounds,
         plan.cells(),
         format_duration(std::time::Duration::from_secs(
             plan.longest_time().as_secs()
         )),
+        format_duration(study.deadline),
         study.seed
     );
     if let Some(until) = study.until {

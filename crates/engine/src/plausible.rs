@@ -7,7 +7,8 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    Bytes, PathCheck, Warning, WorkloadKind, stack::NOT_APPLICABLE, units::format_duration,
+    BitRate, BulkOptions, Bytes, PathCheck, Ratio, Transport, Warning, WorkloadKind,
+    stack::NOT_APPLICABLE, units::format_duration,
 };
 
 use crate::{
@@ -59,12 +60,7 @@ pub(crate) fn check(
     let set_up_ns = get("set_up_time_ns").unwrap_or(0.0);
     let deadline_ns = study.deadline.as_nanos() as f64;
     if !flagged && get("transfer_time_ns").is_some_and(|t| t - set_up_ns >= deadline_ns) {
-        found.push(warning(
-            "deadline_reached",
-            "the transfer reached its deadline and is measured on what was delivered by then"
-                .to_owned(),
-            "give it a longer `--deadline` or a smaller `--size`",
-        ));
+        found.push(deadline_reached(kind, study.deadline));
     }
     // Slow start matters to what is sent as fast as it can be; the rest waits for answers, or for a
     // schedule.
@@ -194,8 +190,8 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
             format!(
                 "`{}` was {} instead of {}",
                 quantity.name,
-                number(quantity.achieved),
-                number(quantity.asked)
+                in_words(&quantity.name, quantity.achieved),
+                in_words(&quantity.name, quantity.asked)
             )
         })
         .collect();
@@ -212,6 +208,46 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
     })
 }
 
+fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
+    let deadline = format_duration(deadline);
+    let (message, hint) = match kind {
+        WorkloadKind::Bulk {
+            options:
+                BulkOptions {
+                    duration: Some(duration),
+                    ..
+                },
+            ..
+        } => (
+            format!(
+                "what the sender had handed over in its {} was not all delivered by the deadline of {deadline}; measured is what was delivered by then",
+                format_duration(*duration)
+            ),
+            "give it a longer `--deadline`, or let the sender hold back less (a smaller window or send buffer)",
+        ),
+        _ => (
+            format!(
+                "the transfer reached its deadline of {deadline} and is measured on what was delivered by then"
+            ),
+            "give it a longer `--deadline` or a smaller `--size`",
+        ),
+    };
+    warning("deadline_reached", message, hint)
+}
+
+/// A quantity for messages, in the unit that its name ends with.
+fn in_words(name: &str, value: f64) -> String {
+    // What is negative or no number is shown as it is.
+    let whole = value.round() as u64;
+    match name.rsplit('_').next() {
+        _ if value.is_nan() || value < 0.0 => number(value),
+        Some("ns") => format_duration(Duration::from_nanos(whole)),
+        Some("bps") => BitRate(whole).to_string(),
+        Some("ratio") => Ratio(value).to_string(),
+        _ => number(value),
+    }
+}
+
 /// At most four significant digits, for messages.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -221,10 +257,20 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Warns where one table would compare different congestion controls as if they were transports.
+/// Warns where one table would compare different congestion controls as if they were transports. Where
+/// every transport has the same driver, they are what the study compares.
 ///
 /// `seen` holds the congestion controls of each transport's label.
-pub(crate) fn congestion_controls(seen: &BTreeMap<String, BTreeSet<String>>) -> Option<Warning> {
+pub(crate) fn congestion_controls(
+    transports: &[Transport],
+    seen: &BTreeMap<String, BTreeSet<String>>,
+) -> Option<Warning> {
+    let drivers: BTreeSet<&str> = (transports.iter())
+        .map(|transport| transport.driver.as_str())
+        .collect();
+    if drivers.len() < 2 {
+        return None;
+    }
     let has_one = |name: &&String| !name.starts_with(NOT_APPLICABLE);
     let all: BTreeSet<&String> = seen.values().flatten().filter(has_one).collect();
     (all.len() > 1).then(|| {
@@ -259,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn messages_have_the_units_that_people_say() {
+        for (name, value, said) in [
+            ("forward_delay_ns", 30_512_345.6, "30.512 ms"),
+            ("forward_rate_bps", 9.35e7, "93.5 Mbit/s"),
+            ("forward_loss_ratio", 0.048, "4.8 %"),
+            ("reverse_delay_ns", -1500.0, "-1500"),
+        ] {
+            assert_eq!(in_words(name, value), said);
+        }
+    }
+
+    #[test]
     fn late_packets_mark_a_trial_and_many_make_it_unusable() {
         let path = |late_packets| PathCounters {
             forward: regatta_bed::LinkCounters {
@@ -275,14 +333,47 @@ mod tests {
         assert_eq!(unusable(&PathCounters::default()), None);
     }
 
+    fn transport(label: &str, driver: &str) -> Transport {
+        Transport {
+            label: label.into(),
+            driver: driver.into(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    fn seen(controls: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+        (controls.iter())
+            .map(|&(label, control)| (label.to_owned(), BTreeSet::from([control.to_owned()])))
+            .collect()
+    }
+
     #[test]
     fn one_congestion_control_is_no_warning() {
-        let mut seen = BTreeMap::new();
-        seen.insert("tcp".to_owned(), BTreeSet::from(["cubic".to_owned()]));
-        seen.insert("quic".to_owned(), BTreeSet::from(["cubic".to_owned()]));
-        assert_eq!(congestion_controls(&seen), None);
-        seen.insert("tcp-bbr".to_owned(), BTreeSet::from(["bbr".to_owned()]));
-        let found = congestion_controls(&seen).unwrap();
-        assert!(found.message.contains("`tcp-bbr` bbr"), "{}", found.message);
+        let two = [transport("tcp", "tcp"), transport("quic", "quic-quinn")];
+        let alike = seen(&[("tcp", "cubic"), ("quic", "cubic")]);
+        assert_eq!(congestion_controls(&two, &alike), None);
+        let apart = seen(&[("tcp", "bbr"), ("quic", "cubic")]);
+        let found = congestion_controls(&two, &apart).unwrap();
+        assert!(found.message.contains("`tcp` bbr"), "{}", found.message);
+    }
+
+    #[test]
+    fn a_duration_that_the_deadline_cuts_says_what_was_still_under_way() {
+        let study = regatta_model::Study::parse(
+            "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n\
+             [[workload]]\nname = \"w\"\nkind = \"bulk\"\nduration = \"10s\"\n",
+            "s.toml",
+        );
+        let kind = &study.unwrap().workloads[0].kind;
+        let found = deadline_reached(kind, Duration::from_secs(15));
+        let expected = "what the sender had handed over in its 10 s was not all delivered by the deadline of 15 s; measured is what was delivered by then";
+        assert_eq!(found.message, expected);
+    }
+
+    #[test]
+    fn congestion_controls_of_one_driver_are_what_is_compared() {
+        let one = [transport("cubic", "tcp"), transport("bbr", "tcp")];
+        let apart = seen(&[("cubic", "cubic"), ("bbr", "bbr")]);
+        assert_eq!(congestion_controls(&one, &apart), None);
     }
 }

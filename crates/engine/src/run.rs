@@ -268,7 +268,9 @@ impl Crew<'_> {
                 }
             }
         }
-        if let Some(warning) = plausible::congestion_controls(&known.controls) {
+        if let Some(warning) =
+            plausible::congestion_controls(&self.plan.study().transports, &known.controls)
+        {
             tell(listener, &Event::Warning { warning })?;
         }
         Ok(Ending::Complete)

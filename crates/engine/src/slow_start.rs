@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Direction, Warning};
+use regatta_model::{Condition, Direction, Warning, units::format_duration};
 
 use crate::{merge::Merged, plausible::warning};
 
@@ -49,8 +49,11 @@ pub(crate) fn overflow(
         warning(
             "slow_start_overflow",
             format!(
-                "slow start overflowed the path's queue: {again:.0} packets were sent again from {:.1} s on, where path and queue hold {held_packets:.0}; the queue dropped {queue_drops:.0} in all",
-                Duration::from_nanos(u64::try_from(*first_ns).unwrap_or_default()).as_secs_f64()
+                "slow start overflowed the path's queue: after {} {again:.0} packets were sent again, {:.0} % of the {held_packets:.0} that path and queue hold; the queue dropped {queue_drops:.0} in the whole trial",
+                format_duration(Duration::from_millis(
+                    u64::try_from(*first_ns).unwrap_or_default() / 1_000_000
+                )),
+                again / held_packets * 100.0
             ),
             "ask for a larger `--queue`, or give the transport a smaller window where it has such an option",
         )
@@ -86,7 +89,7 @@ mod tests {
         assert_eq!(warning.code, "slow_start_overflow");
         assert_eq!(
             warning.message,
-            "slow start overflowed the path's queue: 500 packets were sent again from 0.2 s on, where path and queue hold 500; the queue dropped 480 in all"
+            "slow start overflowed the path's queue: after 200 ms 500 packets were sent again, 100 % of the 500 that path and queue hold; the queue dropped 480 in the whole trial"
         );
     }
 

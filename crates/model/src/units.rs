@@ -305,7 +305,8 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Writes a span of time in the unit a reader would say: `30 ms`, `1.5 s`, `6 h`.
+/// Writes a span of time as a reader would say it: `30 ms`, `1.5 s`, `2 min 5 s`, `6 h 30 min`. From two
+/// hours on to the minute.
 #[must_use]
 pub fn format_duration(value: Duration) -> String {
     let ns = value.as_nanos() as f64;
@@ -315,8 +316,21 @@ pub fn format_duration(value: Duration) -> String {
         1_000..1_000_000 => format!("{} µs", short(ns / 1e3)),
         1_000_000..1_000_000_000 => format!("{} ms", short(ns / 1e6)),
         1_000_000_000..120_000_000_000 => format!("{} s", short(ns / 1e9)),
-        120_000_000_000..7_200_000_000_000 => format!("{} min", short(ns / 60e9)),
-        _ => format!("{} h", short(ns / 3600e9)),
+        120_000_000_000..7_200_000_000_000 => {
+            let minutes = value.as_secs() / 60;
+            in_two(minutes, "min", short(ns / 1e9 - minutes as f64 * 60.0), "s")
+        }
+        _ => {
+            let minutes = (value.as_secs() + 30) / 60;
+            in_two(minutes / 60, "h", (minutes % 60).to_string(), "min")
+        }
+    }
+}
+
+fn in_two(large: u64, large_unit: &str, small: String, small_unit: &str) -> String {
+    match small.as_str() {
+        "0" => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
     }
 }
 
@@ -417,6 +431,22 @@ mod tests {
         for ns in [0, 250_000, 30_000_000, 1_500_000_000, 21_600_000_000_000] {
             let value = Duration::from_nanos(ns);
             assert_eq!(parse_duration(&format_duration(value)), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_long_time_is_said_in_two_units() {
+        for (seconds, said) in [
+            (119.5, "119.5 s"),
+            (120.0, "2 min"),
+            (125.0, "2 min 5 s"),
+            (665.25, "11 min 5.25 s"),
+            (7199.0, "119 min 59 s"),
+            (7229.0, "2 h"),
+            (7230.0, "2 h 1 min"),
+            (23_400.0, "6 h 30 min"),
+        ] {
+            assert_eq!(format_duration(Duration::from_secs_f64(seconds)), said);
         }
     }
 }

@@ -71,7 +71,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
     let text = &place(&summary).text;
     assert_eq!(
         text,
-        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` [1.047, 1.052; 3 rounds]."
+        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` (interval 1.047 to 1.052, 3 rounds)."
     );
     assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
 }
@@ -109,7 +109,7 @@ fn a_faster_one_is_named_with_its_margin() {
     let text = &place(&summary).text;
     assert!(
         text.starts_with(
-            "Under `baseline`: `a` (100.0 Mbit/s) was fastest, 1.25 times as fast as `b` ["
+            "Under `baseline`: `a` (100.0 Mbit/s) was fastest, 1.25 times as fast as `b` (interval "
         ),
         "{text}"
     );
@@ -192,7 +192,7 @@ fn letters_are_shared_by_those_that_cannot_be_told_apart() {
     let text = &place(&summary).text;
     assert!(
         text.starts_with("Under `baseline`: no difference was detected among the fastest, `fast` (100.0 Mbit/s) and `middle` (")
-            && text.contains("; the first is 1.25 times as fast as `slow` ["),
+            && text.contains("; the first is 1.25 times as fast as `slow` (interval "),
         "{text}"
     );
 }

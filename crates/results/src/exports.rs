@@ -69,7 +69,8 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             .into_iter()
             .map(str::to_owned)
             .chain(metrics.iter().map(|&name| name.to_owned()))
-            .chain(facts.iter().map(|name| format!("fact.{name}"))),
+            .chain(facts.iter().map(|name| format!("fact.{name}")))
+            .map(cell),
     )?;
     for trial in &trials {
         let measured = metrics.iter().map(|&name| {
@@ -80,7 +81,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         });
         let read_back = facts
             .iter()
-            .map(|&name| trial.facts.get(name).cloned().unwrap_or_default());
+            .map(|&name| cell(trial.facts.get(name).cloned().unwrap_or_default()));
         csv.write_record(identity(trial).into_iter().chain(measured).chain(read_back))?;
     }
     csv.flush().map_err(csv::Error::from)?;
@@ -97,16 +98,26 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
         trial.index.to_string(),
         trial.attempt.to_string(),
         trial.round.to_string(),
-        trial.transport.clone(),
-        trial.condition.clone(),
-        trial.workload.clone(),
+        cell(trial.transport.clone()),
+        cell(trial.condition.clone()),
+        cell(trial.workload.clone()),
         trial.started_unix_ns.to_string(),
         trial.seed.to_string(),
         trial.outcome.name().to_owned(),
-        trial.reasons.join("; "),
-        trial.hint.clone(),
-        warnings.join("; "),
+        cell(trial.reasons.join("; ")),
+        cell(trial.hint.clone()),
+        cell(warnings.join("; ")),
     ]
+}
+
+/// A text as a cell that no spreadsheet takes for a formula: `'` before a text that begins as one does,
+/// unless it is a number.
+fn cell(text: String) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
+        format!("'{text}")
+    } else {
+        text
+    }
 }
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,
@@ -143,7 +154,8 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     while let Some(row) = rows.next().map_err(read)? {
         let series = read_series(row, 0).map_err(read)?;
         let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
-        let text = |column| row.get::<_, String>(column);
+        let text = |column| row.get::<_, String>(column).map(cell);
+        let (side, name) = (cell(series.side.clone()), cell(series.name.clone()));
         let unit =
             metric::find_series(&series.name).map_or("", |definition| definition.unit.name());
         let trial = [
@@ -155,13 +167,12 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         ];
         for (t, value) in series.t_ns.iter().zip(&series.values) {
             let (t, value) = (t.to_string(), value.to_string());
-            csv.write_record(trial.iter().map(String::as_str).chain([
-                &series.side,
-                &series.name,
-                unit,
-                &t,
-                &value,
-            ]))?;
+            csv.write_record(
+                trial
+                    .iter()
+                    .map(String::as_str)
+                    .chain([&side, &name, unit, &t, &value]),
+            )?;
         }
     }
     csv.flush().map_err(csv::Error::from)?;

@@ -1,6 +1,6 @@
 //! The answer in sentences: which is fastest, by how much, how sure.
 
-use regatta_model::{Outcome, Workload};
+use regatta_model::{Outcome, Workload, metric::Unit};
 
 use super::{
     noise,
@@ -116,7 +116,7 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
         let (ratio, interval, rounds) = place.margin(&lead.transport, &next.transport)?;
         let [low, high] = interval_numbers(interval);
         Some(format!(
-            "{} times as fast as `{}` [{low}, {high}; {rounds} rounds]",
+            "{} times as fast as `{}` (interval {low} to {high}, {rounds} rounds)",
             ratio_number(ratio),
             next.transport
         ))
@@ -278,6 +278,13 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
             notes.push(format!("{heading}: {}", list(&cells)));
         }
     }
+    let settling: Vec<String> = cells.iter().filter_map(|cell| settling(cell)).collect();
+    if !settling.is_empty() {
+        notes.push(format!(
+            "Settled after a step of the path: {}",
+            list(&settling)
+        ));
+    }
     for cell in cells {
         for failure in &cell.failures {
             notes.push(format!("`{}` {}", cell.transport, failure.in_words()));
@@ -297,6 +304,21 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// How long a transport took to settle after the steps of the path's schedule, and after how many it did
+/// not; `None` without a schedule.
+fn settling(cell: &Cell) -> Option<String> {
+    let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
+    let unsettled = mean("unsettled_steps")?;
+    let time = mean("settling_time_ns").map_or("never".to_owned(), |mean| {
+        format!("in {}", quantity(Unit::Nanoseconds, mean))
+    });
+    let but = match unsettled {
+        0.0 => String::new(),
+        steps => format!(" (but not after {} steps a trial)", number(steps)),
+    };
+    Some(format!("`{}` {time}{but}", cell.transport))
 }
 
 /// A ratio near one needs its decimals: `1.02`; a large one does not: `3.1`, `94`.

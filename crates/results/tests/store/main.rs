@@ -512,3 +512,32 @@ fn exports_say_what_is_in_the_file() {
     // The results file and two exports: no temporary file is left.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
 }
+
+#[test]
+fn no_exported_text_is_a_formula() {
+    let dir = tempdir().unwrap();
+    let mut store = Store::create(dir.path(), &header()).unwrap();
+    let record = TrialRecord {
+        reasons: vec!["=HYPERLINK(\"http://example.org\")".into()],
+        hint: "@SUM(A1)".into(),
+        facts: [
+            ("driver.a", "-1+2"),
+            ("driver.b", "-12.5"),
+            ("driver.c", "a=b"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+        ..failed(0)
+    };
+    store.add_trial(&record).unwrap();
+    drop(store);
+    let reader = Reader::open(dir.path()).unwrap();
+    exports::write_exports(&reader, dir.path()).unwrap();
+    let trials = fs::read_to_string(dir.path().join("trials.csv")).unwrap();
+    let row = trials.lines().nth(1).unwrap();
+    // A negative number stays a number.
+    assert!(
+        row.ends_with(",\"'=HYPERLINK(\"\"http://example.org\"\")\",'@SUM(A1),,'-1+2,-12.5,a=b"),
+        "{row}"
+    );
+}

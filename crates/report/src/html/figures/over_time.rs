@@ -1,6 +1,6 @@
 //! Quantities over the time of a trial: the median over the rounds, with a band of quartiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plotters::prelude::*;
 use regatta_model::{TrialRecord, metric};
@@ -140,6 +140,11 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
         })
         .collect();
     let has_steps = schedules.iter().any(|steps| !steps.is_empty());
+    // Each condition once, though it be there with several workloads.
+    let listed: BTreeSet<String> = (places.iter().zip(&schedules))
+        .map(|((condition, _, _), schedule)| steps::in_words(condition, schedule))
+        .collect();
+    let listed = String::from_iter(listed);
 
     let mut drawn = Vec::new();
     for (number, (((heading, lines), end), schedule)) in
@@ -174,7 +179,7 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
         caption: format!(
             "Line: median over the measured trials of each transport; band: lower to upper \
              quartile. Time runs from the first connect call; a line ends where fewer than half \
-             of the trials were still going on. {}{}{}",
+             of the trials were still going on. {}{}{listed}{}",
             what.how,
             if has_steps {
                 " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or \

@@ -22,7 +22,7 @@ pub fn steps(condition: &Condition) -> Vec<Step> {
         .collect()
 }
 
-/// The one thing that is different in a few characters, or that several are.
+/// What is different, in a few characters for each thing.
 fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
     let both = |of: &dyn Fn(&Setting<'_>) -> String| {
         let (before, after) = (of(before), of(after));
@@ -37,14 +37,29 @@ fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
     .into_iter()
     .flatten()
     .collect();
-    match &changes[..] {
-        [only] => only.clone(),
-        _ => "…".to_owned(),
+    if changes.is_empty() {
+        "other settings".to_owned()
+    } else {
+        changes.join(", ")
     }
 }
 
+/// Most steps that a caption lists; a staircase of more is read from the labels.
+const MOST_LISTED: usize = 12;
+
+/// A sentence that lists the steps of a condition by number, time and change; empty without steps.
+pub fn in_words(condition: &str, steps: &[Step]) -> String {
+    if steps.is_empty() || steps.len() > MOST_LISTED {
+        return String::new();
+    }
+    let each: Vec<String> = (steps.iter().enumerate())
+        .map(|(number, step)| format!("{} at {} s: {}", number + 1, step.at_s, step.label))
+        .collect();
+    format!(" Steps of `{condition}`: {}.", each.join("; "))
+}
+
 /// Draws them from the panel's top to its axis: dotted and grey, so that nobody takes them for
-/// data, with labels where there is room for them before the next.
+/// data, with labels, or numbers where there is no room for these before the next.
 pub fn draw(
     area: &Area<'_>,
     steps: &[Step],
@@ -61,10 +76,11 @@ pub fn draw(
         let next = steps.get(number + 1).map_or(end_s, |next| next.at_s);
         let from = x + 3 * PX;
         // That is how wide it is in 12 CSS pixels.
-        let width = width_of(&step.label) * 10 / 12;
-        if from + width <= at(next.min(end_s)) {
+        let fits = |text: &str| from + width_of(text) * 10 / 12 <= at(next.min(end_s));
+        let texts = [step.label.clone(), (number + 1).to_string()];
+        if let Some(text) = texts.iter().find(|text| fits(text)) {
             let style = text_style(10.0, Ink::Muted, Align::Left, false);
-            area.draw_text(&step.label, &style, (from, top + 6 * PX))?;
+            area.draw_text(text, &style, (from, top + 6 * PX))?;
         }
     }
     Ok(())
@@ -102,11 +118,10 @@ mod tests {
                 step(60, link(100, 0.0)),
             ],
         };
-        let found: Vec<_> = steps(&condition)
-            .into_iter()
-            .map(|step| (step.at_s, step.label))
-            .collect();
-        let expected = [(20.0, "250 ms"), (40.0, "1 % loss"), (60.0, "…")];
-        assert_eq!(found, expected.map(|(at, label)| (at, label.to_owned())));
+        assert_eq!(
+            in_words("c", &steps(&condition)),
+            " Steps of `c`: 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
+        );
+        assert_eq!(in_words("c", &[]), "");
     }
 }
