@@ -45,6 +45,7 @@ impl<S: ByteStream> Connection<S> {
                 opened: Arc::clone(&layered.opened),
                 facts,
                 subflows: multipath.then(Subflows::default),
+                time_outs: Mutex::default(),
                 end,
             }),
             stream: Mutex::new(Some(layered.stream)),
@@ -94,6 +95,9 @@ struct Statistics {
     facts: BTreeMap<String, String>,
     /// Of MPTCP.
     subflows: Option<Subflows>,
+    /// Metrics of retransmission time-outs when the socket was last looked at: the connection may be closed
+    /// before they are asked for.
+    time_outs: Mutex<BTreeMap<&'static str, f64>>,
     end: &'static str,
 }
 
@@ -125,7 +129,14 @@ impl StatisticsSource for Statistics {
         let socket = self.socket.upgrade()?;
         let descriptor = socket.0.as_raw_fd();
         match &self.subflows {
-            None => info::sample(descriptor),
+            None => {
+                let (sample, time_outs) = info::sample_and_time_outs(descriptor)?;
+                *self
+                    .time_outs
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = time_outs;
+                Some(sample)
+            }
             Some(subflows) => {
                 subflows.look(descriptor);
                 mptcp::sample(descriptor)
@@ -134,10 +145,12 @@ impl StatisticsSource for Statistics {
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
-        let socket = self.socket.upgrade().filter(|_| self.subflows.is_none());
-        socket.map_or_else(BTreeMap::new, |socket| {
-            info::time_outs(socket.0.as_raw_fd())
-        })
+        // The last figures of a socket that is still there.
+        self.sample();
+        self.time_outs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -66,19 +66,11 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     read(socket).map(|(info, filled)| info.sample(filled))
 }
 
-/// Retransmission time-outs of a connected socket, and the time that it recovered from them, by the
-/// names of the metrics; nothing from kernels before Linux 6.7.
-pub(crate) fn time_outs(socket: RawFd) -> BTreeMap<&'static str, f64> {
-    read(socket)
-        .filter(|(_, filled)| *filled >= mem::size_of::<TcpInfo>())
-        .map(|(info, _)| {
-            let recovery = Duration::from_millis(info.total_rto_time.into());
-            BTreeMap::from([
-                ("retransmission_timeouts", f64::from(info.total_rto)),
-                ("timeout_recovery_time_ns", recovery.as_nanos() as f64),
-            ])
-        })
-        .unwrap_or_default()
+/// Reads the statistics of a connected socket with the metrics of its retransmission time-outs.
+pub(crate) fn sample_and_time_outs(
+    socket: RawFd,
+) -> Option<(ProtocolSample, BTreeMap<&'static str, f64>)> {
+    read(socket).map(|(info, filled)| (info.sample(filled), info.time_outs(filled)))
 }
 
 /// Congestion window of a socket in packets, and its path's largest IP packet in bytes; of MPTCP those
@@ -109,6 +101,19 @@ fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
 }
 
 impl TcpInfo {
+    /// Retransmission time-outs, and the time of recovery from them, by the names of the metrics; nothing
+    /// from kernels before Linux 6.7.
+    fn time_outs(&self, filled: usize) -> BTreeMap<&'static str, f64> {
+        if filled < mem::size_of::<Self>() {
+            return BTreeMap::new();
+        }
+        let recovery = Duration::from_millis(self.total_rto_time.into());
+        BTreeMap::from([
+            ("retransmission_timeouts", f64::from(self.total_rto)),
+            ("timeout_recovery_time_ns", recovery.as_nanos() as f64),
+        ])
+    }
+
     /// The statistics, of which the kernel has written so many bytes.
     pub(crate) fn sample(&self, filled: usize) -> ProtocolSample {
         // A field counts only where the kernel has written it.

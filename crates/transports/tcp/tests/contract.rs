@@ -1,9 +1,9 @@
 //! What every driver must do, over loopback, for the drivers of this crate.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{FailureKind, Role};
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, WorkloadKind};
 use regatta_transport::{Driver, TransportError, testing};
 
 fn driver(name: &str) -> &'static dyn Driver {
@@ -49,6 +49,31 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
     assert!(sender.metrics["congestion_window_max_bytes"] > 0.0);
     assert!(sender.metrics["min_rtt_ns"] > 0.0);
     assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
+}
+
+/// Not only where the transfer is one flow from its first byte to its last.
+#[test]
+fn time_outs_are_told_of_a_connection_that_is_closed_already() {
+    let pair = testing::run_pair(driver("tcp"), 1000, 20_000, |order| {
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            options.duration = Some(Duration::from_millis(300));
+            options.warm_up = Duration::from_millis(100);
+        }
+    })
+    .expect("both ends can be prepared");
+    let sender = pair.sender.expect("a report");
+    assert_eq!(
+        sender.metrics.contains_key("retransmission_timeouts"),
+        kernel_tells_time_outs(),
+    );
+}
+
+fn kernel_tells_time_outs() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let mut numbers = release
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or_default());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(7))
 }
 
 #[test]
