@@ -365,6 +365,25 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
     }
 }
 
+#[test]
+fn a_locale_without_utf_8_has_plain_ascii() {
+    let bench = Bench::new();
+    bench.write("study.toml", &format!("title = \"Größe\"\n{SMALL}"));
+    for args in [
+        &["run", "study.toml", "--dry-run"][..],
+        &["run", "--help"],
+        &["run", "größe"],
+        &["run", "--transport", "größe"],
+        &["list"],
+    ] {
+        let done = bench.regatta(args).env("LC_ALL", "C").output();
+        let done = Done::from(done.expect("the binary starts"));
+        assert!(done.stdout.is_ascii(), "{args:?}: {}", done.stdout);
+        assert!(done.stderr.is_ascii(), "{args:?}: {}", done.stderr);
+        assert!(!(done.stdout + &done.stderr).is_empty(), "{args:?}");
+    }
+}
+
 /// The processes of a run are told of it as text.
 #[test]
 fn a_directory_whose_name_is_not_text_is_refused() {
