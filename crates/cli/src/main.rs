@@ -18,6 +18,7 @@ mod registry;
 mod report;
 mod run;
 mod study;
+mod text_file;
 mod wdt;
 
 use std::process::ExitCode;
@@ -62,6 +63,13 @@ fn main() -> ExitCode {
             let _ = output::out(&text.to_string());
         }
         std::process::exit(error.exit_code());
+    });
+    regatta_results::on_locked(|path| {
+        output::err(&format!(
+            "waiting for `{}`, which another program has locked; it is given up after {} s",
+            path.display(),
+            regatta_results::LOCK_LIMIT.as_secs()
+        ));
     });
     let colour = output::Colour::new(args.color);
     let done = match args.command {
