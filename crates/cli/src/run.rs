@@ -208,9 +208,12 @@ impl Race<'_> {
 /// A run that broke before its start.
 fn not_started(error: EngineError) -> Failure {
     match error {
+        // A limit that was set for this process says nothing about the machine.
         EngineError::Guest {
-            unsupported: true, ..
-        } => Failure::unsupported(error)
+            unsupported: true,
+            ref source,
+            ..
+        } if exit::limit_hint(anyhow::Chain::new(source)).is_none() => Failure::unsupported(error)
             .context("cannot make the bed")
             .hint("`regatta doctor` shows what this machine lacks"),
         // Another run has taken the results directory since it was looked at.
@@ -302,8 +305,11 @@ pub fn no_bed(error: BedError) -> Failure {
 
 /// Without a kernel there is no guest; a wrong one was named.
 fn no_kernel(error: ImageError) -> Failure {
-    let hint = error.hint();
-    let failure = if error.is_bad_input() {
+    let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
+    let error = anyhow::Error::from(error);
+    let failure = if exit::limit_hint(error.chain()).is_some() {
+        Failure::failed(error)
+    } else if is_bad_input {
         Failure::bad(error)
     } else {
         Failure::unsupported(error)

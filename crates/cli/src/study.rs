@@ -12,7 +12,7 @@ use regatta_model::{
 use crate::{
     adhoc,
     args::RunArgs,
-    exit::Failure,
+    exit::{Failure, limit_hint},
     path_options, registry,
     text_file::{self, TextFileError},
 };
@@ -76,7 +76,10 @@ fn check_kernel(study: &Study, file: &StudyFile) -> Result<(), Failure> {
     let (BedKind::Uml, Some(kernel)) = (study.bed, kernel) else {
         return Ok(());
     };
-    let wrong = guest::find(Some(kernel), *clock).err();
+    // A limit of this process is no mistake of the study; the run meets it again.
+    let wrong = guest::find(Some(kernel), *clock)
+        .err()
+        .filter(|error| limit_hint(anyhow::Chain::new(error)).is_none());
     let shown = wrong.and_then(|error| {
         let cause = std::error::Error::source(&error);
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));

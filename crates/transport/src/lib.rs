@@ -48,7 +48,7 @@ pub use context::{
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
 };
-pub use driver::{Driver, Session, TransportError, Unsupported};
+pub use driver::{Driver, Session, THREAD_HINT, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use session::{

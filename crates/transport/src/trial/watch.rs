@@ -239,7 +239,7 @@ impl SenderWatch {
         let thread = thread::Builder::new()
             .name("sender-watch".to_owned())
             .spawn(move || watched.watch())
-            .map_err(TransportError::io("cannot start a thread"))?;
+            .map_err(TransportError::thread)?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -540,7 +540,7 @@ impl ReceiverWatch {
         let thread = thread::Builder::new()
             .name("receiver-watch".to_owned())
             .spawn(move || watched.watch())
-            .map_err(TransportError::io("cannot start a thread"))?;
+            .map_err(TransportError::thread)?;
         Ok(Self {
             shared,
             thread: Some(thread),

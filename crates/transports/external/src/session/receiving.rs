@@ -125,7 +125,7 @@ impl ProgramSession {
                 }
             })
             .map(|_| ())
-            .map_err(|error| Failure::Transport(TransportError::io("cannot start a thread")(error)))
+            .map_err(|error| Failure::Transport(TransportError::thread(error)))
     }
 
     /// Whether what the receiver's program says that it got is what was sent.
