@@ -73,8 +73,8 @@ class Delivered(Progress):
         self.crc32 = zlib.crc32(data, self.crc32)
         super().add(len(data))
 
-    def done(self, **more):
-        say(type="done", bytes=self.bytes, crc32=self.crc32, **more)
+    def done(self, at_ns, **more):
+        say(type="done", at_ns=at_ns, bytes=self.bytes, crc32=self.crc32, **more)
 
 
 class Messages:

@@ -206,19 +206,19 @@ class Receiver(Protocol):
                     self.close(error_code=1, reason_phrase="this is not the trial's token")
                     return
                 Receiver.admitted = self
-                contract.say(type="connected")
+                contract.say(type="connected", at_ns=time.monotonic_ns())
             self.delivered.add(data)
             if self.delivered.bytes >= self.order["size_bytes"] and not self.done:
                 self.done = True
                 answer = self.delivered.bytes.to_bytes(ACKNOWLEDGEMENT_BYTES, "big")
                 self._quic.send_stream_data(event.stream_id, answer, end_stream=True)
                 self.transmit()
-                self.delivered.done(facts=self.facts("receiver"))
+                self.delivered.done(time.monotonic_ns(), facts=self.facts("receiver"))
         elif isinstance(event, ConnectionTerminated) and Receiver.admitted is self and not self.done:
             if self.order["finish"] != "abandon":
                 self.on_end(event)
             self.done = True
-            self.delivered.done(facts=self.facts("receiver"))
+            self.delivered.done(time.monotonic_ns(), facts=self.facts("receiver"))
 
 
 def on_exception(_loop, context):
@@ -264,7 +264,7 @@ async def receive(order):
     async for message in lines():
         if message["type"] == "stop":
             receiver = Receiver.admitted
-            (receiver.delivered if receiver else contract.Delivered()).done()
+            (receiver.delivered if receiver else contract.Delivered()).done(time.monotonic_ns())
 
 
 def main():

@@ -349,10 +349,10 @@ type delivered struct {
 	crc32 uint32
 }
 
-func (d *delivered) done(more map[string]string) {
+func (d *delivered) done(at int64, more map[string]string) {
 	d.Lock()
 	defer d.Unlock()
-	say(map[string]any{"type": "done", "bytes": d.bytes, "crc32": d.crc32, "facts": more})
+	say(map[string]any{"type": "done", "at_ns": at, "bytes": d.bytes, "crc32": d.crc32, "facts": more})
 }
 
 // admit takes the first stream of the first connection that comes from the peer with the token.
@@ -408,12 +408,12 @@ func receive(o order) {
 	go func() {
 		for {
 			if hear().Type == "stop" {
-				here.done(nil)
+				here.done(monotonicNs(), nil)
 			}
 		}
 	}()
 	connection, stream := admit(&o, listener)
-	say(map[string]any{"type": "connected"})
+	say(map[string]any{"type": "connected", "at_ns": monotonicNs()})
 	buffer := make([]byte, 256<<10)
 	for here.bytes < o.SizeBytes {
 		length, err := stream.Read(buffer)
@@ -423,7 +423,7 @@ func receive(o order) {
 		here.Unlock()
 		if err != nil && here.bytes < o.SizeBytes {
 			if o.Finish == abandon {
-				here.done(o.facts(connection, "receiver"))
+				here.done(monotonicNs(), o.facts(connection, "receiver"))
 				select {}
 			}
 			fail(fmt.Errorf("the transfer broke: %w", err))
@@ -435,7 +435,7 @@ func receive(o order) {
 	if err := stream.Close(); err != nil {
 		fail(err)
 	}
-	here.done(o.facts(connection, "receiver"))
+	here.done(monotonicNs(), o.facts(connection, "receiver"))
 	// The other goroutine ends the program.
 	select {}
 }

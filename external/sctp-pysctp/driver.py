@@ -111,7 +111,7 @@ def receive(sctp, order):
     def until_told():
         while contract.hear()["type"] == "stop":
             with lock:
-                delivered.done()
+                delivered.done(time.monotonic_ns())
 
     threading.Thread(target=until_told, daemon=True).start()
     while True:
@@ -120,7 +120,7 @@ def receive(sctp, order):
         if address[0] == order["peer"] and receive_message(sctp, sock, len(token)) == token:
             break
         sock.close()
-    contract.say(type="connected")
+    contract.say(type="connected", at_ns=time.monotonic_ns())
     while delivered.bytes < order["size_bytes"]:
         data = receive_message(sctp, sock, RECEIVE_AT_ONCE)
         if not data:
@@ -128,8 +128,9 @@ def receive(sctp, order):
         with lock:
             delivered.add(data)
     sock.sctp_send(delivered.bytes.to_bytes(8, "big"))
+    done_ns = time.monotonic_ns()
     with lock:
-        delivered.done(facts=facts(sock, "receiver"))
+        delivered.done(done_ns, facts=facts(sock, "receiver"))
     # The other thread ends the program.
     threading.Event().wait()
 

@@ -39,6 +39,9 @@ pub enum AgentError {
     /// Standard input cannot be read.
     #[error("cannot read the input")]
     Input(#[source] io::Error),
+    /// The system starts no more threads.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
     /// Standard output cannot be written.
     #[error("cannot write the answer")]
     Output(#[source] io::Error),
@@ -61,7 +64,7 @@ impl AgentError {
             | Self::Malformed { .. }
             | Self::TooLong { .. }
             | Self::Greeting => 2,
-            Self::Input(_) | Self::Output(_) => 1,
+            Self::Input(_) | Self::Output(_) | Self::Thread(_) => 1,
             Self::Stuck { .. } => 3,
         }
     }
@@ -73,6 +76,7 @@ impl AgentError {
                 "`regatta agent` is started by `regatta run`, not by hand"
             }
             Self::Stuck { .. } => "start a new agent",
+            Self::Thread(_) => regatta_transport::THREAD_HINT,
             Self::Input(_) | Self::Output(_) => "",
         }
     }

@@ -53,7 +53,7 @@ pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Resu
                 }
             }
         })
-        .map_err(AgentError::Input)?;
+        .map_err(AgentError::Thread)?;
     Agent {
         drivers: drivers.into(),
         build,

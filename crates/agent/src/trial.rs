@@ -32,7 +32,12 @@ impl Failure {
         }
     }
 
-    fn from_panic(panic: &(dyn Any + Send), driver: &str) -> Self {
+    fn from_panic(panic: Box<dyn Any + Send>, driver: &str) -> Self {
+        // What a session had no other way to say.
+        let panic = match panic.downcast::<TransportError>() {
+            Ok(error) => return (*error).into(),
+            Err(panic) => panic,
+        };
         let message = panic
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
@@ -106,14 +111,10 @@ impl Trial {
                 let run = || run(&drivers, &order, stop, mailbox, &started, &tell);
                 // What the closure shares is used afterwards by nobody who could see it broken.
                 let result = catch_unwind(AssertUnwindSafe(run))
-                    .unwrap_or_else(|panic| Err(Failure::from_panic(&*panic, &driver)));
+                    .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
                 tell(TrialEvent::Ended(result));
             })
-            .map_err(|error| Failure {
-                kind: FailureKind::Failed,
-                reasons: vec!["cannot start a thread".to_owned(), error.to_string()],
-                hint: "raise `ulimit -u`".to_owned(),
-            })?;
+            .map_err(TransportError::thread)?;
         Ok(trial)
     }
 
@@ -211,4 +212,19 @@ fn run(
     let mut side = session.run(peer)?;
     report::merge(&mut side, order.role, observer.finish());
     Ok(Box::new(side))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_session_unwinds_with_is_no_mistake_of_its_driver() {
+        let source = std::io::Error::from_raw_os_error(11);
+        let failure = Failure::from_panic(Box::new(TransportError::Thread { source }), "tcp");
+        assert_eq!(failure.reasons[0], "cannot start a thread");
+        assert!(failure.hint.contains("ulimit -u"), "{}", failure.hint);
+        let failure = Failure::from_panic(Box::new("no"), "tcp");
+        assert_eq!(failure.reasons, ["the driver `tcp` panicked", "no"]);
+    }
 }

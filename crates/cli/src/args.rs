@@ -56,7 +56,7 @@ pub enum Command {
     Wdt(Box<wdt::WdtArgs>),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
-    /// Make the reports of a run again from its results file
+    /// Make the reports of a run again from its results file; the exit code is the run's
     Report(ReportArgs),
     /// List transports, studies and metrics
     List(ListArgs),

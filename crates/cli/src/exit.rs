@@ -11,6 +11,7 @@ use regatta_engine::EngineError;
 use regatta_model::study::StudyError;
 use regatta_report::ReportError;
 use regatta_results::ResultsError;
+use regatta_transport::THREAD_HINT;
 
 use crate::output;
 
@@ -126,7 +127,9 @@ pub fn limit_hint<'a>(
         };
         if is(Errno::EMFILE) {
             Some("allow more open files with `ulimit -n 1024`, then try again")
-        } else if is(Errno::EFBIG) || (is_sqlite(cause) && files_are_limited()) {
+        } else if is(Errno::EAGAIN) && is_limited(Resource::RLIMIT_NPROC) {
+            Some(THREAD_HINT)
+        } else if is(Errno::EFBIG) || (is_sqlite(cause) && is_limited(Resource::RLIMIT_FSIZE)) {
             Some("allow larger files with `ulimit -f unlimited`, then try again")
         } else {
             None
@@ -140,8 +143,8 @@ fn is_sqlite(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(ResultsError::Sqlite { .. }))
 }
 
-fn files_are_limited() -> bool {
-    getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
+fn is_limited(resource: Resource) -> bool {
+    getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
 }
 
 /// The hint of the innermost cause that has one.

@@ -3,6 +3,7 @@
 mod adhoc;
 mod args;
 mod behind;
+mod charset;
 mod directory;
 mod doctor;
 mod exit;
@@ -17,6 +18,7 @@ mod registry;
 mod report;
 mod run;
 mod study;
+mod text_file;
 mod wdt;
 
 use std::process::ExitCode;
@@ -50,12 +52,24 @@ fn main() -> ExitCode {
         _ => {}
     }
     let args = args::Args::try_parse().unwrap_or_else(|error| {
-        if !error.use_stderr() {
+        let text = error.render();
+        if error.use_stderr() {
+            // Its own way to print repeats what was typed as it was, with what a terminal obeys.
+            output::err(text.to_string().trim_end());
+        } else if charset::is_utf8() {
             error.exit();
+        } else {
+            // A reader who has gone wants nothing more, and there is nobody else to be told.
+            let _ = output::out(&text.to_string());
         }
-        // Its own way to print repeats what was typed as it was, with what a terminal obeys.
-        output::err(error.render().to_string().trim_end());
         std::process::exit(error.exit_code());
+    });
+    regatta_results::on_locked(|path| {
+        output::err(&format!(
+            "waiting for `{}`, which another program has locked; it is given up after {} s",
+            path.display(),
+            regatta_results::LOCK_LIMIT.as_secs()
+        ));
     });
     let colour = output::Colour::new(args.color);
     let done = match args.command {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use regatta_model::shell::printable;
 
-use crate::args::ColorChoice;
+use crate::{args::ColorChoice, charset::encoded};
 
 /// Which of the two outputs may be coloured.
 #[derive(Debug, Clone, Copy)]
@@ -42,11 +42,19 @@ pub struct OutputError(#[from] io::Error);
 /// # Errors
 /// As [`exactly`].
 pub fn out(text: &str) -> Result<(), OutputError> {
-    exactly(&printable(text))
+    coloured(&printable(text))
 }
 
-/// Writes to standard output what is for a program, or has colours. A reader who has gone (`| head`) is
-/// no error: what he wanted he has.
+/// Writes text that may have colours to standard output.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn coloured(text: &str) -> Result<(), OutputError> {
+    exactly(&encoded(text))
+}
+
+/// Writes to standard output what is for a program, in UTF-8. A reader who has gone (`| head`) is no
+/// error: what he wanted he has.
 ///
 /// # Errors
 /// Any other error of the output, such as a full disk behind a redirection.
@@ -64,7 +72,7 @@ pub fn exactly(text: &str) -> Result<(), OutputError> {
 /// Writes a line to standard error, without what a terminal would obey. There is nowhere to report an
 /// error of this to.
 pub fn err(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(line));
+    styled(&printable(line));
 }
 
 /// Why something failed and what to type next, as [`styled`] takes it.
@@ -85,7 +93,7 @@ pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> St
 
 /// Writes a line that may have colours to standard error.
 pub fn styled(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", encoded(line));
 }
 
 /// Columns of the terminal; 100 where there is none.

@@ -1,6 +1,6 @@
 //! What the options of a path say, as a study file says it and upon a study that was read.
 
-use std::{fs::File, io::Read, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use regatta_model::{
     BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement,
@@ -13,10 +13,8 @@ use toml::{Table, Value};
 use crate::{
     args::{Assignment, Limit, PathArgs},
     exit::Failure,
+    text_file,
 };
-
-/// Largest trace or list that is read.
-const LARGEST_FILE: u64 = 16 << 20;
 
 /// Exactly this time, in the unit a reader would say where that loses nothing.
 pub fn time(value: Duration) -> String {
@@ -106,14 +104,8 @@ pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> 
             hint: "name a text file, as seen from the study or, on the command line, from here"
                 .to_owned(),
         };
-        let mut text = String::new();
-        File::open(directory.join(name))
-            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text))
-            .map_err(|error| wrong(format!("cannot read `{name}`: {error}")))?;
-        if text.len() as u64 > LARGEST_FILE {
-            return Err(wrong(format!("`{name}` is larger than 16 MiB")));
-        }
-        Ok(text)
+        text_file::read(&directory.join(name))
+            .map_err(|error| wrong(format!("cannot read `{name}`: {error}")))
     }
 }
 

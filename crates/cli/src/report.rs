@@ -12,10 +12,12 @@ use regatta_results::{Reader, exports::write_exports};
 use crate::{
     args::ReportArgs,
     exit::{Code, Failure},
+    listen::Tally,
     output::{self, Colour},
+    run,
 };
 
-/// `regatta report`.
+/// `regatta report`; its exit code is that of the run.
 ///
 /// # Errors
 /// If the results cannot be read, or a report cannot be written.
@@ -23,11 +25,15 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     let dir = args.dir.as_path();
     let data = regatta_report::load(dir).map_err(unreadable)?;
     let summary = regatta_report::summarise(&data);
+    let code = run::verdict(
+        Tally::of(data.trials.iter().chain(&data.repeated)),
+        !summary.passed(),
+    );
     if args.json {
         let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
         text.push('\n');
         output::exactly(&text).map_err(Failure::failed)?;
-        return Ok(Code::Measured);
+        return Ok(code);
     }
     if args.csv {
         Reader::open(dir)
@@ -46,7 +52,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         regatta_report::write_all(dir).map_err(Failure::failed)?;
         shown?;
     }
-    Ok(Code::Measured)
+    Ok(code)
 }
 
 fn unreadable(error: ReportError) -> Failure {
@@ -78,7 +84,7 @@ pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Re
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    output::exactly(&text).map_err(|error| unheard(dir, error))
+    output::coloured(&text).map_err(|error| unheard(dir, error))
 }
 
 /// What was measured is safe, but nobody could be told of it.

@@ -11,9 +11,10 @@ use regatta_bed::{
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
 use regatta_model::{
-    BedKind, Clock, Condition, Link, Study, shell::quoted, units::format_duration,
+    BedKind, Clock, Condition, Link, OptionValue, Study, shell::quoted, units::format_duration,
 };
 use regatta_results::{Claim, ResultsError, RunState};
+use regatta_transport::FILE_OPTIONS;
 
 use crate::{
     args::{ResumeArgs, RunArgs},
@@ -63,7 +64,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: new_id(),
         study_text: chosen.text,
         done: Done::default(),
-        files: Some(files_of(&dir)?),
+        files: files_of(&dir, &chosen.study)?,
     };
     let race = Race {
         dir: &dir,
@@ -106,10 +107,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
                 header.regatta_version
             ))
     })?;
-    let mut tally = Tally::default();
-    for record in &records {
-        tally.add(record);
-    }
+    let tally = Tally::of(&records);
     // A run whose intervals are narrow is complete with fewer trials than its plan.
     let narrow = header.study.until.is_some();
     if state == RunState::Complete && (narrow || tally.trials == plan.trials().len()) {
@@ -125,7 +123,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         run_id: header.run_id,
         study_text: header.study_text,
         done,
-        files: Some(files_of(dir)?),
+        files: files_of(dir, &header.study)?,
     };
     Race {
         dir,
@@ -197,20 +195,37 @@ impl Race<'_> {
                 ));
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
-            Err(error) if !keeper.started() => Err(match error {
-                EngineError::Guest {
-                    unsupported: true, ..
-                } => Failure::unsupported(error)
-                    .context("cannot make the bed")
-                    .hint("`regatta doctor` shows what this machine lacks"),
-                error => Failure::failed(error),
-            }),
+            Err(error) if !keeper.started() => Err(not_started(error)),
             Err(error) => {
                 let failure = broken(self.dir, error, &mut keeper);
                 drop(keeper);
                 Err(failure)
             }
         }
+    }
+}
+
+/// A run that broke before its start.
+fn not_started(error: EngineError) -> Failure {
+    match error {
+        // A limit that was set for this process says nothing about the machine.
+        EngineError::Guest {
+            unsupported: true,
+            ref source,
+            ..
+        } if exit::limit_hint(anyhow::Chain::new(source)).is_none() => Failure::unsupported(error)
+            .context("cannot make the bed")
+            .hint("`regatta doctor` shows what this machine lacks"),
+        // Another run has taken the results directory since it was looked at.
+        EngineError::Listener { source }
+            if matches!(
+                source.downcast_ref(),
+                Some(ResultsError::AlreadyExists { .. } | ResultsError::InUse { .. })
+            ) =>
+        {
+            Failure::bad(anyhow::Error::from_boxed(source))
+        }
+        error => Failure::failed(error),
     }
 }
 
@@ -251,9 +266,15 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
         ))
 }
 
-/// Where transports leave the files that their options ask for; agents may be in another directory.
-fn files_of(dir: &Path) -> Result<PathBuf, Failure> {
-    directory::absolute(&dir.join("files"))
+/// Where the trials of a study leave files, if it asks for any; agents may be in another directory.
+fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
+    let files = directory::absolute(&dir.join("files"))?;
+    let mut options = study.transports.iter().flat_map(|it| &it.options);
+    let asked = study.capture.is_some()
+        || options.any(|(name, value)| {
+            FILE_OPTIONS.contains(&name.as_str()) && *value == OptionValue::Flag(true)
+        });
+    Ok(asked.then_some(files))
 }
 
 /// As the engine says it, but for events that were kept and could not be printed.
@@ -284,8 +305,11 @@ pub fn no_bed(error: BedError) -> Failure {
 
 /// Without a kernel there is no guest; a wrong one was named.
 fn no_kernel(error: ImageError) -> Failure {
-    let hint = error.hint();
-    let failure = if error.is_bad_input() {
+    let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
+    let error = anyhow::Error::from(error);
+    let failure = if exit::limit_hint(error.chain()).is_some() {
+        Failure::failed(error)
+    } else if is_bad_input {
         Failure::bad(error)
     } else {
         Failure::unsupported(error)
@@ -327,7 +351,7 @@ fn finish(
 
 /// The exit code of a whole run. A trial that timed out is a result, and one that the machine spoiled
 /// is none of anything: gates say whether too much is missing.
-fn verdict(tally: Tally, gates_missed: bool) -> Code {
+pub fn verdict(tally: Tally, gates_missed: bool) -> Code {
     if tally.trials > 0 && tally.unsupported == tally.trials {
         Code::Unsupported
     } else if tally.failed > 0 || gates_missed {
@@ -465,4 +489,26 @@ fn link_in_words(condition: &Condition, link: &Link) -> String {
     parts.push(format!("loss {}", link.loss));
     parts.extend(link.particulars());
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loser_of_a_race_for_one_directory_was_given_a_bad_one() {
+        let dir = PathBuf::from("out");
+        let taken = [
+            ResultsError::InUse { dir: dir.clone() },
+            ResultsError::AlreadyExists {
+                dir,
+                found: "results.sqlite".to_owned(),
+            },
+        ];
+        for error in taken {
+            let source = error.into();
+            let failure = not_started(EngineError::Listener { source });
+            assert_eq!(Code::from(&failure), Code::Input);
+        }
+    }
 }

@@ -2,16 +2,20 @@
 
 use std::{path::Path, time::Duration};
 
+use regatta_bed::guest;
 use regatta_model::{
-    Emulator, Guests, Placement, Study,
+    BedKind, Emulator, GuestSetup, Guests, Placement, Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
 
-use crate::{adhoc, args::RunArgs, exit::Failure, path_options, registry};
-
-/// Largest study file that is read.
-const LARGEST_FILE: u64 = 16 << 20;
+use crate::{
+    adhoc,
+    args::RunArgs,
+    exit::{Failure, limit_hint},
+    path_options, registry,
+    text_file::{self, TextFileError},
+};
 
 /// A study to run, checked against the registry.
 #[derive(Debug)]
@@ -41,9 +45,13 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
         Some(name) => read(name)?,
     };
     registry::check_file(&file).map_err(Failure::bad)?;
-    let mut study = file.study;
+    let mut study = file.study.clone();
     let mut text = text;
     let changes = apply(args, &mut study)?;
+    // A plan can be made where its kernel is not.
+    if !args.dry_run && args.kernel.is_none() {
+        check_kernel(&study, &file)?;
+    }
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
         let hint = mistake.hint();
@@ -57,6 +65,27 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
         text.push('\n');
     }
     Ok(Chosen { study, text })
+}
+
+/// Checks the guest's kernel that a study file names.
+///
+/// # Errors
+/// The place in the file, if that is no kernel which can run the study.
+fn check_kernel(study: &Study, file: &StudyFile) -> Result<(), Failure> {
+    let GuestSetup { kernel, clock, .. } = &study.guest;
+    let (BedKind::Uml, Some(kernel)) = (study.bed, kernel) else {
+        return Ok(());
+    };
+    // A limit of this process is no mistake of the study; the run meets it again.
+    let wrong = guest::find(Some(kernel), *clock)
+        .err()
+        .filter(|error| limit_hint(anyhow::Chain::new(error)).is_none());
+    let shown = wrong.and_then(|error| {
+        let cause = std::error::Error::source(&error);
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        file.kernel_error(format!("{error}{cause}"), error.hint())
+    });
+    shown.map_or(Ok(()), |error| Err(Failure::bad(error)))
 }
 
 /// Reads a study file or a built-in study; what it asks of transports is not checked.
@@ -94,28 +123,14 @@ fn read_builtin(name: &str) -> Result<(StudyFile, String), Failure> {
 
 fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
     let shown = path.display();
-    let read = || -> std::io::Result<Vec<u8>> {
-        use std::io::Read;
-        let file = std::fs::File::open(path)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|error| {
+    let text = text_file::read(path).map_err(|error| {
+        let hint = match error {
+            TextFileError::NotText { .. } => "save it as UTF-8",
+            _ => "name a study file; `regatta list studies` shows the built-in ones",
+        };
         Failure::bad(error)
             .context(format!("cannot read the study file `{shown}`"))
-            .hint("`regatta list studies` shows the built-in ones")
-    })?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(Failure::input(
-            format!("`{shown}` is larger than 16 MiB, which no study is"),
-            "name a study file",
-        ));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        Failure::bad(error.utf8_error())
-            .context(format!("the study file `{shown}` is not UTF-8 text"))
-            .hint("name a study file, which is TOML")
+            .hint(hint)
     })?;
     let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
     let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).map_err(Failure::bad)?;

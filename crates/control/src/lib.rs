@@ -246,6 +246,9 @@ pub enum Note {
         /// Distinct messages that arrived whole, before the deadline and after it.
         messages: u64,
     },
+    /// The connecting end has closed all its connections. The packets that say so may be lost, and are
+    /// not sent again.
+    Closed,
 }
 
 /// What an agent says to the controller.

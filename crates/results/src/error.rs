@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::errno::Errno;
 use regatta_model::shell::quoted;
 
-use crate::{FILE_NAME, schema};
+use crate::{FILE_NAME, LOCK_LIMIT, schema};
 
 /// What SQLite said, once: its library tells the same again, with a number, as the source of its
 /// own error.
@@ -77,6 +78,12 @@ pub enum ResultsError {
     InUse {
         /// The result directory.
         dir: PathBuf,
+    },
+    /// Another program holds a lock on the file.
+    #[error("another program has locked `{}` for more than {} s", path.display(), LOCK_LIMIT.as_secs())]
+    Locked {
+        /// The results file.
+        path: PathBuf,
     },
     /// A trial of this index is already stored.
     #[error("trial {index} is already stored")]
@@ -248,6 +255,22 @@ impl ResultsError {
                 ))
             }
             Self::Export { path, source } => Some(export_hint(path, source)),
+            Self::Locked { path } => Some(format!(
+                "end that program, which `fuser {}` names, then try again",
+                quoted(path)
+            )),
+            Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                let path = quoted(path);
+                Some(format!(
+                    "get the right to read it from its owner, whom `ls -ld {path}` names"
+                ))
+            }
+            Self::Io { source, path, .. } if source.raw_os_error() == Some(Errno::ELOOP as i32) => {
+                let path = quoted(path);
+                Some(format!(
+                    "name the directory itself; `ls -l {path}` shows where the link leads"
+                ))
+            }
             // Only a copy of the file takes room for reading it.
             Self::Io { source, .. } if is_full(source) => Some(
                 "free some space in the directory for temporary files, or set `TMPDIR` to another"

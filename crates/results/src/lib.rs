@@ -10,6 +10,7 @@
 //! single one, which can be read on any medium; if a reader is at the file just then, [`fold_ended`]
 //! does it later.
 
+mod busy;
 mod checksum;
 mod displaced;
 mod error;
@@ -20,6 +21,7 @@ mod reader;
 pub mod schema;
 mod store;
 
+pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;

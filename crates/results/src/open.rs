@@ -4,19 +4,21 @@ use std::{
     error::Error,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
+use nix::{
+    fcntl::{AT_FDCWD, AtFlags},
+    unistd::{AccessFlags, faccessat},
+};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use crate::{
-    ResultsError, SqliteError, checksum,
+    ResultsError, SqliteError,
+    busy::wait_for_locks,
+    checksum,
     error::{is_full, parent},
     schema,
 };
-
-/// How long to wait for another program that holds a lock on the file for a moment.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Says what a failure of SQLite means for a reader of the message. Where a run is stored already,
 /// the caller says so with [`ResultsError::keeping`].
@@ -28,6 +30,14 @@ pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path)
             path,
             what: source.to_string(),
         },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ResultsError::Locked { path },
+        // A statement of ours is wrong only where the file lacks a table or a column.
+        Some(ErrorCode::Unknown) if source.to_string().starts_with("no such ") => {
+            ResultsError::Damaged {
+                path,
+                what: source.to_string(),
+            }
+        }
         Some(ErrorCode::DiskFull) => disk_full(path, SqliteError(source)),
         // A shared-memory index or a flush that finds no space is an I/O error to SQLite.
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
@@ -115,11 +125,12 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
         }
         Ok(_) => {}
     }
-    let connection =
+    // SQLite would only say that it cannot open the file.
+    faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
+        .map_err(|errno| explain_io(errno.into(), "read", path))?;
+    let mut connection =
         Connection::open_with_flags(path, flags).map_err(|e| explain(e, "open", path))?;
-    connection
-        .busy_timeout(BUSY_TIMEOUT)
-        .map_err(|e| explain(e, "open", path))?;
+    wait_for_locks(&mut connection, path).map_err(|e| explain(e, "open", path))?;
     Ok(connection)
 }
 

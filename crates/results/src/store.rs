@@ -10,7 +10,9 @@ use regatta_model::{PathCheck, RunHeader, Series, TrialRecord, Warning, metric};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState, checksum,
+    FILE_NAME, ResultsError, RunState,
+    busy::wait_for_locks,
+    checksum,
     displaced::{self, FileIdentity},
     exports,
     open::{beside, connect, explain, explain_io, has_log},
@@ -450,7 +452,7 @@ fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
         .map_err(|e| explain_io(e.into(), "write the study to", path))?;
     let begun = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.busy_timeout(crate::open::BUSY_TIMEOUT)?;
+        wait_for_locks(&mut connection, path)?;
         prepare(&connection)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(schema::TABLES)?;

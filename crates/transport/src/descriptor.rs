@@ -57,6 +57,10 @@ pub struct OptionDefinition {
     pub help: &'static str,
 }
 
+/// Options that have a driver leave files in the directory that its order names: the secrets of its
+/// connections, the events of each.
+pub const FILE_OPTIONS: [&str; 2] = ["keylog", "qlog"];
+
 /// Which values an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionKind {

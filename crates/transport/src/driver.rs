@@ -97,6 +97,10 @@ pub struct Unsupported {
     pub hint: String,
 }
 
+/// What to type where the system starts no more threads.
+pub const THREAD_HINT: &str =
+    "allow more processes and threads with `ulimit -u 4096`, then try again";
+
 /// Why one end of a trial has nothing to report.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
@@ -118,6 +122,12 @@ pub enum TransportError {
         /// What was tried: ``cannot connect to `10.0.0.2` ``. Without a port: it differs between
         /// trials, so that equal failures could not be told together.
         what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system starts no more threads.
+    #[error("cannot start a thread")]
+    Thread {
         /// What the system said.
         source: io::Error,
     },
@@ -159,6 +169,11 @@ impl TransportError {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+
+    /// A thread that cannot be started; to be used with `map_err`.
+    pub const fn thread(source: io::Error) -> Self {
+        Self::Thread { source }
     }
 
     /// An error of a stack; to be used with `map_err`.
@@ -204,6 +219,7 @@ impl TransportError {
             Self::Unsupported(unsupported) => &unsupported.hint,
             Self::Option(error) => error.hint(),
             Self::TimedOut { .. } => "give a longer `deadline`, or a path with less loss",
+            Self::Thread { .. } => THREAD_HINT,
             _ => "",
         }
     }

@@ -45,8 +45,10 @@ pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
     WindowEdge, WindowLimited,
 };
-pub use descriptor::{Carries, DriverDescriptor, OptionDefinition, OptionError, OptionKind};
-pub use driver::{Driver, Session, TransportError, Unsupported};
+pub use descriptor::{
+    Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
+};
+pub use driver::{Driver, Session, THREAD_HINT, TransportError, Unsupported};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use session::{

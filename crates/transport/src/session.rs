@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
@@ -60,6 +60,20 @@ fn stated(
     }
     complete_stack_facts(&mut report, order, NOT_STATED);
     report
+}
+
+/// Ends a session: what is left of it is stopped, the other end told that the connections are closed.
+fn end(
+    trial: &Trial,
+    result: Result<SideReport, TransportError>,
+    of_end: BTreeMap<String, String>,
+) -> Result<SideReport, TransportError> {
+    trial.stop.stop();
+    let report = result.map_err(|error| trial.explain(error))?;
+    if trial.order.connects() {
+        trial.context.observer.send_note(Note::Closed);
+    }
+    Ok(stated(report, &trial.order, of_end))
 }
 
 /// Reason of a fact that a driver should state and does not.
@@ -132,10 +146,7 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
                 endpoint.block_on(multi_stream::run(trial, work, endpoint, peer))
             }
         };
-        trial.stop.stop();
-        result
-            .map(|report| stated(report, &trial.order, BTreeMap::new()))
-            .map_err(|error| trial.explain(error))
+        end(trial, result, BTreeMap::new())
     }
 }
 
@@ -179,10 +190,7 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
         } = *self;
         let running = transfer::run(&trial, content, &endpoint, peer);
         let result = endpoint.flows().block_on(running);
-        trial.stop.stop();
-        result
-            .map(|report| stated(report, &trial.order, BTreeMap::new()))
-            .map_err(|error| trial.explain(error))
+        end(&trial, result, BTreeMap::new())
     }
 }
 
@@ -269,9 +277,6 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = endpoint.block_on(one_flow::messages::run(trial, &work, endpoint, peer));
-        trial.stop.stop();
-        result
-            .map(|report| stated(report, &trial.order, endpoint.facts()))
-            .map_err(|error| trial.explain(error))
+        end(trial, result, endpoint.facts())
     }
 }

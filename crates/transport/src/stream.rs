@@ -13,7 +13,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    thread,
+    thread::{self, Scope, ScopedJoinHandle},
 };
 
 use bytes::Bytes;
@@ -217,6 +217,19 @@ pub fn block_on_blocking<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Starts a thread. One that cannot be started ends the session: its futures have no error for that, so
+/// that this unwinds with the [`TransportError`], which the host of the session takes for its own.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    thread::Builder::new()
+        .spawn_scoped(scope, work)
+        .unwrap_or_else(|source| {
+            std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
+        })
+}
+
 /// Runs two blocking futures at once, the second in a thread of its own.
 pub fn join_with_threads<A, B, FA, FB>(a: A, b: B) -> (FA::Output, FB::Output)
 where
@@ -226,7 +239,7 @@ where
     FB: Future<Output: Send>,
 {
     thread::scope(|scope| {
-        let second = scope.spawn(|| block_on_blocking(b()));
+        let second = start(scope, || block_on_blocking(b()));
         let first = block_on_blocking(a());
         match second.join() {
             Ok(second) => (first, second),
@@ -247,7 +260,7 @@ where
     };
     thread::scope(|scope| {
         let others: Vec<_> = tasks
-            .map(|task| scope.spawn(|| block_on_blocking(task())))
+            .map(|task| start(scope, || block_on_blocking(task())))
             .collect();
         let mut outputs = vec![block_on_blocking(first())];
         for other in others {

@@ -127,6 +127,7 @@ impl Guest {
                 Some(Said::Failed {
                     reasons: vec![format!("the guest's keeper ended{status}")],
                     hint: String::new(),
+                    unsupported: false,
                 })
             }
         }

@@ -219,20 +219,20 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let Some(mut output) = child.stdout.take() else {
         return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
     };
-    let reader = std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
         // What is longer is no answer.
         let read = (&mut output).take(4 << 20).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned())
     });
     let until = Instant::now() + ANSWER_WITHIN;
-    while !reader.is_finished() && Instant::now() < until {
+    while reader.as_ref().is_ok_and(|reader| !reader.is_finished()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(2));
     }
     // Ends whatever it does by now; it fails only for a process that has ended.
     let _ = child.kill();
     let _ = child.wait();
-    match reader.join() {
+    match reader.map_err(failed)?.join() {
         Ok(text) => text.map_err(failed),
         Err(_) => Err(failed(std::io::ErrorKind::Other.into())),
     }

@@ -66,6 +66,14 @@ enum GuestKeeperError {
 }
 
 impl GuestKeeperError {
+    /// Whether it is this machine that lacks something.
+    const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            Self::Namespaces(_) | Self::Namespace { .. } | Self::Mounts(_) | Self::Kernel { .. }
+        )
+    }
+
     fn hint(&self) -> String {
         match self {
             Self::Namespaces(error) => error.hint(),
@@ -105,6 +113,7 @@ fn fail(error: &GuestKeeperError) {
     pass_on(&Said::Failed {
         reasons,
         hint: error.hint(),
+        unsupported: error.is_unsupported(),
     });
 }
 
@@ -266,6 +275,10 @@ fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said
         Ok(reason) => format!("the guest could not be made ready: {}", reason.trim()),
         Err(_) => "the guest ended before its program did".to_owned(),
     }];
+    // A kernel that does not work here ends by itself.
+    let was_killed = status
+        .and_then(|status| status.signal())
+        .is_some_and(|signal| matches!(signal, libc::SIGKILL | libc::SIGTERM | libc::SIGINT));
     if let Some(status) = status {
         reasons.push(format!("its kernel ended with {status}"));
     }
@@ -276,6 +289,7 @@ fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said
     Said::Failed {
         reasons,
         hint: String::new(),
+        unsupported: !was_killed,
     }
 }
 

@@ -82,6 +82,8 @@ pub enum Said {
         reasons: Vec<String>,
         /// What to type next; may be empty.
         hint: String,
+        /// Whether this machine makes no guests at all.
+        unsupported: bool,
     },
 }
 

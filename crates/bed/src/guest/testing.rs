@@ -204,7 +204,7 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
                 }
             },
             Some(Said::Ended { code }) => break format!("the guest's program ended with {code}"),
-            Some(Said::Failed { reasons, hint }) => {
+            Some(Said::Failed { reasons, hint, .. }) => {
                 break format!("the guest failed: {}; {hint}", reasons.join(": "));
             }
             None => break format!("no case ended within {LONGEST_CASE:?}"),

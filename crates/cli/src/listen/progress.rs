@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
 use regatta_model::{BitRate, Outcome, TrialRecord, shell::printable, units::format_duration};
 
-use crate::output;
+use crate::{charset, output};
 
 /// Shows how far a run is.
 pub struct Progress {
@@ -39,7 +39,11 @@ impl Progress {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.set_style(style);
+            bar.set_style(if charset::is_utf8() {
+                style
+            } else {
+                style.progress_chars("#> ")
+            });
             How::Bar(bar)
         } else {
             How::Lines
@@ -155,10 +159,8 @@ impl Listener for Progress {
             } => {
                 self.started.get_or_insert_with(Instant::now);
                 if let How::Bar(bar) = &self.how {
-                    bar.set_message(printable(&format!(
-                        "{transport} · {condition}{}",
-                        self.estimate()
-                    )));
+                    let message = format!("{transport} · {condition}{}", self.estimate());
+                    bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
             Event::TrialEnded { trial } => {

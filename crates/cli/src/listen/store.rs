@@ -21,6 +21,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts what is stored of a run.
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Self {
+        let mut tally = Self::default();
+        for trial in trials {
+            tally.add(trial);
+        }
+        tally
+    }
+
     /// Counts one more attempt. Only an invalid trial has more than one.
     pub fn add(&mut self, trial: &TrialRecord) {
         self.trials += usize::from(trial.attempt == 1);

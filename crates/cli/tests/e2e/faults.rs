@@ -32,7 +32,7 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
     let before = trials(&out);
     assert!(before.len() >= 3, "{}", before.len());
     // What was measured can be looked at before it is resumed.
-    bench.run(&["report", "out"]).assert_code(0);
+    bench.run(&["report", "out"]).assert_code(1);
 
     let resumed = bench.run(&["resume", "out", "--json"]);
     let ran: BTreeSet<u64> = resumed
@@ -77,6 +77,10 @@ fn a_killed_agent_costs_its_trial_and_no_other() {
     assert_eq!(all[0].outcome, Outcome::Failed);
     all[1..].iter().for_each(assert_ran);
     bench.assert_nothing_left();
+    // A report's exit code is that of the run.
+    for part in [&["report", "out"][..], &["report", "out", "--json"]] {
+        bench.run(part).assert_code(1);
+    }
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
     );
     assert!(out.join("report.html").exists());
     let report = bench.run(&["report", "out"]);
-    report.assert_code(0);
+    report.assert_code(1);
     assert!(report.stdout.contains("interrupted"), "{}", report.stdout);
 
     bench.run(&["resume", "out", "--no-progress"]);

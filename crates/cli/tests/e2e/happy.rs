@@ -3,7 +3,7 @@
 use regatta_results::{Reader, RunState};
 use serde_json::Value;
 
-use crate::help::{Bench, SMALL, assert_ran, is, trials};
+use crate::help::{Bench, Done, SMALL, assert_ran, is, trials};
 
 /// The exit code that a summary asks for: a busy machine may miss the path's tolerance, and then
 /// it must say so.
@@ -129,12 +129,21 @@ fn a_study_file_becomes_results_and_reports() {
     for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
         std::fs::remove_file(out.join(name)).expect("the file is there");
     }
-    bench.run(&["report", "out"]).assert_code(0);
+    let code = expected_code(&summary);
+    bench.run(&["report", "out"]).assert_code(code);
     for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
         assert!(out.join(name).exists(), "{name}");
     }
+    let plain = bench
+        .regatta(&["report", "out"])
+        .env("LC_ALL", "C")
+        .output();
+    let plain = Done::from(plain.expect("the binary starts"));
+    plain.assert_code(code);
+    assert!(plain.stdout.contains("tcp"), "{}", plain.stdout);
+    assert!(plain.stdout.is_ascii(), "{}", plain.stdout);
     let json = bench.run(&["report", "out", "--json"]);
-    json.assert_code(0);
+    json.assert_code(code);
     let again: Value = serde_json::from_str(&json.stdout).expect("JSON alone on stdout");
     assert_eq!(again["cells"], summary["cells"]);
 

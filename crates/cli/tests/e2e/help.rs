@@ -106,6 +106,7 @@ impl Bench {
             .env("REGATTA_TEST_MARK", &self.mark)
             .env_remove("NO_COLOR")
             .env_remove("REGATTA_LOG")
+            .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
         // Under `nohup`, or behind a shell's `&`, the tests inherit that these are ignored, and would
         // pass it on.

@@ -365,6 +365,57 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
     }
 }
 
+#[test]
+fn a_kernel_that_is_none_is_shown_in_the_study() {
+    let name = "name = \"small\"\n";
+    for (kernel, says) in [
+        ("/no/such/kernel", "No such file or directory"),
+        ("/bin/true", "is not a User Mode Linux kernel"),
+    ] {
+        let named = format!("{name}bed = \"uml\"\nkernel = \"{kernel}\"\n");
+        refused_at(name, &named, 4, &[says, "linux.uml"]);
+    }
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_its_line() {
+    let bench = Bench::new();
+    let with_trace = SMALL.replace("rate = \"50Mbit/s\"", "trace = \"bad.trace\"");
+    std::fs::write(bench.path("bad.trace"), b"1\n2\n\xff\n").expect("written");
+    std::fs::write(bench.path("bad.toml"), b"\n\nname = \"\xff\"\n").expect("written");
+    bench.write("study.toml", &with_trace);
+    for (study, says) in [
+        ("bad.toml", &["`bad.toml`", "line 3 is not UTF-8 text"][..]),
+        (
+            "study.toml",
+            &["study.toml:", "`bad.trace`: line 3 is not UTF-8 text"],
+        ),
+    ] {
+        let done = bench.run(&["run", study, "--dry-run"]);
+        done.assert_code(2);
+        says.iter().for_each(|says| done.assert_says(says));
+    }
+}
+
+#[test]
+fn a_locale_without_utf_8_has_plain_ascii() {
+    let bench = Bench::new();
+    bench.write("study.toml", &format!("title = \"Größe\"\n{SMALL}"));
+    for args in [
+        &["run", "study.toml", "--dry-run"][..],
+        &["run", "--help"],
+        &["run", "größe"],
+        &["run", "--transport", "größe"],
+        &["list"],
+    ] {
+        let done = bench.regatta(args).env("LC_ALL", "C").output();
+        let done = Done::from(done.expect("the binary starts"));
+        assert!(done.stdout.is_ascii(), "{args:?}: {}", done.stdout);
+        assert!(done.stderr.is_ascii(), "{args:?}: {}", done.stderr);
+        assert!(!(done.stdout + &done.stderr).is_empty(), "{args:?}");
+    }
+}
+
 /// The processes of a run are told of it as text.
 #[test]
 fn a_directory_whose_name_is_not_text_is_refused() {

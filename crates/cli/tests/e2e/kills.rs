@@ -37,6 +37,9 @@ pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
         run.kill().expect("a signal");
         run.wait().expect("an end");
         bench.assert_nothing_left();
+        let out = bench.path(&out);
+        let has_run = out.join("results.sqlite").exists();
+        assert!(has_run || !out.join("files").exists(), "{moment:?}");
     }
     assert_eq!(machine(), before);
     let left: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();

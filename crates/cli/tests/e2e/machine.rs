@@ -1,6 +1,8 @@
 //! What machines differ in: users, kernels, devices, disks.
 
-use regatta_model::Outcome;
+use std::path::Path;
+
+use regatta_model::{Outcome, shell::quoted};
 
 use crate::help::{Bench, Done, SMALL, assert_ran, root, trials};
 
@@ -169,26 +171,69 @@ fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
     done.assert_says("--out");
 }
 
+/// Has bash run a line as the user with this number, who may write to the directory `user`; as the user
+/// of the tests, unless that is root. `./regatta` is the binary.
+fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
+    let copy = bench.path("regatta");
+    std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &copy).expect("copied");
+    std::fs::create_dir(bench.path("user")).expect("a directory");
+    if !root() {
+        return shell(bench, line);
+    }
+    // The machine's own device stays as it is: another one is mounted over it, for this process alone.
+    apart(
+        bench,
+        &format!(
+            "mkdir dev; mount -t tmpfs none dev; mknod -m 666 dev/tun c 10 200
+             mount --bind dev/tun /dev/net/tun
+             chmod 755 .; chown {number}:{number} user
+             exec setpriv --reuid {number} --regid {number} --clear-groups bash -uc {}",
+            quoted(Path::new(line))
+        ),
+    )
+}
+
+/// Root is not limited in this.
+#[test]
+fn threads_that_cannot_be_started_are_said_to_be_that() {
+    let bench = Bench::new();
+    // A user without any other process.
+    let done = as_user(
+        &bench,
+        61_012,
+        "for limit in 3 12 18; do \
+           (ulimit -u $limit; exec ./regatta run --transport tcp --size 100kB --rounds 1 \
+             --out user/out-$limit) > user/said-$limit 2>&1; \
+           echo $? > user/code-$limit; \
+         done",
+    );
+    done.assert_code(0);
+    let read = |name: String| std::fs::read_to_string(bench.path(&name)).expect("written");
+    for limit in [3, 12, 18] {
+        // Reports break their lines.
+        let said = read(format!("user/said-{limit}"));
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let code = read(format!("user/code-{limit}"));
+        assert!(!said.contains("panicked"), "{limit}: {said}");
+        assert!(!said.contains("mistake"), "{limit}: {said}");
+        // With more than three some machines make it.
+        if limit == 3 || code != "0\n" {
+            assert_eq!(code, "1\n", "{limit}: {said}");
+            assert!(said.contains("`ulimit -u 4096`"), "{limit}: {said}");
+        }
+    }
+    bench.assert_nothing_left();
+}
+
 #[test]
 fn an_ordinary_user_runs_a_study() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
-    let done = if root() {
-        // The machine's own device stays as it is: another one is mounted over it, for this
-        // process alone.
-        let copy = bench.path("regatta");
-        std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &copy).expect("copied");
-        apart(
-            &bench,
-            "mkdir dev user; mount -t tmpfs none dev; mknod -m 666 dev/tun c 10 200
-             mount --bind dev/tun /dev/net/tun
-             chmod 755 .; chown 65534:65534 user
-             exec setpriv --reuid 65534 --regid 65534 --clear-groups \
-               ./regatta run study.toml --out user/out --no-progress",
-        )
-    } else {
-        bench.run(&["run", "study.toml", "--out", "user/out", "--no-progress"])
-    };
+    let done = as_user(
+        &bench,
+        65_534,
+        "exec ./regatta run study.toml --out user/out --no-progress",
+    );
     assert!(bench.path("user/out/report.html").exists(), "{done:#?}");
     let trials = trials(&bench.path("user/out"));
     assert_eq!(trials.len(), 2, "{done:#?}");

@@ -20,7 +20,7 @@ use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
 use super::{
     mission::{Mission, Word},
     parallel,
-    watch::{Far, Watch, hung, is_silent},
+    watch::{Far, FarEnd, Watch, hung, is_silent},
 };
 use crate::{
     agent::Signal,
@@ -295,9 +295,13 @@ impl GuestRun {
                 )?;
                 return Ok(End::Over(ending));
             }
-            if let Some(reasons) = watch.hear_far() {
+            if let Some(FarEnd {
+                reasons,
+                unsupported,
+            }) = watch.hear_far()
+            {
                 if !progress.started {
-                    return Err(EngineError::guest(&reasons, String::new(), true));
+                    return Err(EngineError::guest(&reasons, String::new(), unsupported));
                 }
                 return Ok(End::Early(reasons));
             }
@@ -357,9 +361,13 @@ impl GuestRun {
                         "the guest's program ended with exit status {code}"
                     ))));
                 }
-                Said::Failed { reasons, hint } => {
+                Said::Failed {
+                    reasons,
+                    hint,
+                    unsupported,
+                } => {
                     if start.is_none() && !progress.started {
-                        return Err(EngineError::guest(&reasons, hint, true));
+                        return Err(EngineError::guest(&reasons, hint, unsupported));
                     }
                     return Ok(End::Early(reasons));
                 }

@@ -44,13 +44,19 @@ pub(super) fn run(
             .map(|(number, done)| {
                 let events = events.clone();
                 // A guest lives as long as the thread that started it.
-                scope.spawn(move || {
+                let work = move || {
                     let ending = run.work(done, files, &mut Part { number, events });
                     if ending.is_err() {
                         run.give_up();
                     }
                     ending
-                })
+                };
+                thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .map_err(|source| {
+                        run.give_up();
+                        EngineError::Thread { source }
+                    })
             })
             .collect();
         drop(events);
@@ -63,7 +69,7 @@ pub(super) fn run(
         let endings: Vec<_> = workers
             .into_iter()
             .map(|worker| {
-                worker
+                worker?
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })

@@ -29,7 +29,16 @@ pub(super) struct Far {
     /// When it was last heard, once it is ready.
     pub(super) heard: Option<Instant>,
     /// When it ended, and why.
-    pub(super) ended: Option<(Instant, Vec<String>)>,
+    pub(super) ended: Option<(Instant, FarEnd)>,
+}
+
+/// Why the other guest ended before its time.
+#[derive(Clone)]
+pub(super) struct FarEnd {
+    /// The causes, outermost first.
+    pub(super) reasons: Vec<String>,
+    /// Whether this machine makes no guests at all.
+    pub(super) unsupported: bool,
 }
 
 /// A guest at work.
@@ -58,19 +67,21 @@ impl Watch {
         }
     }
 
-    /// Hears what the other guest says; gives the reasons of its end, if it has ended before its
-    /// time.
-    pub(super) fn hear_far(&mut self) -> Option<Vec<String>> {
+    /// Hears what the other guest says; gives its end, if it has ended before its time.
+    pub(super) fn hear_far(&mut self) -> Option<FarEnd> {
         loop {
             let far = self.far.as_mut()?;
-            if let Some((at, reasons)) = &far.ended {
+            if let Some((at, end)) = &far.ended {
                 // It also ends with the run, of which the first guest then tells.
-                return (at.elapsed() > LAST_TO_TELL).then(|| reasons.clone());
+                return (at.elapsed() > LAST_TO_TELL).then(|| end.clone());
             }
             let Some(said) = far.guest.hear(Duration::ZERO) else {
-                return is_silent(far.heard).then(|| self.explain(&hung("the receiver's guest")));
+                return is_silent(far.heard).then(|| FarEnd {
+                    reasons: self.explain(&hung("the receiver's guest")),
+                    unsupported: false,
+                });
             };
-            let reasons = match said {
+            let (reasons, unsupported) = match said {
                 Said::Beat => {
                     far.heard = Some(Instant::now());
                     continue;
@@ -84,14 +95,23 @@ impl Watch {
                     continue;
                 }
                 Said::Ended { code } => {
-                    vec![format!("its program ended with exit status {code}")]
+                    let reason = format!("its program ended with exit status {code}");
+                    (vec![reason], false)
                 }
-                Said::Failed { reasons, .. } => reasons,
+                Said::Failed {
+                    reasons,
+                    unsupported,
+                    ..
+                } => (reasons, unsupported),
             };
             let mut all = self.explain("the receiver's guest ended");
             all.splice(1..1, reasons);
             if let Some(far) = &mut self.far {
-                far.ended = Some((Instant::now(), all));
+                let end = FarEnd {
+                    reasons: all,
+                    unsupported,
+                };
+                far.ended = Some((Instant::now(), end));
             }
         }
     }

@@ -28,6 +28,7 @@ pub struct StudyFile {
     file: String,
     text: String,
     transports: Vec<TransportPlace>,
+    kernel: Option<Range<usize>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -230,7 +231,19 @@ impl StudyFile {
             file: file.to_owned(),
             text: text.to_owned(),
             transports: places,
+            kernel: guest_places.kernel,
         })
+    }
+
+    /// An error at the guest's kernel, if the study names one.
+    #[must_use]
+    pub fn kernel_error(
+        &self,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<StudyError> {
+        let span = self.kernel.clone()?;
+        Some(self.error(span, message, hint))
     }
 
     /// An error at the driver's name of one transport, or at one of its options.
@@ -251,6 +264,15 @@ impl StudyFile {
             })
             .cloned()
             .unwrap_or_default();
+        self.error(span, message, hint)
+    }
+
+    fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> StudyError {
         File {
             name: &self.file,
             text: &self.text,

@@ -165,7 +165,7 @@ impl GuestSetup {
 /// Where a study file says something of the guest.
 pub(super) struct Places {
     clock: Option<Range<usize>>,
-    kernel: Option<Range<usize>>,
+    pub kernel: Option<Range<usize>>,
 }
 
 impl Places {

@@ -3,6 +3,7 @@
 mod common;
 mod damage;
 mod displaced;
+mod locked;
 
 use std::{
     env, fs,

@@ -202,7 +202,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
     let serving = trial.stop.child();
-    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    let watch = ReceiverWatch::new(trial)?;
     watch.transfer(&serving);
     watch.stop_when_sent(&serving);
     trial.context.live.set_phase(Phase::Idle);

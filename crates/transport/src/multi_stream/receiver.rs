@@ -252,7 +252,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     work: &Messages,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
     findings.0.facts.extend(endpoint.facts());

@@ -387,7 +387,7 @@ pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
     work: &W,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut door = Door::default();
     let first = match admit_after_idle(trial, endpoint, watch.limit(), &mut door).await {

@@ -30,7 +30,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
     let flows = endpoint.flows();
-    let watch = ReceiverWatch::new(&trial.context, &trial.stop, trial.limit())?;
+    let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
     findings.0.facts.extend(flows.facts());

@@ -117,8 +117,15 @@ async fn scheduled_messages<S: ByteStream>(
             Received::TimedOut if !next.has_passed() => {}
             Received::TimedOut => {
                 write_probe(&mut message, delays.depart(), next);
-                stream.send_message(&message, &Bytes::new()).await?;
-                stream.flush().await?;
+                let sending = async {
+                    stream.send_message(&message, &Bytes::new()).await?;
+                    stream.flush().await
+                };
+                // A path that delivers nothing may leave no room for it in the stack.
+                match over.unless_raised(sending).await {
+                    Err(TransportError::Cancelled) if over.is_stopped() => {}
+                    sent => sent?,
+                }
                 next = next + plan.interval;
             }
             Received::Closed => {

@@ -14,6 +14,7 @@ use std::{
 
 use regatta_control::Note;
 
+use super::Trial;
 use crate::{
     clock::MonotonicTime,
     context::{LiveCounters, ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
@@ -238,7 +239,7 @@ impl SenderWatch {
         let thread = thread::Builder::new()
             .name("sender-watch".to_owned())
             .spawn(move || watched.watch())
-            .map_err(TransportError::io("cannot start a thread"))?;
+            .map_err(TransportError::thread)?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -332,6 +333,9 @@ impl Drop for SenderWatch {
 /// How long the word that a deadline was reached may come after the end of the flow.
 const BREAK_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Time that the packets with which the connecting end closed may take, beside the path's longest delay.
+const CLOSE_SLACK: Duration = Duration::from_millis(500);
+
 /// How a transfer ended for its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiverEnd {
@@ -374,6 +378,8 @@ struct ReceiverShared {
     context: TrialContext,
     session: Stop,
     limit: MonotonicTime,
+    /// Longest time that a packet which closes a connection is waited for.
+    close_within: Duration,
 }
 
 impl ReceiverShared {
@@ -382,7 +388,8 @@ impl ReceiverShared {
     }
 
     fn watch(&self) {
-        while let Some(note) = self.context.mailbox.take_until(self.limit) {
+        let mut closed_by = None;
+        while let Some(note) = self.next_note(&mut closed_by) {
             let now = MonotonicTime::now();
             let (messages, deadline_reached) = match note {
                 Note::Sent {
@@ -398,6 +405,10 @@ impl ReceiverShared {
                 Note::Received { messages, bytes } => {
                     self.lock().theirs = Some(Delivered { bytes, messages });
                     self.changed.notify_all();
+                    continue;
+                }
+                Note::Closed => {
+                    closed_by = Some(now + self.close_within);
                     continue;
                 }
                 Note::Arrived { .. } => continue,
@@ -420,6 +431,23 @@ impl ReceiverShared {
         }
         self.lock().deaf = true;
         self.changed.notify_all();
+    }
+
+    /// Waits for a note. `closed_by` is when the packets with which the other end closed must have come:
+    /// a session whose transfer has ended is stopped then, as what it waits for was lost.
+    fn next_note(&self, closed_by: &mut Option<MonotonicTime>) -> Option<Note> {
+        let mailbox = &self.context.mailbox;
+        if let Some(moment) = *closed_by {
+            let note = mailbox.take_until(moment.min(self.limit));
+            if note.is_some() {
+                return note;
+            }
+            *closed_by = None;
+            if moment.has_passed() && self.lock().end.is_some() {
+                self.session.stop();
+            }
+        }
+        mailbox.take_until(self.limit)
     }
 
     fn complete(&self, delivered: Delivered) -> bool {
@@ -494,26 +522,25 @@ pub(crate) struct ReceiverWatch {
 }
 
 impl ReceiverWatch {
-    /// Starts the thread. `session` is stopped when nothing is heard until `limit`, and at the
-    /// sender's deadline if that comes before the transfer's flow.
-    pub(crate) fn new(
-        context: &TrialContext,
-        session: &Stop,
-        limit: Duration,
-    ) -> Result<Self, TransportError> {
+    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
+    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
+    /// closed its connections and this one does not notice.
+    pub(crate) fn new(trial: &Trial) -> Result<Self, TransportError> {
+        let context = &trial.context;
         context.stop.on_stop(&context.mailbox);
         let shared = Arc::new(ReceiverShared {
             state: Mutex::default(),
             changed: Condvar::new(),
             context: context.clone(),
-            session: session.clone(),
-            limit: MonotonicTime::now() + limit,
+            session: trial.stop.clone(),
+            limit: MonotonicTime::now() + trial.limit(),
+            close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
         });
         let watched = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("receiver-watch".to_owned())
             .spawn(move || watched.watch())
-            .map_err(TransportError::io("cannot start a thread"))?;
+            .map_err(TransportError::thread)?;
         Ok(Self {
             shared,
             thread: Some(thread),

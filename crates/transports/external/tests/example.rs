@@ -60,6 +60,7 @@ fn every_size_and_pattern_is_delivered(size: u64, message: u64, pattern: Pattern
     assert_eq!(sender.facts["congestion_control.sender"], "cubic");
     assert_eq!(receiver.facts["congestion_control.receiver"], "cubic");
     assert!(sender.facts["external.sender"].starts_with("python-socket "));
+    assert_eq!(receiver.facts["external.times.receiver"], "the program's");
     assert_eq!(sender.warnings, [], "{what}");
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         assert_eq!(seen.edges(), [WindowEdge::Start, WindowEdge::End], "{what}");

@@ -114,6 +114,10 @@ fn is_delivered(name: &str, size: u64, message: u64, pattern: Pattern) {
     assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
     assert_eq!(sender.warnings, [], "{what}");
     assert_eq!(receiver.warnings, [], "{what}");
+    assert_eq!(
+        receiver.facts["external.times.receiver"], "the program's",
+        "{what}"
+    );
     let option = driver.descriptor().options.iter().find(|o| o.name == "cc");
     if let Some(cc) = option {
         assert_eq!(

@@ -13,7 +13,7 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
-use regatta_transport::TransportError;
+use regatta_transport::{FILE_OPTIONS, TransportError};
 use regatta_transport_tls as tls;
 use rustls::KeyLog;
 
@@ -40,10 +40,10 @@ impl Files {
     /// Of one end of a trial whose options ask for a key log, for event logs, or for neither.
     #[must_use]
     pub fn new(order: &TrialOrder, key_log: bool, event_log: bool) -> Self {
-        let asked = [("keylog", key_log), ("qlog", event_log)];
         Self {
-            asked: asked
+            asked: FILE_OPTIONS
                 .into_iter()
+                .zip([key_log, event_log])
                 .filter_map(|(option, asked)| asked.then_some(option))
                 .collect(),
             directory: order.files.clone(),

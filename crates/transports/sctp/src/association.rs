@@ -32,9 +32,6 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// So many chunks may wait in the stack to be sent, at least.
-const LEAST_WAITING_CHUNKS: u64 = 8;
-
 /// The stream numbers of an end that listens begin here and fall, those of an end that connects
 /// begin at zero and rise.
 const LAST_STREAM: StreamId = 65_534;
@@ -46,6 +43,8 @@ pub(crate) struct Limits {
     pub chunk_bytes: usize,
     /// Most DATA chunks handed over and not acknowledged.
     pub outstanding_chunks: u64,
+    /// DATA chunks that may wait in the stack to be sent, or as many as are in flight.
+    pub waiting_chunks: u64,
     /// Most bytes that arrived and are not taken; above that the receive window closes.
     pub arrived_bytes: usize,
     /// Most streams that this end opens.
@@ -370,7 +369,7 @@ impl Association {
     /// window does not grow.
     fn most_waiting(&self) -> u64 {
         let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
-        in_flight.max(LEAST_WAITING_CHUNKS)
+        in_flight.max(self.limits.waiting_chunks)
     }
 
     fn waiting_chunks(&self) -> u64 {

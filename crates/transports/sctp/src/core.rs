@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::TransportError;
+use regatta_transport::{Purpose, TransportError};
 use sctp_proto::{
     AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, Event, StreamEvent,
     TransportConfig,
@@ -83,7 +83,11 @@ impl Core {
     ///
     /// # Errors
     /// What the stack says of the address.
-    pub(crate) fn connect(&mut self, to: SocketAddr) -> Result<Number, TransportError> {
+    pub(crate) fn connect(
+        &mut self,
+        to: SocketAddr,
+        purpose: Purpose,
+    ) -> Result<Number, TransportError> {
         let mut config = ClientConfig::new();
         config.transport = Arc::clone(&self.config);
         let (handle, inner) = self
@@ -94,7 +98,11 @@ impl Core {
                 to.ip()
             )))?;
         let number = handle.0;
-        let association = Association::new(inner, to, true, None, self.limits);
+        let limits = match purpose {
+            Purpose::Transfer => self.limits,
+            Purpose::IdleProbe | Purpose::LoadProbe => self.limits.of_probe(),
+        };
+        let association = Association::new(inner, to, true, None, limits);
         self.associations.insert(number, association);
         self.send(number);
         Ok(number)

@@ -48,6 +48,8 @@ pub(crate) struct End {
     shared: Arc<Shared>,
     role: Role,
     connects: bool,
+    /// Longest time that a handshake may take.
+    connect_deadline: Duration,
     peer: IpAddr,
     listen: Option<SocketAddr>,
     buffers: Buffers,
@@ -109,6 +111,7 @@ impl End {
             shared,
             role: order.role,
             connects,
+            connect_deadline: order.connect_deadline,
             peer: order.peer,
             listen: (!connects).then_some(address),
             buffers,
@@ -121,7 +124,14 @@ impl End {
     }
 
     /// Makes an association with the peer.
-    async fn connect(&self, peer: SocketAddr, stop: &Stop) -> Result<Arc<Link>, TransportError> {
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Arc<Link>, TransportError> {
+        let since = MonotonicTime::now();
         if !self.connects {
             return Err(TransportError::Order {
                 what: "an end that listens does not connect".to_owned(),
@@ -132,11 +142,16 @@ impl End {
                 what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
             });
         }
-        let number = self.shared.lock().connect(peer)?;
+        let number = self.shared.lock().connect(peer, purpose)?;
         let link = Link::new(Arc::clone(&self.shared), number);
         stop.on_stop(&link);
-        link.opened().await?;
-        Ok(link)
+        match within(until, link.opened()).await {
+            Some(opened) => opened.map(|()| link),
+            None => Err(timed_out(
+                format!("SCTP handshake with `{}`", peer.ip()),
+                since,
+            )),
+        }
     }
 
     /// Waits for news of an association that the peer makes.
@@ -268,18 +283,12 @@ impl StreamEndpoint for StreamEnd {
     async fn connect(
         &self,
         peer: SocketAddr,
-        _purpose: Purpose,
+        purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<SctpConnection, TransportError> {
-        let since = MonotonicTime::now();
-        match within(until, self.0.connect(peer, stop)).await {
-            Some(link) => Ok(SctpConnection::new(link?, self.0.side(), stop)),
-            None => Err(timed_out(
-                format!("SCTP handshake with `{}`", peer.ip()),
-                since,
-            )),
-        }
+        let link = self.0.connect(peer, purpose, until, stop).await?;
+        Ok(SctpConnection::new(link, self.0.side(), stop))
     }
 
     async fn accept(
@@ -451,10 +460,11 @@ impl MessageEndpoint for MessageEnd {
     async fn connect(
         &self,
         peer: SocketAddr,
-        _purpose: Purpose,
+        purpose: Purpose,
         stop: &Stop,
     ) -> Result<SctpFlow, TransportError> {
-        let link = self.end.connect(peer, stop).await?;
+        let until = MonotonicTime::now() + self.end.connect_deadline;
+        let link = self.end.connect(peer, purpose, until, stop).await?;
         let id = link.with(|one| one.open_stream())?;
         Ok(SctpFlow::new(
             (link, id),

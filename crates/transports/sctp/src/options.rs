@@ -30,6 +30,9 @@ const LEAST_OUTSTANDING_CHUNKS: u64 = 1024;
 /// And no more: sequence numbers of a stream have 16 bits and are compared in serial arithmetic.
 const MOST_OUTSTANDING_CHUNKS: u64 = 30_000;
 
+/// Chunks that may wait in the stack to be sent, at least.
+const LEAST_WAITING_CHUNKS: u64 = 8;
+
 /// Packets never exceed the path's because of this. The stack leaves the header of the second
 /// chunk out of its account when it puts two chunks into one packet, and their padding.
 const BUNDLING_RESERVE_BYTES: usize = DATA_HEADER_BYTES + 4;
@@ -182,6 +185,7 @@ impl Sizes {
             chunk_bytes: self.chunk_bytes,
             outstanding_chunks: (in_flight + in_flight / 2)
                 .clamp(LEAST_OUTSTANDING_CHUNKS, MOST_OUTSTANDING_CHUNKS),
+            waiting_chunks: LEAST_WAITING_CHUNKS,
             arrived_bytes: 4 * self.window_bytes as usize,
             streams: options.streams,
             ordered: options.ordered,
@@ -237,6 +241,18 @@ impl Sizes {
             stack.reject_new_associations();
         }
         stack
+    }
+}
+
+impl Limits {
+    /// The same for an association of a probe, whose messages are few and small: they are handed over by
+    /// their schedule, however long the path delivers nothing.
+    pub(crate) fn of_probe(self) -> Self {
+        Self {
+            outstanding_chunks: MOST_OUTSTANDING_CHUNKS,
+            waiting_chunks: MOST_OUTSTANDING_CHUNKS,
+            ..self
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::Duration,
@@ -12,7 +13,7 @@ use std::{
 
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
-use regatta_transport::{Driver, TransportError, testing};
+use regatta_transport::{Driver, Stop, TransportError, testing};
 
 const SIZE: u64 = 400_000;
 const MESSAGE: u64 = 9000;
@@ -45,6 +46,8 @@ struct Harm {
     first_again_after: Option<u32>,
     /// After every so many packets comes one that is no SCTP.
     noise_after: Option<u32>,
+    /// Nothing comes after so many.
+    dead_after: Option<u32>,
 }
 
 /// Numbers that look random and are the same in every run (Numerical Recipes' generator).
@@ -96,7 +99,7 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
             send(&damaged, target);
         }
         let drawn = draws.permille();
-        if drawn < harm.lost {
+        if drawn < harm.lost || harm.dead_after.is_some_and(|after| count > after) {
             continue;
         }
         if drawn < harm.lost + harm.late && held.is_none() {
@@ -113,35 +116,52 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
     }
 }
 
-/// Runs a trial through the relay; both ends' reports.
-fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
+type Ended = Result<SideReport, TransportError>;
+
+/// Runs a trial through the relay; how both ends ended, which are stopped if that takes longer than
+/// `limit`.
+fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
     sender_seen.connect(&receiver_context.mailbox);
     receiver_seen.connect(&sender_context.mailbox);
+    let stops = [sender_context.stop.clone(), receiver_context.stop.clone()];
     let receiver = driver()
-        .prepare(&order(Role::Receiver, ordered), receiver_context)
+        .prepare(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let to = receiver.listen_address().expect("it listens");
     let sender = driver()
-        .prepare(&order(Role::Sender, ordered), sender_context)
+        .prepare(&order(Role::Sender), sender_context)
         .expect("a sender");
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
     let over = Arc::new(AtomicBool::new(false));
+    let (ended, both_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        let ended = Arc::clone(&over);
-        scope.spawn(move || relay(&socket, to, harm, &ended));
+        let done = Arc::clone(&over);
+        scope.spawn(move || relay(&socket, to, harm, &done));
+        scope.spawn(move || {
+            if both_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                stops.iter().for_each(Stop::stop);
+            }
+        });
         let receiver = scope.spawn(move || receiver.run(None));
         let sender = sender.run(Some(address));
         let receiver = receiver.join().expect("no panic");
+        drop(ended);
         over.store(true, Ordering::Relaxed);
-        let told = |side: Result<SideReport, TransportError>| match side {
-            Ok(report) => report,
-            Err(error) => panic!("{}", error.reasons().join(": ")),
-        };
-        (told(sender), told(receiver))
+        (sender, receiver)
     })
+}
+
+fn told(side: Ended) -> SideReport {
+    side.unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
+}
+
+/// Runs a trial through the relay; both ends' reports.
+fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
+    let ends = run_until(Duration::from_secs(120), harm, |role| order(role, ordered));
+    (told(ends.0), told(ends.1))
 }
 
 fn all_is_delivered(ordered: bool, harm: Harm) -> SideReport {
@@ -192,6 +212,33 @@ fn a_handshake_that_comes_again_does_not_end_the_association() {
         ..Harm::default()
     };
     all_is_delivered(true, harm);
+}
+
+regatta_transport::test_cases! { a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end:
+    ordered(true)
+    unordered(false)
+}
+
+/// The probe's messages wait for a retransmission timer that is doubled each time it expires.
+fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
+    let harm = Harm {
+        dead_after: Some(200),
+        ..Harm::default()
+    };
+    let (sender, receiver) = run_until(Duration::from_secs(6), harm, |role| {
+        let mut order = order(role, ordered);
+        order.deadline = Duration::from_millis(500);
+        let probe = &mut order.workload.probe;
+        probe.under_load = true;
+        probe.interval = Duration::from_millis(2);
+        order
+    });
+    let warned = |report: &SideReport| {
+        let codes: Vec<_> = report.warnings.iter().map(|w| w.code.clone()).collect();
+        codes.iter().any(|code| code == "deadline_reached")
+    };
+    assert!(warned(&told(sender)));
+    assert!(told(receiver).metrics["bytes_delivered"] < SIZE as f64);
 }
 
 #[test]

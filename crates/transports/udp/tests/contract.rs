@@ -171,7 +171,7 @@ fn the_end_is_agreed_in_the_flow_and_over_control() {
         messages: 10,
         bytes: 10_000,
     };
-    assert_eq!(pair.sender_seen.notes(), [sent]);
+    assert_eq!(pair.sender_seen.notes(), [sent, Note::Closed]);
     assert_eq!(pair.receiver_seen.notes(), [received]);
 }
 

@@ -114,10 +114,12 @@ pub(super) fn run(
     // One after the other where both would be more than this process can do at once.
     let results = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
         thread::scope(|scope| {
-            let reverse = scope.spawn(|| run(1));
+            let reverse = thread::Builder::new()
+                .spawn_scoped(scope, || run(1))
+                .map_err(KeeperError::Thread)?;
             let forward = run(0);
-            [forward, joined(reverse.join())]
-        })
+            Ok::<_, KeeperError>([forward, joined(reverse.join())])
+        })?
     } else {
         [run(0), run(1)]
     };
@@ -246,7 +248,9 @@ fn run_train(
     // When the last packet was sent, on the monotonic clock; the largest number until then.
     let ended = AtomicU64::new(u64::MAX);
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| receive_train(train, base, to, &ended));
+        let receiver = thread::Builder::new()
+            .spawn_scoped(scope, || receive_train(train, base, to, &ended))
+            .map_err(KeeperError::Thread)?;
         let sent = send_train(train, base, from);
         ended.store(monotonic_ns(), Ordering::Release);
         let received = joined(receiver.join());

@@ -163,6 +163,40 @@ fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
     bench.assert_nothing_left();
 }
 
+/// One that was killed says nothing about the machine; one that gives up at once does.
+#[test]
+fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_unsupported() {
+    let bench = Bench::new();
+    for (end, code, says) in [
+        ("kill -9 $$", 1, "signal: 9"),
+        ("exit 1", 77, "exit status: 1"),
+    ] {
+        let kernel = bench.write(
+            "kernel",
+            &format!(
+                "#!/bin/sh\ncase $1 in --showconfig) echo CONFIG_UML=y;; \
+                 --version) echo 6.1;; *) {end};; esac\n"
+            ),
+        );
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&kernel, executable).expect("a mode");
+        let done = bench.run(&[
+            "run",
+            "--transport",
+            "tcp",
+            "--bed",
+            "uml",
+            "--kernel",
+            "./kernel",
+            "--out",
+            "out",
+        ]);
+        done.assert_code(code);
+        done.assert_says(says);
+        assert!(!bench.path("out").exists(), "nothing is left behind");
+    }
+}
+
 #[test]
 fn what_a_guest_cannot_be_is_told() {
     let bench = Bench::new();

@@ -35,6 +35,8 @@ impl ProgramSession {
         self.listen_for_notes(until)?;
 
         let mut started = None;
+        // Whether the program tells when things happened.
+        let mut tells_times = true;
         let mut stopped: Option<MonotonicTime> = None;
         // The sender may know that all has arrived before this end's program has said so.
         let mut sender_is_done = false;
@@ -61,6 +63,7 @@ impl ProgramSession {
                 Event::Said(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
                     self.context.live.set_phase(Phase::Transfer);
                     observer.on_window(WindowEdge::Start);
+                    tells_times &= at_ns.is_some();
                     started = Some(moment("connected", at_ns, MonotonicTime(0))?);
                 }
                 Event::Said(FromProgram::Progress { bytes }) if started.is_some() => {
@@ -70,7 +73,10 @@ impl ProgramSession {
                     self.count(done.bytes)?;
                     let ended = match stopped {
                         Some(stopped) => stopped,
-                        None => moment("done", done.at_ns, started.unwrap_or(MonotonicTime(0)))?,
+                        None => {
+                            tells_times &= done.at_ns.is_some();
+                            moment("done", done.at_ns, started.unwrap_or(MonotonicTime(0)))?
+                        }
                     };
                     if stopped.is_none() {
                         observer.on_window(WindowEdge::End);
@@ -106,7 +112,14 @@ impl ProgramSession {
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
-        Ok(self.receiver_report(started.unwrap_or(ended), ended, done))
+        let mut report = self.receiver_report(started.unwrap_or(ended), ended, done);
+        let times = match tells_times {
+            true => "the program's",
+            false => "the agent's, of when it read the program's lines",
+        };
+        let fact = "external.times.receiver".to_owned();
+        report.facts.insert(fact, times.to_owned());
+        Ok(report)
     }
 
     /// Has the other end's notes put beside what the program says.
@@ -125,7 +138,7 @@ impl ProgramSession {
                 }
             })
             .map(|_| ())
-            .map_err(|error| Failure::Transport(TransportError::io("cannot start a thread")(error)))
+            .map_err(|error| Failure::Transport(TransportError::thread(error)))
     }
 
     /// Whether what the receiver's program says that it got is what was sent.

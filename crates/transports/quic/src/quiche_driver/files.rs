@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_transport::TransportError;
+use regatta_transport::{FILE_OPTIONS, TransportError};
 
 use super::{entry::Quiche, options::Options};
 
@@ -94,8 +94,9 @@ impl Files {
             self.events,
             &format!("{0}.sqlog, {0}-2.sqlog, … of each connection", self.end),
         );
-        [("keylog", keys), ("qlog", events)]
+        FILE_OPTIONS
             .into_iter()
+            .zip([keys, events])
             .filter_map(|(name, value)| Some((format!("{name}.{side}"), value?)))
             .collect()
     }

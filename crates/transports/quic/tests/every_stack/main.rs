@@ -14,6 +14,7 @@ macro_rules! for_each_stack {
 }
 
 mod datagrams;
+mod lost_close;
 mod refusals;
 mod strangers;
 

@@ -41,7 +41,7 @@ impl Caretaker {
                     theirs.tend();
                 }
             })
-            .map_err(TransportError::io("cannot start a thread"))?;
+            .map_err(TransportError::thread)?;
         Ok(Self {
             shared,
             thread: Some(thread),
