@@ -413,26 +413,3 @@ fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
     let page = regatta_report::html::render(&data, &summary).expect("a page");
     assert!(!page.contains("≠ differs"));
 }
-
-#[test]
-fn notes_say_how_soon_each_transport_settled_after_the_steps_of_the_path() {
-    let mut data = made(["a", "b", "c"], |_, _| Some(100.0));
-    for trial in &mut data.trials {
-        let (settling, unsettled) = match trial.transport.as_str() {
-            "a" => (Some(0.0), 0.0),
-            "b" => (Some(1.125e9), f64::from(trial.round % 2)),
-            _ => (None, 5.0),
-        };
-        let time = settling.map(|time| ("settling_time_ns".to_owned(), time));
-        trial.metrics.extend(time);
-        trial.metrics.insert("unsettled_steps".into(), unsettled);
-    }
-    let summary = summarise(&data);
-    let note = "Settled after a step of the path: `a` at once, `b` in 1125 ms (not after 0.4 of a trial's steps) and `c` never (not after 5 of a trial's steps)";
-    let notes = &place(&summary).notes;
-    assert!(notes.iter().any(|n| n == note), "{notes:#?}");
-    // A path without a schedule has nothing to settle after.
-    let summary = summarise(&made(["a", "b", "c"], |_, _| Some(100.0)));
-    let notes = &place(&summary).notes;
-    assert!(!notes.iter().any(|n| n.contains("Settled")), "{notes:#?}");
-}

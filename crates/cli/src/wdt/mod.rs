@@ -8,12 +8,12 @@ mod send;
 
 use std::{
     io,
-    net::IpAddr,
+    net::{IpAddr, TcpStream},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use regatta_transport_wdt::{Failure, host::Host, status::Status};
@@ -23,6 +23,9 @@ use crate::{
     interrupt::Held,
     output::{self, Colour},
 };
+
+/// Refused connections of which a receiver tells.
+const REFUSALS_TOLD: usize = 5;
 
 /// Why an end did not do what it was asked for.
 #[derive(Debug)]
@@ -105,6 +108,8 @@ struct Terminal {
     stopped: Arc<AtomicBool>,
     /// When the sender came, at a receiver.
     came: OnceLock<Instant>,
+    /// Connections that were refused, at a receiver.
+    refused: AtomicUsize,
 }
 
 impl Terminal {
@@ -124,6 +129,7 @@ impl Terminal {
             local,
             stopped,
             came: OnceLock::new(),
+            refused: AtomicUsize::new(0),
         })
     }
 }
@@ -133,8 +139,24 @@ impl Host for Terminal {
         self.local
     }
 
-    fn arrived(&self) {
+    fn connected(&self, _port: u16, _socket: &Arc<TcpStream>, _took: Option<Duration>) {
         self.came.get_or_init(Instant::now);
+    }
+
+    fn refused(&self, peer: IpAddr, why: &Failure) {
+        let before = self.refused.fetch_add(1, Ordering::Relaxed);
+        if before < REFUSALS_TOLD {
+            let last = before + 1 == REFUSALS_TOLD;
+            let more = if last {
+                "; no more of these are told"
+            } else {
+                ""
+            };
+            output::err(&format!(
+                "warning: refused a connection from {peer}: {}{more}",
+                why.detail
+            ));
+        }
     }
 
     fn stopped(&self) -> bool {

@@ -249,7 +249,10 @@ fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code()
 fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted() {
     let bench = Bench::new();
     make_tree(&bench);
-    let receiver = Receiver::start(&bench, &["--ports", "1", "--encryption", "none"]);
+    let receiver = Receiver::start(
+        &bench,
+        &["--ports", "1", "--encryption", "none", "--wait", "1s"],
+    );
     let wrong = receiver.url.replacen("id=", "id=9", 1);
     let sender = finish(start(&bench, &["send", "source", &wrong]));
     let receiver = receiver.end();
@@ -257,15 +260,22 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
     assert_eq!((code(&sender), code(&receiver)), (12, 12), "{what}");
     assert_eq!(files(&bench.path("target")).len(), 0);
 
-    let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "5s"]);
-    let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
-    let plain = receiver.url.replacen(&key, "", 1);
-    assert_ne!(plain, receiver.url);
-    let sender = finish(start(&bench, &["send", "source", &plain]));
-    let receiver = receiver.end();
-    let what = format!("{}{}", says(&sender), says(&receiver));
-    assert!(code(&sender) != 0 && code(&receiver) != 0, "{what}");
-    assert_eq!(files(&bench.path("target")).len(), 0, "{what}");
+    // Without the key.
+    for replaced in [""] {
+        let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "1s"]);
+        let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
+        let other = receiver.url.replacen(&key, replaced, 1);
+        assert_ne!(other, receiver.url);
+        let sender = finish(start(&bench, &["send", "source", &other]));
+        let receiver = receiver.end();
+        let what = format!("{}{}", says(&sender), says(&receiver));
+        assert_eq!((code(&sender), code(&receiver)), (28, 28), "{what}");
+        assert!(
+            says(&receiver).contains("warning: refused a connection from"),
+            "{what}"
+        );
+        assert_eq!(files(&bench.path("target")).len(), 0, "{what}");
+    }
 }
 
 /// A transfer that is under way, of one file that takes a while.

@@ -311,14 +311,12 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 fn settling(cell: &Cell) -> Option<String> {
     let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
     let unsettled = mean("unsettled_steps")?;
-    let time = match mean("settling_time_ns") {
-        None => "never".to_owned(),
-        Some(0.0) => "at once".to_owned(),
-        Some(mean) => format!("in {}", quantity(Unit::Nanoseconds, mean)),
-    };
-    let but = match format!("{unsettled:.1}").trim_end_matches(".0") {
-        "0" => String::new(),
-        steps => format!(" (not after {steps} of a trial's steps)"),
+    let time = mean("settling_time_ns").map_or("never".to_owned(), |mean| {
+        format!("in {}", quantity(Unit::Nanoseconds, mean))
+    });
+    let but = match unsettled {
+        0.0 => String::new(),
+        steps => format!(" (but not after {} steps a trial)", number(steps)),
     };
     Some(format!("`{}` {time}{but}", cell.transport))
 }

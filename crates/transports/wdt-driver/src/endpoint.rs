@@ -183,7 +183,13 @@ impl TransferEndpoint for Endpoint {
             });
         };
         let sink = ContentSink::new(incoming, self.options.files);
-        let session = receiver::Session::new(sink, &url, receiver::Options::default());
+        let defaults = receiver::Options::default();
+        let options = receiver::Options {
+            // Nobody but the announced peer is let in, and over a long or lossy path it may take a while.
+            admission: defaults.read_timeout,
+            ..defaults
+        };
+        let session = receiver::Session::new(sink, &url, options);
         let host = TrialHost::new(self.door(), connections, stop);
         let ended = listener.receive(&Arc::new(session), &host);
         self.ended(ended, &host)

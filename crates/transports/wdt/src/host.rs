@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use crate::failure::Failure;
+
 /// The program around a transfer. Called from the threads of the connections, so it must be quick.
 pub trait Host: Send + Sync {
     /// A socket was opened; it is not connected, bound or listening yet.
@@ -37,14 +39,20 @@ pub trait Host: Send + Sync {
     /// A connection has come in that is admitted, before any work for it.
     fn arrived(&self) {}
 
-    /// A connection is there, to this port of the receiver; `took` from its own connect call, at the
-    /// sender. It may be kept, to look at its statistics or to shut it down, which ends the calls
+    /// A connection of the transfer is there, to this port of the receiver, where it has proved that it
+    /// belongs to the transfer; `took` from its own connect call, at the sender. It may be kept, to look at its statistics or to shut it down, which ends the calls
     /// that block in it.
     fn connected(&self, port: u16, socket: &Arc<TcpStream>, took: Option<Duration>) {
         let _ = (port, socket, took);
     }
 
-    /// A connection is about to be closed by this end: the last look at it.
+    /// A connection from there was refused: its sender has the URL of another transfer, or another key.
+    /// The transfer goes on.
+    fn refused(&self, peer: IpAddr, why: &Failure) {
+        let _ = (peer, why);
+    }
+
+    /// A connection of the transfer is about to be closed by this end: the last look at it.
     fn closing(&self, port: u16, socket: &Arc<TcpStream>) {
         let _ = (port, socket);
     }

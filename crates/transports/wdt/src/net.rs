@@ -1,6 +1,7 @@
 //! Both ends over TCP: one thread and one blocking socket for each connection, which do what the
 //! state machines ask for.
 
+mod admission;
 mod listener;
 mod sending;
 mod socket;

@@ -1,11 +1,13 @@
 //! Both ends over TCP on the loopback interface.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use regatta_transport_wdt::codec::{Command, Settings};
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::host::{Host, Plain};
 use regatta_transport_wdt::net::{Listener, send};
@@ -66,15 +68,21 @@ fn bind(ports: usize, secret: Option<Secret>) -> (Listener, ConnectionUrl) {
 fn transfer<S: Source, K: Sink>(
     source: S,
     sink: K,
-    (listener, url): (Listener, ConnectionUrl),
+    bound: (Listener, ConnectionUrl),
     sender_url: &ConnectionUrl,
     options: sender::Options,
     hosts: (&dyn Host, &dyn Host),
 ) -> Ends {
     let receiving = receiver::Options {
-        first_connection: Duration::from_secs(10),
+        // As long as a receiver waits that was given the URL of somebody else's sender.
+        first_connection: if bound.1.id == sender_url.id && bound.1.secret == sender_url.secret {
+            Duration::from_secs(10)
+        } else {
+            Duration::from_millis(500)
+        },
         ..receiver::Options::default()
     };
+    let (listener, url) = bound;
     let receiver = Arc::new(receiver::Session::new(sink, &url, receiving));
     let sender = Arc::new(sender::Session::new(source, sender_url, options).unwrap());
     std::thread::scope(|scope| {
@@ -171,6 +179,69 @@ fn plain_bytes_are_refused_where_encryption_is_on() {
     assert_eq!(sent.unwrap_err().status, Status::Encryption);
     assert_eq!(received.unwrap_err().status, Status::Encryption);
     assert!(sink.contents().is_empty());
+}
+
+/// Two files arrive at once, whoever else connects to every port, and says this, before their sender.
+#[track_caller]
+fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
+    let files = files(&[100_000, 200_000]);
+    let bound = bind(2, secret);
+    let url = bound.1.clone();
+    let strangers: Vec<TcpStream> = (0..20)
+        .flat_map(|_| url.ports.iter())
+        .map(|port| {
+            let mut stranger = TcpStream::connect(("127.0.0.1", *port)).unwrap();
+            stranger.write_all(says).unwrap();
+            stranger
+        })
+        .collect();
+    let sink = MemorySink::new(1 << 20);
+    let began = Instant::now();
+    let (sent, received) = transfer(
+        source(&files),
+        sink.clone(),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&Plain, &Plain),
+    );
+    sent.unwrap();
+    received.unwrap();
+    assert!(sink.contents() == files);
+    // Each of them by itself would have kept a port for a second at least.
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(strangers);
+}
+
+#[test]
+fn silent_strangers_keep_nobody_waiting() {
+    strangers_change_nothing(None, b"");
+}
+
+#[test]
+fn strangers_in_clear_do_not_end_an_encrypted_transfer() {
+    strangers_change_nothing(Some(secret(Cipher::Aes128Gcm)), b"S");
+}
+
+#[test]
+fn senders_of_another_transfer_do_not_end_this_one() {
+    let mut settings = Vec::new();
+    let other = Settings {
+        version: 32,
+        read_timeout_ms: 5000,
+        write_timeout_ms: 5000,
+        transfer_id: b"other".to_vec(),
+        checksum: false,
+        request_chunks: false,
+        whole_files: false,
+        heartbeats: false,
+    };
+    Command::Settings(other).encode(&mut settings);
+    strangers_change_nothing(None, &settings);
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn in_words(condition: &str, steps: &[Step]) -> String {
     let each: Vec<String> = (steps.iter().enumerate())
         .map(|(number, step)| format!("{} at {} s: {}", number + 1, step.at_s, step.label))
         .collect();
-    format!(" Steps of “{condition}”: {}.", each.join("; "))
+    format!(" Steps of `{condition}`: {}.", each.join("; "))
 }
 
 /// Draws them from the panel's top to its axis: dotted and grey, so that nobody takes them for
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(
             in_words("c", &steps(&condition)),
-            " Steps of “c”: 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
+            " Steps of `c`: 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
         );
         assert_eq!(in_words("c", &[]), "");
     }

@@ -4,10 +4,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
+use super::admission::Admission;
 use super::socket::Connected;
 use super::{Clock, EndsWithThread, SLICE, no_thread, stopped};
 use crate::failure::{Failure, Report};
@@ -15,11 +15,10 @@ use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
 use crate::sink::Sink;
 
-/// So long an accept call blocks: another port may shorten the wait meanwhile.
-const ACCEPT_SLICE: Duration = Duration::from_millis(100);
 /// What is read at once.
 const READ_BYTES: usize = 256 << 10;
-const BACKLOG: i32 = 8;
+/// Strangers that wait here keep nobody out.
+const BACKLOG: i32 = 128;
 
 /// The listening sockets of a receiver.
 #[derive(Debug)]
@@ -119,17 +118,17 @@ fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    socket.set_read_timeout(Some(ACCEPT_SLICE))?;
+    socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-struct Thread<'a, K> {
+pub(super) struct Thread<'a, K> {
     session: &'a Arc<Session<K>>,
     index: usize,
-    port: u16,
-    listener: Socket,
-    host: &'a dyn Host,
-    clock: Clock,
+    pub(super) port: u16,
+    pub(super) listener: Socket,
+    pub(super) host: &'a dyn Host,
+    pub(super) clock: Clock,
 }
 
 impl<'a, K: Sink> Thread<'a, K> {
@@ -139,6 +138,7 @@ impl<'a, K: Sink> Thread<'a, K> {
         let mut connection = Connection::new(self.session.clone(), self.index);
         let mut socket: Option<Connected<'a>> = None;
         let mut buffer = vec![0; READ_BYTES];
+        let mut admission = Admission::default();
         loop {
             if self.host.stopped() {
                 self.session.fail(stopped());
@@ -147,10 +147,7 @@ impl<'a, K: Sink> Thread<'a, K> {
             let step = connection.step(self.clock.now());
             match (step, &socket) {
                 (Step::Accept(_), _) => {
-                    if let Some(accepted) = self.accept() {
-                        socket = Some(accepted);
-                        connection.accepted(self.clock.now());
-                    }
+                    socket = admission.next(&self, &mut connection, &mut buffer);
                 }
                 (Step::Write, Some(socket)) => self.write(&mut connection, socket),
                 (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
@@ -164,7 +161,7 @@ impl<'a, K: Sink> Thread<'a, K> {
                 }
                 (Step::Shutdown, Some(socket)) => socket.shutdown(),
                 (Step::Disconnect, _) => socket = None,
-                (Step::End, _) => return,
+                (Step::End, _) => return admission.end(&self, &mut connection, &mut buffer),
                 (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
                     let error = io::ErrorKind::NotConnected.into();
                     connection.read_failed(&error, self.clock.now());
@@ -173,30 +170,11 @@ impl<'a, K: Sink> Thread<'a, K> {
         }
     }
 
-    /// The next connection of a peer that may come in.
-    fn accept(&self) -> Option<Connected<'a>> {
-        let (socket, peer) = match self.listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Short of descriptors, the kernel says so at once, and again.
-                if !super::socket::waits(&error) {
-                    std::thread::sleep(ACCEPT_SLICE);
-                }
-                return None;
-            }
-        };
-        // Whatever fails from here is over with that connection; the sender makes another.
-        let peer = peer.as_socket()?.ip().to_canonical();
-        if !self.host.admits(peer) {
-            return None;
-        }
-        self.host.arrived();
-        let connected = Connected::new(socket, self.port, self.host).ok()?;
-        self.host.connected(self.port, connected.socket(), None);
-        Some(connected)
+    pub(super) fn has_failed(&self) -> bool {
+        self.session.failure().is_some()
     }
 
-    fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
+    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
         let began = self.clock.now();
         let mut rest = connection.output();
         let mut failed = None;

@@ -152,9 +152,8 @@ impl<'a, S: Source> Thread<'a, S> {
         let called = Instant::now();
         socket.connect_timeout(&address.into(), self.session.options().connect_timeout)?;
         let took = called.elapsed();
-        let connected = Connected::new(socket, self.port, self.host)?;
-        self.host
-            .connected(self.port, connected.socket(), Some(took));
+        let mut connected = Connected::new(socket, self.port, self.host)?;
+        connected.announce(Some(took));
         Ok(connected)
     }
 

@@ -2,7 +2,9 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::{SockRef, Socket};
 
@@ -14,6 +16,7 @@ pub(super) struct Connected<'a> {
     socket: Arc<TcpStream>,
     port: u16,
     host: &'a dyn Host,
+    announced: bool,
 }
 
 impl<'a> Connected<'a> {
@@ -25,11 +28,18 @@ impl<'a> Connected<'a> {
             socket: Arc::new(socket.into()),
             port,
             host,
+            announced: false,
         })
     }
 
-    pub(super) fn socket(&self) -> &Arc<TcpStream> {
-        &self.socket
+    /// The connection belongs to the transfer: the program around it is told, now and at the end.
+    pub(super) fn announce(&mut self, took: Option<Duration>) {
+        self.announced = true;
+        self.host.connected(self.port, &self.socket, took);
+    }
+
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// What has come, waiting for a slice at most; `None` if there was nothing.
@@ -72,7 +82,6 @@ impl<'a> Connected<'a> {
 
     /// Bytes that were written and that the peer's system has not acknowledged.
     pub(super) fn undelivered(&self) -> u64 {
-        use std::os::fd::AsRawFd;
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one `int`, at a place that is valid for that.
         let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
@@ -86,7 +95,9 @@ impl<'a> Connected<'a> {
 
 impl Drop for Connected<'_> {
     fn drop(&mut self) {
-        self.host.closing(self.port, &self.socket);
+        if self.announced {
+            self.host.closing(self.port, &self.socket);
+        }
         // The program around the transfer may keep the socket; the connection ends here.
         let _ = self.socket.shutdown(Shutdown::Both);
     }

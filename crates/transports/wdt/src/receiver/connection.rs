@@ -19,8 +19,6 @@ use crate::status::Status;
 
 /// How long to read on after ABORT, so that closing does not take it back.
 const LINGER: Duration = Duration::from_secs(1);
-/// After so many connections in a row that were not the sender's, a port is given up.
-const STRANGERS: u32 = 16;
 /// WAIT and HEARTBEAT come so often within the sender's read time-out.
 const SIGNS_OF_LIFE: u32 = 5;
 
@@ -52,11 +50,12 @@ pub struct Connection<K: Sink> {
     index: usize,
     port: u16,
     state: State<K::Writer>,
-    /// Until when a broken connection may be made again; absent before the first.
+    /// Until when the sender's broken connection may be made again; absent before the first.
     accept_until: Option<Duration>,
-    /// A connection broke, so the next begins with a checkpoint.
+    /// A connection broke, perhaps the sender's, so the next begins with a checkpoint.
     again: bool,
-    strangers: u32,
+    /// Reason for which a connection that never belonged to the transfer was refused.
+    refusal: Option<Failure>,
     inbox: Inbox,
     seal: Option<Seal>,
     /// What goes out next; empty once it was written.
@@ -73,8 +72,10 @@ pub struct Connection<K: Sink> {
 
 enum State<W> {
     Accepting,
-    /// SETTINGS must come.
-    Opening,
+    /// SETTINGS of this transfer must come by then; until they do, nothing here touches the session.
+    Opening {
+        until: Duration,
+    },
     Commands,
     Payload(Arriving<W>),
     /// The footer must come.
@@ -117,7 +118,7 @@ impl<K: Sink> Connection<K> {
             state: State::Accepting,
             accept_until: None,
             again: false,
-            strangers: 0,
+            refusal: None,
             seal: None,
             out: Vec::new(),
             settings: None,
@@ -152,9 +153,17 @@ impl<K: Sink> Connection<K> {
         match &mut self.state {
             State::Accepting => self.accept(now),
             State::Waiting => self.wait(now),
-            State::Opening | State::Commands | State::Payload(_) | State::Footer(_)
-                if now >= read_until =>
-            {
+            State::Opening { until } if now >= *until && self.inbox.open().position() > 0 => {
+                self.turn_away(Status::Encryption, commands::OTHER_KEY, now);
+                self.step(now)
+            }
+            State::Opening { until } if now >= *until => {
+                let detail = format!("a connection to port {} said nothing", self.port);
+                self.lost(Status::Timeout, detail, now);
+                self.step(now)
+            }
+            State::Opening { until } => Step::Read(*until),
+            State::Commands | State::Payload(_) | State::Footer(_) if now >= read_until => {
                 let detail = format!("the sender was silent on port {}", self.port);
                 self.lost(Status::Timeout, detail, now);
                 self.step(now)
@@ -164,8 +173,7 @@ impl<K: Sink> Connection<K> {
                 self.lost(Status::Timeout, detail, now);
                 self.step(now)
             }
-            State::Opening
-            | State::Commands
+            State::Commands
             | State::Payload(_)
             | State::Footer(_)
             | State::Confirming
@@ -217,13 +225,40 @@ impl<K: Sink> Connection<K> {
         }
     }
 
+    /// One of several connections to this port that are there at once, while [`Step::Accept`] is asked
+    /// for: the state machine of that connection alone. The first that [is admitted](Self::is_admitted)
+    /// takes the place of this one; each of the others ends in [`Connection::turned_away`].
+    #[must_use]
+    pub fn candidate(&self, now: Duration) -> Self {
+        let mut candidate = Self::new(self.session.clone(), self.index);
+        candidate.accept_until = self.accept_until;
+        candidate.again = self.again;
+        candidate.last_fault = self.last_fault.clone();
+        candidate.accepted(now);
+        candidate
+    }
+
+    /// Whether the connection has proved that it belongs to the transfer.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.settings.is_some()
+    }
+
+    /// A [candidate](Self::candidate) was closed. Gives the reason, if it was refused for one.
+    pub fn turned_away(&mut self, candidate: Self) -> Option<Failure> {
+        self.again |= candidate.again;
+        candidate.refusal
+    }
+
     /// A sender, or somebody else, has connected.
     pub fn accepted(&mut self, now: Duration) {
         self.inbox = Inbox::new(self.session.secret());
         self.out.clear();
         self.settings = None;
         self.last_received = now;
-        self.state = State::Opening;
+        self.state = State::Opening {
+            until: now + self.session.options().admission,
+        };
         match Seal::new(
             self.session.secret(),
             self.session.options().tag_interval_bytes,
@@ -262,7 +297,7 @@ impl<K: Sink> Connection<K> {
         let until = self
             .accept_until
             .unwrap_or_else(|| self.session.first_connection_until());
-        if now < until && self.strangers < STRANGERS {
+        if now < until {
             return Step::Accept(until);
         }
         self.session
@@ -350,7 +385,7 @@ impl<K: Sink> Connection<K> {
                 self.session.ended(self.index, None);
                 self.state = State::Dropping(After::End);
             }
-            State::Opening
+            State::Opening { .. }
             | State::Commands
             | State::Payload(_)
             | State::Footer(_)
@@ -367,8 +402,6 @@ impl<K: Sink> Connection<K> {
         let over = self.session.failed();
         if over {
             self.session.ended(self.index, None);
-        } else if status != Status::VersionMismatch {
-            self.strangers += 1;
         }
         self.reply(&Reply::Abort(self.session.abort(VERSION, status)));
         let then = if over { After::End } else { After::Accept };
@@ -380,6 +413,19 @@ impl<K: Sink> Connection<K> {
         false
     }
 
+    /// Refuses a connection that does not belong to the transfer, which goes on without it; gives false,
+    /// as nothing follows.
+    fn turn_away(&mut self, status: Status, detail: &str, now: Duration) -> bool {
+        let failure = Failure::new(status, format!("port {}: {detail}", self.port));
+        self.session.turned_away(&failure);
+        self.refusal = Some(failure);
+        // In clear, which a sender with another key can read; not once a checkpoint went out encrypted.
+        if status == Status::Encryption && !self.again {
+            self.seal = Seal::new(None, 0).ok();
+        }
+        self.refuse(status, now)
+    }
+
     /// The connection is of no use any more; another may be.
     fn lost(&mut self, status: Status, detail: String, now: Duration) {
         self.verified();
@@ -387,6 +433,11 @@ impl<K: Sink> Connection<K> {
             State::Accepting | State::Dropping(_) | State::Ended => return,
             State::Aborting { then, .. } => {
                 self.state = State::Dropping(*then);
+                return;
+            }
+            State::Opening { .. } => {
+                self.again = true;
+                self.state = State::Dropping(After::Accept);
                 return;
             }
             // Both sides have said that they have it all.
@@ -412,15 +463,9 @@ impl<K: Sink> Connection<K> {
         self.session.disconnected(self.index, partial);
         self.last_fault = Failure::new(status, detail);
         self.again = true;
-        if self.settings.is_none() {
-            self.strangers += u32::from(self.session.has_begun());
-        }
-        if self.session.has_begun() {
-            let options = self.session.options();
-            let window =
-                options.read_timeout.max(options.write_timeout) + options.reconnection_grace;
-            self.accept_until = Some(now + window);
-        }
+        let options = self.session.options();
+        let window = options.read_timeout.max(options.write_timeout) + options.reconnection_grace;
+        self.accept_until = Some(now + window);
         self.state = State::Dropping(After::Accept);
     }
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub other_connections: Duration,
     /// What a broken connection is waited for, over the longer of the time-outs.
     pub reconnection_grace: Duration,
+    /// How long a connection may take to prove that it belongs to the transfer.
+    pub admission: Duration,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             first_connection: Duration::from_secs(50),
             other_connections: Duration::from_secs(2),
             reconnection_grace: Duration::from_secs(1),
+            admission: Duration::from_secs(1),
         }
     }
 }
@@ -62,6 +65,8 @@ struct State {
     lost: Vec<Checkpoint>,
     done: Option<Done>,
     failure: Option<Failure>,
+    /// Reason for which the last connection was refused that looked like a sender with a wrong URL.
+    turned_away: Option<Failure>,
     /// Counts what may let a waiting connection go on.
     changes: u64,
 }
@@ -142,6 +147,7 @@ impl<K: Sink> Session<K> {
                 lost: Vec::new(),
                 done: None,
                 failure: None,
+                turned_away: None,
                 changes: 0,
             }),
             changed: Condvar::new(),
@@ -192,7 +198,16 @@ impl<K: Sink> Session<K> {
         let blocks = state.ports.iter().map(|port| port.blocks).sum();
         let bytes = state.ports.iter().map(|port| port.bytes).sum();
         if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
-            let failure = state.ports.iter().find_map(|port| port.failure.clone());
+            let refused = state.turned_away.as_ref().filter(|_| state.began.is_none());
+            let failure = refused.map(|refused| {
+                let detail = format!(
+                    "no sender of this transfer came, only others; {}",
+                    refused.detail
+                );
+                Failure::new(refused.status, detail)
+            });
+            let failure =
+                failure.or_else(|| state.ports.iter().find_map(|port| port.failure.clone()));
             return Err(failure.unwrap_or_else(|| incomplete(blocks, bytes)));
         }
         let ports = state.ports.iter().map(|port| PortReport {
@@ -277,6 +292,11 @@ impl<K: Sink> Session<K> {
         port.connections += 1;
         port.partial = None;
         self.has_changed(&mut state);
+    }
+
+    /// A connection was refused that does not belong to the transfer.
+    pub(super) fn turned_away(&self, why: &Failure) {
+        self.lock().turned_away = Some(why.clone());
     }
 
     pub(super) fn size(&self, bytes: u64) {

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use super::{Connection, LINGER, State, sign_interval};
 use crate::codec::{Allocation, Command, Decoded, Done, FileHeader, Malformed, Settings, footer};
-use crate::crypto::{CryptoError, Seal};
+use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
 use crate::inbox::WireError;
 use crate::sink::{IncomingBlock, Sink, SinkWriter};
 use crate::status::Status;
 use crate::{OLDEST_VERSION, VERSION};
+
+/// Where encrypted bytes make no sense.
+pub(super) const OTHER_KEY: &str =
+    "the sender encrypts with another key than that of this receiver's connection URL";
 
 /// The block that is coming.
 pub(super) struct Arriving<W> {
@@ -27,7 +31,7 @@ impl<K: Sink> Connection<K> {
         let mut at = 0;
         loop {
             let more = match &mut self.state {
-                State::Opening | State::Commands | State::Footer(_) => {
+                State::Opening { .. } | State::Commands | State::Footer(_) => {
                     self.command(wire, &mut at, now)
                 }
                 State::Payload(_) => self.payload(wire, &mut at),
@@ -65,12 +69,13 @@ impl<K: Sink> Connection<K> {
         let Some(command) = command else {
             return Ok(false);
         };
+        if let State::Opening { .. } = self.state {
+            return match command {
+                Command::Settings(settings) => self.settings(settings, now),
+                _ => Err(Fault::Protocol("a command before SETTINGS".to_owned())),
+            };
+        }
         match (std::mem::replace(&mut self.state, State::Commands), command) {
-            (State::Opening, Command::Settings(settings)) => self.settings(settings, now),
-            (State::Opening, _) => {
-                self.state = State::Opening;
-                Err(Fault::Protocol("a command before SETTINGS".to_owned()))
-            }
             (State::Footer(arriving), Command::Footer(crc)) => {
                 if crc != arriving.crc {
                     return Err(Fault::Checksum(arriving.header.path.to_string()));
@@ -92,35 +97,67 @@ impl<K: Sink> Connection<K> {
     }
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
+        let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
+        if settings.transfer_id != self.session.id() {
+            // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
+            if self.session.secret().is_some() && !spoken {
+                return Ok(self.turn_away(Status::Encryption, OTHER_KEY, now));
+            }
+            let detail = "the sender's transfer id is not that of this receiver";
+            return Ok(self.turn_away(Status::IdMismatch, detail, now));
+        }
         if settings.version > VERSION {
             return Ok(self.refuse(Status::VersionMismatch, now));
         }
-        let (status, why) = if settings.version < OLDEST_VERSION {
+        let (status, why) = if !spoken {
             let detail = format!(
                 "the sender speaks version {}, this receiver {OLDEST_VERSION} to {VERSION}",
                 settings.version
             );
             (Status::VersionIncompatible, detail)
-        } else if settings.transfer_id != self.session.id() {
-            (
-                Status::IdMismatch,
-                "the sender's transfer id is not that of this receiver".to_owned(),
-            )
         } else if settings.request_chunks {
             let detail = "the sender asks to resume an earlier transfer, which is left out here";
             (Status::Protocol, detail.to_owned())
         } else {
             self.session.settled(self.index, now);
-            self.strangers = 0;
             self.next_sign = now + sign_interval(&settings);
             self.settings = Some(settings);
+            self.state = State::Commands;
             return Ok(true);
         };
-        // Once the transfer has begun, who does not belong to it cannot end it.
+        // A second connection with the right id cannot end what the first has begun.
         if !self.session.has_begun() {
             self.session.fail(Failure::new(status, why));
         }
         Ok(self.refuse(status, now))
+    }
+
+    /// A connection that has not proved anything sent something else than SETTINGS of this transfer.
+    /// Where that looks like a sender with a wrong URL it is told; others are closed without a word.
+    fn not_admitted(&mut self, fault: &Fault, first: Option<u8>, now: Duration) {
+        let encrypts = self.session.secret().is_some();
+        let detail = match fault {
+            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
+                "the sender does not encrypt, which the connection URL asks for"
+            }
+            Fault::Wire(WireError::Crypto(CryptoError::Prologue)) => {
+                "the sender encrypts otherwise than the connection URL asks for"
+            }
+            Fault::Wire(WireError::Crypto(CryptoError::Tag) | WireError::Malformed(_))
+            | Fault::Protocol(_)
+                if encrypts =>
+            {
+                OTHER_KEY
+            }
+            Fault::Wire(WireError::Malformed(Malformed::UnknownCommand(PROLOGUE))) => {
+                "the sender encrypts, which this receiver does not"
+            }
+            _ => {
+                let detail = format!("a stranger connected to port {}", self.port);
+                return self.lost(Status::Protocol, detail, now);
+            }
+        };
+        self.turn_away(Status::Encryption, detail, now);
     }
 
     fn file(&mut self, header: FileHeader) -> Result<bool, Fault> {
@@ -268,31 +305,15 @@ impl<K: Sink> Connection<K> {
     }
 
     fn fault(&mut self, fault: Fault, first: Option<u8>, now: Duration) {
+        if let State::Opening { .. } = self.state {
+            return self.not_admitted(&fault, first, now);
+        }
         let port = self.port;
         match fault {
             Fault::Fatal(failure) => self.session.fail(failure),
             Fault::Checksum(path) => {
                 let detail = format!("a block of `{path}` came damaged on port {port}");
                 self.lost(Status::ChecksumMismatch, detail, now);
-            }
-            // Somebody who does not speak WDT is not the sender, and must not end the transfer.
-            Fault::Wire(WireError::Malformed(_)) | Fault::Protocol(_)
-                if matches!(self.state, State::Opening) =>
-            {
-                self.lost(
-                    Status::Protocol,
-                    format!("a stranger connected to port {port}"),
-                    now,
-                );
-            }
-            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
-                let detail = "the sender does not encrypt, which the connection URL asks for";
-                if !self.session.has_begun() {
-                    self.session.fail(Failure::new(Status::Encryption, detail));
-                }
-                // In clear, as what the sender reads must be what it writes.
-                self.seal = Seal::new(None, 0).ok();
-                self.refuse(Status::Encryption, now);
             }
             Fault::Wire(WireError::Crypto(error)) => {
                 self.lost(Status::Encryption, format!("port {port}: {error}"), now);

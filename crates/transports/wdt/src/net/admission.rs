@@ -1,0 +1,181 @@
+//! Connections to a port of the receiver that have not proved yet that they belong to the transfer.
+//!
+//! Several are open at once, each with a state machine of its own, so that nobody who connects and says
+//! nothing, or something else, keeps the sender out.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use super::listener::Thread;
+use super::socket::{Connected, waits};
+use crate::receiver::{Connection, Step};
+use crate::sink::Sink;
+
+/// How long a wait for connections lasts at most: another port may shorten it meanwhile.
+const WAIT: Duration = Duration::from_millis(100);
+/// Connections that may be open at once; the oldest makes room for another.
+const MOST_CANDIDATES: usize = 32;
+
+/// A connection that has not proved anything.
+struct Candidate<'a, K: Sink> {
+    connection: Connection<K>,
+    socket: Connected<'a>,
+    peer: IpAddr,
+}
+
+/// All such connections to one port, the oldest first.
+pub(super) struct Admission<'a, K: Sink>(Vec<Candidate<'a, K>>);
+
+impl<K: Sink> Default for Admission<'_, K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// State of a candidate after it did what it could.
+enum Outcome {
+    Waits,
+    Admitted,
+    Closed,
+}
+
+impl<'a, K: Sink> Admission<'a, K> {
+    /// Waits for connections and for what they say, [`WAIT`] at most. Gives the first that belongs to the
+    /// transfer; `port` then goes on with it, and the others are closed.
+    pub(super) fn next(
+        &mut self,
+        thread: &Thread<'a, K>,
+        port: &mut Connection<K>,
+        buffer: &mut [u8],
+    ) -> Option<Connected<'a>> {
+        self.wait(Some(thread.listener.as_raw_fd()));
+        while let Some((socket, peer)) = accept(thread) {
+            if self.0.len() == MOST_CANDIDATES {
+                port.turned_away(self.0.remove(0).connection);
+            }
+            self.0.push(Candidate {
+                connection: port.candidate(thread.clock.now()),
+                socket,
+                peer,
+            });
+        }
+        self.turns(thread, port, buffer)
+    }
+
+    /// Tells those who are still there that the transfer has failed.
+    pub(super) fn end(
+        mut self,
+        thread: &Thread<'a, K>,
+        port: &mut Connection<K>,
+        buffer: &mut [u8],
+    ) {
+        while thread.has_failed() && !self.0.is_empty() {
+            self.turns(thread, port, buffer);
+            self.wait(None);
+        }
+    }
+
+    /// Has each candidate do what it can, up to the first that is admitted.
+    fn turns(
+        &mut self,
+        thread: &Thread<'a, K>,
+        port: &mut Connection<K>,
+        buffer: &mut [u8],
+    ) -> Option<Connected<'a>> {
+        let mut index = 0;
+        while let Some(candidate) = self.0.get_mut(index) {
+            match candidate.turn(thread, buffer) {
+                Outcome::Waits => index += 1,
+                Outcome::Admitted => {
+                    let mut admitted = self.0.swap_remove(index);
+                    self.0.clear();
+                    admitted.socket.announce(None);
+                    *port = admitted.connection;
+                    return Some(admitted.socket);
+                }
+                Outcome::Closed => {
+                    let closed = self.0.remove(index);
+                    if let Some(why) = port.turned_away(closed.connection) {
+                        thread.host.refused(closed.peer, &why);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Sleeps until somebody connects, where there is a listening socket, or a candidate has said
+    /// something.
+    fn wait(&self, listener: Option<RawFd>) {
+        let candidates = self.0.iter().map(|candidate| candidate.socket.descriptor());
+        let descriptors = listener.into_iter().chain(candidates);
+        let mut polled: Vec<_> = descriptors
+            .map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            })
+            .collect();
+        let count = polled.len() as libc::nfds_t;
+        let milliseconds = WAIT.as_millis() as libc::c_int;
+        // SAFETY: the list is valid for as many entries as are named.
+        let result = unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) };
+        if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            std::thread::sleep(WAIT);
+        }
+    }
+}
+
+impl<'a, K: Sink> Candidate<'a, K> {
+    /// Does what can be done at once.
+    fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> Outcome {
+        loop {
+            if self.connection.is_admitted() {
+                return Outcome::Admitted;
+            }
+            match self.connection.step(thread.clock.now()) {
+                Step::Write => thread.write(&mut self.connection, &self.socket),
+                Step::Read(_) => match self.socket.read_now(buffer) {
+                    Ok(Some(count)) => self
+                        .connection
+                        .received(&mut buffer[..count], thread.clock.now()),
+                    Ok(None) => return Outcome::Waits,
+                    Err(error) => self.connection.read_failed(&error, thread.clock.now()),
+                },
+                Step::Shutdown => self.socket.shutdown(),
+                Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => {
+                    return Outcome::Closed;
+                }
+            }
+        }
+    }
+}
+
+/// The next connection of a peer that may come in.
+fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)> {
+    loop {
+        let (socket, peer) = match thread.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Short of descriptors, the kernel says so at once, and again.
+                if !waits(&error) {
+                    std::thread::sleep(WAIT);
+                }
+                return None;
+            }
+        };
+        // Whatever fails from here is over with that connection; the sender makes another.
+        let Some(peer) = peer.as_socket().map(|peer| peer.ip().to_canonical()) else {
+            continue;
+        };
+        if !thread.host.admits(peer) {
+            continue;
+        }
+        thread.host.arrived();
+        if let Ok(connected) = Connected::new(socket, thread.port, thread.host) {
+            return Some((connected, peer));
+        }
+    }
+}
