@@ -260,8 +260,8 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
     assert_eq!((code(&sender), code(&receiver)), (12, 12), "{what}");
     assert_eq!(files(&bench.path("target")).len(), 0);
 
-    // Without the key.
-    for replaced in [""] {
+    // Without the key, and with another one.
+    for replaced in ["", "Enc=2:4d68b299c6dda26733981701be805ec4&"] {
         let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "1s"]);
         let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
         let other = receiver.url.replacen(&key, replaced, 1);

@@ -13,7 +13,7 @@ mod tests;
 pub use command::{
     Allocation, Command, DONE_BYTES, Done, FileHeader, MAX_TRANSFER_ID_BYTES, Settings, footer,
 };
-pub use reply::{Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
+pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
 use crate::path::UnsafePath;
 

@@ -11,7 +11,7 @@ use regatta_transport_wdt::codec::{Checkpoint, Reply};
 use regatta_transport_wdt::sender;
 use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
-use scripted::{abort, ms, path, url};
+use scripted::{abort, gcm, ms, path, url};
 
 /// One port of a sender with a file of 10 bytes.
 fn sending(
@@ -169,6 +169,36 @@ fn a_sender_speaks_an_older_version_when_it_is_told_so() {
         session.finish().unwrap_err().status,
         Status::VersionMismatch
     );
+}
+
+#[test]
+fn a_wrong_key_is_said_as_such() {
+    // A prologue with an IV that is always the same, and what another key made of a checkpoint.
+    let mut other = vec![b'e', 2, 16];
+    other.extend([5; 16]);
+    other.extend(64_i32.to_le_bytes());
+    other.extend([0; 60]);
+    let refusal = &abort(32, Status::Encryption)[0];
+    for (secret, mut wire) in [
+        (Some(gcm()), reply(refusal)),
+        (Some(gcm()), other.clone()),
+        (None, other),
+    ] {
+        let mut source = MemorySource::new();
+        source.add(path("a"), *b"0123456789");
+        let url = url(1, secret);
+        let session = sender::Session::new(source, &url, sender::Options::default()).unwrap();
+        let session = Arc::new(session);
+        let mut connection = sender::Connection::new(session.clone(), 0).unwrap();
+        connection.step(ms(0));
+        connection.connected(ms(0));
+        connection.received(&mut wire, ms(1));
+        assert_eq!(connection.step(ms(1)), sender::Step::Disconnect);
+        assert_eq!(connection.step(ms(1)), sender::Step::End);
+        let failure = session.finish().unwrap_err();
+        assert_eq!(failure.status, Status::Encryption);
+        assert!(failure.detail.contains("key"), "{failure}");
+    }
 }
 
 #[test]

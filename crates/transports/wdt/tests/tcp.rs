@@ -181,6 +181,29 @@ fn plain_bytes_are_refused_where_encryption_is_on() {
     assert!(sink.contents().is_empty());
 }
 
+#[test]
+fn another_key_is_said_at_both_ends() {
+    for cipher in [Cipher::Aes128Ctr, Cipher::Aes128Gcm] {
+        let bound = bind(2, Some(secret(cipher)));
+        let url = ConnectionUrl {
+            secret: Some(secret(cipher)),
+            ..bound.1.clone()
+        };
+        let (sent, received) = transfer(
+            source(&files(&[10_000_000])),
+            MemorySink::new(1 << 24),
+            bound,
+            &url,
+            sender::Options::default(),
+            (&Plain, &Plain),
+        );
+        for failure in [sent.unwrap_err(), received.unwrap_err()] {
+            assert_eq!(failure.status, Status::Encryption, "{failure}");
+            assert!(failure.detail.contains("another key"), "{failure}");
+        }
+    }
+}
+
 /// Two files arrive at once, whoever else connects to every port, and says this, before their sender.
 #[track_caller]
 fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {

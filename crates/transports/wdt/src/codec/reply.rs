@@ -7,7 +7,8 @@ const DONE: u8 = b'D';
 const WAIT: u8 = b'W';
 const HEARTBEAT: u8 = b'H';
 const ERRORS: u8 = b'E';
-const ABORT: u8 = b'A';
+/// The command byte of ABORT.
+pub const ABORT: u8 = b'A';
 const CHUNKS: u8 = b'C';
 const ACK: u8 = b'a';
 /// The length of a list of one, which a local checkpoint is.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::asking::Asking;
 use super::outgoing::{Current, Outgoing, Output};
 use super::session::{Session, Verdict};
-use crate::codec::{Abort, Allocation, Checkpoint, Command, FileHeader, Reply};
+use crate::codec::{ABORT, Abort, Allocation, Checkpoint, Command, FileHeader, Malformed, Reply};
+use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
 use crate::inbox::{Inbox, WireError};
 use crate::source::Source;
@@ -53,6 +54,8 @@ pub struct Connection<S: Source> {
     last_fault: Failure,
     outgoing: Outgoing<S::Reader>,
     inbox: Inbox,
+    /// Something that the receiver said on this connection made sense.
+    understood: bool,
 }
 
 enum State {
@@ -101,6 +104,7 @@ impl<S: Source> Connection<S> {
             generation: 0,
             again: false,
             fruitless: 0,
+            understood: false,
             last_fault: Failure::new(Status::Connection, format!("port {port} was not reached")),
         })
     }
@@ -169,6 +173,7 @@ impl<S: Source> Connection<S> {
     pub fn connected(&mut self, now: Duration) {
         self.session.connected(self.index);
         self.inbox = Inbox::new(self.session.secret());
+        self.understood = false;
         match Outgoing::new(&self.session) {
             Ok(outgoing) => self.outgoing = outgoing,
             Err(failure) => return self.give_up(failure),
@@ -267,18 +272,45 @@ impl<S: Source> Connection<S> {
                 return;
             }
             match self.inbox.command(wire, &mut at, Reply::decode) {
-                Ok(Some(reply)) => self.reply(reply, now),
+                Ok(Some(reply)) => {
+                    self.understood = true;
+                    self.reply(reply, now);
+                }
                 Ok(None) => return,
-                Err(WireError::Crypto(error)) => {
-                    return self.lost(Status::Encryption, format!("port {}: {error}", self.port));
-                }
-                Err(error) => {
-                    return self.give_up(Failure::new(
-                        error.status(),
-                        format!("port {}: {error}", self.port),
-                    ));
-                }
+                Err(error) => return self.unreadable(&error, wire.get(at)),
             }
+        }
+    }
+
+    /// What the receiver said makes no sense.
+    fn unreadable(&mut self, error: &WireError, next: Option<&u8>) {
+        let port = self.port;
+        let (status, why) = match (self.disagreement(error, next), error) {
+            (Some(why), _) => (Status::Encryption, why.to_owned()),
+            (None, WireError::Crypto(error)) => {
+                return self.lost(Status::Encryption, format!("port {port}: {error}"));
+            }
+            (None, error) => (error.status(), error.to_string()),
+        };
+        self.give_up(Failure::new(status, format!("port {port}: {why}")));
+    }
+
+    /// How the two ends disagree about encryption, if that explains the first bytes of a connection.
+    fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
+        let encrypts = self.session.secret().is_some();
+        match error {
+            _ if self.understood => None,
+            // ABORT in clear: the receiver could not read SETTINGS.
+            WireError::Crypto(CryptoError::Plaintext) if next == Some(&ABORT) => {
+                Some("the receiver has another key than this sender's connection URL, or none")
+            }
+            WireError::Malformed(_) if encrypts => {
+                Some("the receiver encrypts with another key than that of the connection URL")
+            }
+            WireError::Malformed(Malformed::UnknownCommand(PROLOGUE)) => {
+                Some("the receiver encrypts, and the connection URL has no key")
+            }
+            _ => None,
         }
     }
 
