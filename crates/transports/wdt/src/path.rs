@@ -66,6 +66,12 @@ impl RelativePath {
         Ok(Self(path.into()))
     }
 
+    /// Directories on the way to it, the outermost first.
+    pub fn parents(&self) -> impl Iterator<Item = Self> + '_ {
+        let ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        ends.map(|(end, _)| Self(self.0[..end].into()))
+    }
+
     /// The path's bytes, names separated by `/`.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

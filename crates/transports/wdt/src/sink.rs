@@ -37,6 +37,17 @@ pub trait Sink: Send + Sync {
     /// the directory, the file system's own. The transfer then fails with
     /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer is told.
     fn begin(&self, block: &IncomingBlock) -> io::Result<Self::Writer>;
+
+    /// Checks that the blocks that came are all of the files they belong to, each byte once; asked once
+    /// they are as many as the sender counted, `bytes` in all, and before it is told that all is well.
+    ///
+    /// # Errors
+    /// What is missing or came twice. The transfer then fails with
+    /// [`Status::Protocol`](crate::status::Status::Protocol), and the peer is told.
+    fn check(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
 }
 
 /// Writes one block, front to back. Dropped without [`SinkWriter::finish`], the block was cut.

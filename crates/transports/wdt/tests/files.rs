@@ -205,6 +205,41 @@ fn what_contradicts_itself_or_has_no_room_is_refused() {
 }
 
 #[test]
+fn what_is_a_file_is_no_directory_too() {
+    for (first, second) in [
+        ("a", "a/b"),
+        ("a/b", "a"),
+        ("x/a", "x/a/b/c"),
+        ("x/a/b/c", "x/a"),
+    ] {
+        let temp = tempfile::tempdir().expect("a directory");
+        let sink = sink(temp.path());
+        put(&sink, &block(1, first, 1, 0, 1), b"1").expect("taken");
+        let refused = sink.begin(&block(2, second, 1, 0, 1)).expect_err("both");
+        assert!(
+            refused.to_string().contains("a file and as a directory"),
+            "{refused}"
+        );
+        put(&sink, &block(3, "ab", 1, 0, 1), b"1").expect("another name");
+    }
+}
+
+#[test]
+fn holes_and_overlaps_are_found_before_the_end_is_confirmed() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let holey = sink(temp.path());
+    put(&holey, &block(1, "f", 100, 0, 50), &[1; 50]).expect("taken");
+    put(&holey, &block(1, "f", 100, 25, 50), &[1; 50]).expect("taken");
+    let hole = holey.check(100).expect_err("a hole");
+    assert!(hole.to_string().contains("`f`"), "{hole}");
+    put(&holey, &block(1, "f", 100, 75, 25), &[1; 25]).expect("taken");
+    let overlap = holey.check(125).expect_err("an overlap");
+    assert!(overlap.to_string().contains("125 bytes"), "{overlap}");
+    // Of what came again, as nothing had counted it, the sender counts one.
+    holey.check(100).expect("whole");
+}
+
+#[test]
 fn threads_write_one_file_together() {
     let temp = tempfile::tempdir().expect("a directory");
     let sink = sink(temp.path());

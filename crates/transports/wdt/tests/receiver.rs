@@ -3,15 +3,15 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod scripted;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_transport_wdt::codec::{
-    Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
+    Abort, Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
 };
 use regatta_transport_wdt::crypto::{Key, Open, Seal, Secret};
-use regatta_transport_wdt::sink::MemorySink;
+use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, MemoryWriter, Sink};
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::{Failure, receiver};
 use scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
@@ -253,6 +253,53 @@ fn what_must_not_come_ends_the_transfer_with_its_code() {
             receiving.failure()
         );
     }
+}
+
+/// Takes everything, and finds in the end that it makes no whole.
+struct Holey(MemorySink);
+
+impl Sink for Holey {
+    type Writer = MemoryWriter;
+
+    fn begin(&self, block: &IncomingBlock) -> io::Result<MemoryWriter> {
+        self.0.begin(block)
+    }
+
+    fn check(&self, bytes: u64) -> io::Result<()> {
+        Err(io::Error::other(format!("a hole in {bytes} bytes")))
+    }
+}
+
+#[test]
+fn what_makes_no_whole_is_refused_in_place_of_the_end() {
+    let sink = Holey(MemorySink::new(1 << 20));
+    let session = receiver::Session::new(sink, &url(1, None), receiver::Options::default());
+    let session = Arc::new(session);
+    let mut connection = receiver::Connection::new(session.clone(), 0);
+    connection.accepted(ms(0));
+    let mut wire = bytes(&[Command::Settings(settings()), file("a", 1, 4)]);
+    wire.extend_from_slice(b"data");
+    wire.extend(bytes(&[done(1, 4)]));
+    connection.received(&mut wire, ms(0));
+    while !matches!(connection.step(ms(0)), receiver::Step::Write) {}
+    assert_eq!(
+        Reply::decode(connection.output()),
+        Ok(Decoded::Whole {
+            value: Reply::Abort(Abort {
+                version: 32,
+                code: Status::Protocol.code(),
+                blocks: 1,
+            }),
+            length: 14,
+        })
+    );
+    assert!(
+        session
+            .finish()
+            .unwrap_err()
+            .detail
+            .contains("a hole in 4 bytes")
+    );
 }
 
 #[test]

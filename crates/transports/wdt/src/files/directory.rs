@@ -7,7 +7,7 @@
 //! What is unfinished is removed with the sink; after a crash it can be told by its name.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::CString,
     fs::File,
     io,
@@ -63,6 +63,8 @@ struct State {
     files: HashMap<u64, Entry>,
     /// Which number has a path.
     paths: HashMap<RelativePath, u64>,
+    /// Directories that these paths lead through.
+    directories: HashSet<RelativePath>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,24 @@ struct Entry {
     ranges: Ranges,
     /// Open as long as something of it is missing.
     file: Option<Arc<File>>,
+}
+
+impl State {
+    /// Bytes of all files.
+    ///
+    /// # Errors
+    /// A file of which something is missing.
+    fn whole_bytes(&self) -> io::Result<u64> {
+        let mut bytes: u64 = 0;
+        for entry in self.files.values() {
+            if !entry.ranges.are_all_of(entry.size) {
+                let hole = format!("a part of `{}` was never sent", entry.path);
+                return Err(io::Error::other(hole));
+            }
+            bytes = bytes.saturating_add(entry.size);
+        }
+        Ok(bytes)
+    }
 }
 
 /// The name of an unfinished file.
@@ -127,10 +147,23 @@ impl Shared {
             let wrong = format!("`{}` has the number of another file", block.path);
             return Err(io::Error::other(wrong));
         }
+        let in_a_file = block
+            .path
+            .parents()
+            .find(|parent| state.paths.contains_key(parent));
+        let both = match in_a_file {
+            Some(file) => Some(file),
+            None => Some(block.path.clone()).filter(|path| state.directories.contains(path)),
+        };
+        if let Some(both) = both {
+            let wrong = format!("`{both}` was sent as a file and as a directory");
+            return Err(io::Error::other(wrong));
+        }
         let file = self
             .make(block)
             .map_err(|error| about(&block.path, &error))?;
         state.paths.insert(block.path.clone(), block.sequence);
+        state.directories.extend(block.path.parents());
         let entry = Entry {
             path: block.path.clone(),
             size: block.file_size_bytes,
@@ -182,18 +215,9 @@ impl DirectorySink {
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
         let mut state = self.0.lock();
+        state.whole_bytes()?;
         let mut sequences: Vec<_> = state.files.keys().copied().collect();
         sequences.sort_unstable();
-        if let Some(entry) = state
-            .files
-            .values()
-            .find(|entry| !entry.ranges.are_all_of(entry.size))
-        {
-            return Err(io::Error::other(format!(
-                "`{}` is not whole, though the transfer ended well",
-                entry.path
-            )));
-        }
         let mut named = 0;
         for sequence in sequences {
             let Some(entry) = state.files.remove(&sequence) else {
@@ -224,6 +248,15 @@ fn mark() -> u32 {
 
 impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
+
+    fn check(&self, bytes: u64) -> io::Result<()> {
+        let whole = self.0.lock().whole_bytes()?;
+        if whole == bytes {
+            return Ok(());
+        }
+        let wrong = format!("blocks of {bytes} bytes were sent for files of {whole}: some overlap");
+        Err(io::Error::other(wrong))
+    }
 
     fn begin(&self, block: &IncomingBlock) -> io::Result<DirectoryWriter> {
         let mut state = self.0.lock();

@@ -64,6 +64,8 @@ struct State {
     /// What ports got that were given up, in that order.
     lost: Vec<Checkpoint>,
     done: Option<Done>,
+    /// The sink has said that the blocks make whole files.
+    checked: bool,
     failure: Option<Failure>,
     /// Reason for which the last connection was refused that looked like a sender with a wrong URL.
     turned_away: Option<Failure>,
@@ -146,6 +148,7 @@ impl<K: Sink> Session<K> {
                 began: None,
                 lost: Vec::new(),
                 done: None,
+                checked: false,
                 failure: None,
                 turned_away: None,
                 changes: 0,
@@ -384,6 +387,15 @@ impl<K: Sink> Session<K> {
                 .get_or_insert_with(|| incomplete(blocks, bytes));
             self.has_changed(state);
             return Judgement::Wait;
+        }
+        if !state.checked {
+            if let Err(error) = self.sink.check(bytes) {
+                let failure = Failure::new(Status::Protocol, error.to_string());
+                state.failure.get_or_insert(failure);
+                self.has_changed(state);
+                return Judgement::Wait;
+            }
+            state.checked = true;
         }
         state.ports[index].phase = Phase::Closing;
         self.has_changed(state);

@@ -54,6 +54,10 @@ impl Sink for Tee {
     fn begin(&self, block: &IncomingBlock) -> io::Result<TeeWriter> {
         Ok(TeeWriter(self.0.begin(block)?, self.1.begin(block)?))
     }
+
+    fn check(&self, bytes: u64) -> io::Result<()> {
+        self.1.check(bytes)
+    }
 }
 
 pub struct TeeWriter(WriterOf<MemorySink>, WriterOf<DirectorySink>);
