@@ -17,6 +17,9 @@ pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
 use crate::path::UnsafePath;
 
+/// Bytes of a refused path that are told.
+const TOLD_BYTES: usize = 200;
+
 /// What can be made of the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<T> {
@@ -50,8 +53,13 @@ pub enum Malformed {
     #[error("the length of {0} is wrong")]
     WrongLength(&'static str),
     /// A path that could lead out of the directory.
-    #[error("a file's path is refused")]
-    Path(#[from] UnsafePath),
+    #[error("the path `{}` is refused: {why}", String::from_utf8_lossy(path))]
+    Path {
+        /// The path as it came, cut where it is very long.
+        path: Box<[u8]>,
+        /// What is wrong with it.
+        why: UnsafePath,
+    },
 }
 
 /// Why reading a field stopped.
@@ -63,12 +71,6 @@ enum Stop {
 impl From<Malformed> for Stop {
     fn from(malformed: Malformed) -> Self {
         Stop::Malformed(malformed)
-    }
-}
-
-impl From<UnsafePath> for Stop {
-    fn from(path: UnsafePath) -> Self {
-        Stop::Malformed(path.into())
     }
 }
 

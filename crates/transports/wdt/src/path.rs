@@ -66,6 +66,24 @@ impl RelativePath {
         Ok(Self(path.into()))
     }
 
+    /// Takes a path as the file system would read it: names that are empty or `.` lead nowhere and are
+    /// left out. The reference creates such paths of a sender as they are.
+    ///
+    /// # Errors
+    /// [`UnsafePath`] says what is wrong with it: it ends with `/`, for example.
+    pub fn normalised(path: &[u8]) -> Result<Self, UnsafePath> {
+        match path {
+            [b'/', ..] => return Err(UnsafePath::Absolute),
+            [.., b'/'] => return Err(UnsafePath::EmptyName),
+            _ => {}
+        }
+        let names = path.split(|byte| *byte == b'/');
+        let names: Vec<_> = names
+            .filter(|name| !name.is_empty() && *name != b".")
+            .collect();
+        Self::new(&names.join(&b'/'))
+    }
+
     /// Directories on the way to it, the outermost first.
     pub fn parents(&self) -> impl Iterator<Item = Self> + '_ {
         let ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -125,5 +143,42 @@ mod tests {
         ] {
             assert_eq!(RelativePath::new(bad.as_bytes()), Err(why), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_that_lead_nowhere_are_left_out() {
+        for (given, normal) in [
+            ("./x", "x"),
+            ("a//b", "a/b"),
+            ("././a/.//.///b", "a/b"),
+            ("a/./b/.", "a/b"),
+            ("...", "..."),
+        ] {
+            let taken = RelativePath::normalised(given.as_bytes()).unwrap();
+            assert_eq!(taken.as_path(), Path::new(normal), "{given:?}");
+        }
+        for (bad, why) in [
+            ("", UnsafePath::Empty),
+            (".", UnsafePath::Empty),
+            ("//a", UnsafePath::Absolute),
+            ("a/", UnsafePath::EmptyName),
+            ("./", UnsafePath::EmptyName),
+            ("./../a", UnsafePath::Climbs),
+            ("a/.//..", UnsafePath::Climbs),
+        ] {
+            assert_eq!(
+                RelativePath::normalised(bad.as_bytes()),
+                Err(why),
+                "{bad:?}"
+            );
+        }
+        let parents: Vec<_> = RelativePath::new(b"a/b/c").unwrap().parents().collect();
+        assert_eq!(
+            parents
+                .iter()
+                .map(RelativePath::as_bytes)
+                .collect::<Vec<_>>(),
+            [&b"a"[..], b"a/b"]
+        );
     }
 }

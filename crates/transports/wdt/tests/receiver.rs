@@ -303,6 +303,42 @@ fn what_makes_no_whole_is_refused_in_place_of_the_end() {
 }
 
 #[test]
+fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
+    let spelled = |spelling: &str| {
+        let length = spelling.len();
+        let mut wire = bytes(&[file(&"x".repeat(length), 1, 4)]);
+        let at = wire
+            .windows(length)
+            .position(|part| part.iter().all(|byte| *byte == b'x'));
+        let at = at.expect("the path");
+        wire[at..at + length].copy_from_slice(spelling.as_bytes());
+        wire
+    };
+    for (spelling, taken) in [("./x", "x"), ("a//b", "a/b")] {
+        let mut receiving = Receiving::new(1, None);
+        receiving.connect(0);
+        receiving.send(0, &bytes(&[Command::Settings(settings())]));
+        receiving.send(0, &spelled(spelling));
+        receiving.send(0, b"data");
+        receiving.send(0, &bytes(&[done(1, 4)]));
+        assert_eq!(receiving.says(0), [Reply::Done], "{spelling}");
+        assert_eq!(receiving.sink.contents()[&path(taken)], b"data");
+    }
+    for refused in ["../x", "/x/y", "a/b/"] {
+        let mut receiving = Receiving::new(1, None);
+        receiving.connect(0);
+        receiving.send(0, &bytes(&[Command::Settings(settings())]));
+        receiving.send(0, &spelled(refused));
+        let failure = receiving.failure();
+        assert_eq!(failure.status, Status::Protocol);
+        assert!(
+            failure.detail.contains(&format!("`{refused}`")),
+            "{failure}"
+        );
+    }
+}
+
+#[test]
 fn resumption_is_refused_politely() {
     let mut receiving = Receiving::new(1, None);
     receiving.connect(0);

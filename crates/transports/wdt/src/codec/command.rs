@@ -1,7 +1,7 @@
 //! What a sender sends: SETTINGS, SIZE, FILE, FOOTER, DONE.
 
 use super::number::{Fields, put_string, put_uvar, put_zvar};
-use super::{Decoded, Malformed, Stop, decoded};
+use super::{Decoded, Malformed, Stop, TOLD_BYTES, decoded};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 
 const SETTINGS: u8 = b'S';
@@ -255,7 +255,11 @@ fn read_header(fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
 }
 
 fn read_header_body(status: u8, fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
-    let path = RelativePath::new(fields.string(MAX_PATH_BYTES, "a file's path")?)?;
+    let path = fields.string(MAX_PATH_BYTES, "a file's path")?;
+    let path = RelativePath::normalised(path).map_err(|why| Malformed::Path {
+        path: path[..path.len().min(TOLD_BYTES)].into(),
+        why,
+    })?;
     let sequence = fields.cvar("a file's sequence id")?;
     let length = fields.cvar("a block's length")?;
     let offset = fields.cvar("a block's offset")?;
