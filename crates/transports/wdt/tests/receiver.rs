@@ -565,6 +565,42 @@ fn signs_of_life_come_five_times_in_the_senders_time_out() {
 }
 
 #[test]
+fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
+    for heartbeats in [false, true] {
+        let mut receiving = Receiving::new(1, None);
+        receiving.connect(0);
+        let settings = Command::Settings(Settings {
+            heartbeats,
+            ..settings()
+        });
+        receiving.send(0, &bytes(&[settings, file("a", 1, 100)]));
+        receiving.now = ms(1000);
+        receiving.send(0, b"x");
+        assert_eq!(receiving.says(0).contains(&Reply::Heartbeat), heartbeats);
+        let stopped = Failure::new(Status::Abort, "the transfer was stopped here");
+        receiving.session.fail(stopped);
+        assert_eq!(receiving.says(0), abort(32, Status::Abort));
+        receiving.now = ms(2000);
+        if heartbeats {
+            // One byte is what the reference reads after a write that failed: the heartbeat.
+            assert_eq!(receiving.hear(0).1, receiver::Step::Accept(ms(3500)));
+            receiving.connect(0);
+            let said = receiving.says(0);
+            assert!(
+                matches!(said[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
+                "{said:?}"
+            );
+            receiving.now = ms(3500);
+        }
+        assert_eq!(receiving.hear(0).1, receiver::Step::End);
+        assert_eq!(
+            receiving.session.finish().unwrap_err().status,
+            Status::Abort
+        );
+    }
+}
+
+#[test]
 fn a_silent_sender_is_given_up_after_both_time_outs() {
     let mut receiving = Receiving::new(1, None);
     receiving.connect(0);

@@ -19,6 +19,9 @@ use crate::status::Status;
 
 /// How long to read on after ABORT, so that closing does not take it back.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long a sender that could not see ABORT may come back for it. The reference looks for ABORT in one
+/// byte, once it cannot write any more; where a heartbeat stands before ABORT it connects again.
+const ABORT_AGAIN: Duration = Duration::from_millis(1500);
 /// WAIT and HEARTBEAT come so often within the sender's read time-out.
 const SIGNS_OF_LIFE: u32 = 5;
 
@@ -54,6 +57,10 @@ pub struct Connection<K: Sink> {
     accept_until: Option<Duration>,
     /// A connection broke, perhaps the sender's, so the next begins with a checkpoint.
     again: bool,
+    /// Heartbeats were said on this connection.
+    heartbeats: bool,
+    /// The transfer has failed, and its sender may come for ABORT until then.
+    abort_again_until: Option<Duration>,
     /// Reason for which a connection that never belonged to the transfer was refused.
     refusal: Option<Failure>,
     inbox: Inbox,
@@ -118,6 +125,8 @@ impl<K: Sink> Connection<K> {
             state: State::Accepting,
             accept_until: None,
             again: false,
+            heartbeats: false,
+            abort_again_until: None,
             refusal: None,
             seal: None,
             out: Vec::new(),
@@ -148,6 +157,7 @@ impl<K: Sink> Connection<K> {
         );
         if reads && now < read_until && self.sign_due(now) {
             self.reply(&Reply::Heartbeat);
+            self.heartbeats = true;
             return Step::Write;
         }
         match &mut self.state {
@@ -210,7 +220,8 @@ impl<K: Sink> Connection<K> {
             }
             State::Aborting { until, .. } if now < *until => Step::Read(*until),
             State::Aborting { then, .. } => {
-                self.state = State::Dropping(*then);
+                let then = *then;
+                self.aborted(then, now);
                 self.step(now)
             }
             State::Dropping(after) => {
@@ -255,6 +266,7 @@ impl<K: Sink> Connection<K> {
         self.inbox = Inbox::new(self.session.secret());
         self.out.clear();
         self.settings = None;
+        self.heartbeats = false;
         self.last_received = now;
         self.state = State::Opening {
             until: now + self.session.options().admission,
@@ -295,7 +307,8 @@ impl<K: Sink> Connection<K> {
 
     fn accept(&mut self, now: Duration) -> Step {
         let until = self
-            .accept_until
+            .abort_again_until
+            .or(self.accept_until)
             .unwrap_or_else(|| self.session.first_connection_until());
         if now < until {
             return Step::Accept(until);
@@ -377,6 +390,7 @@ impl<K: Sink> Connection<K> {
     /// The transfer has failed: the sender is told, where it can be.
     fn abort_if_open(&mut self, now: Duration) {
         match self.state {
+            State::Accepting if self.abort_again_until.is_some_and(|until| now < until) => {}
             State::Accepting => {
                 self.session.ended(self.index, None);
                 self.state = State::Ended;
@@ -426,14 +440,24 @@ impl<K: Sink> Connection<K> {
         self.refuse(status, now)
     }
 
+    /// ABORT was said, and time was given to read it.
+    fn aborted(&mut self, then: After, now: Duration) {
+        let hidden = then == After::End && self.heartbeats;
+        self.state = State::Dropping(if hidden { After::Accept } else { then });
+        if hidden {
+            self.again = true;
+            self.abort_again_until = Some(now + ABORT_AGAIN);
+        }
+    }
+
     /// The connection is of no use any more; another may be.
     fn lost(&mut self, status: Status, detail: String, now: Duration) {
         self.verified();
         let partial = match &self.state {
             State::Accepting | State::Dropping(_) | State::Ended => return,
             State::Aborting { then, .. } => {
-                self.state = State::Dropping(*then);
-                return;
+                let then = *then;
+                return self.aborted(then, now);
             }
             State::Opening { .. } => {
                 self.again = true;
