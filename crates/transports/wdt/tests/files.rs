@@ -240,6 +240,43 @@ fn holes_and_overlaps_are_found_before_the_end_is_confirmed() {
 }
 
 #[test]
+fn modes_are_what_the_umask_leaves() {
+    for (umask, file, directory) in [
+        (0o022, 0o644, 0o755),
+        (0o002, 0o664, 0o775),
+        (0o077, 0o600, 0o700),
+    ] {
+        let temp = tempfile::tempdir().expect("a directory");
+        with_umask(umask, || {
+            let sink = sink(temp.path());
+            put(&sink, &block(1, "d/f", 1, 0, 1), b"1").expect("taken");
+            sink.commit().expect("named");
+        });
+        for (path, expected) in [("d", directory), ("d/f", file)] {
+            let metadata = fs::metadata(temp.path().join(path)).expect("there");
+            assert_eq!(
+                metadata.permissions().mode() & 0o7777,
+                expected,
+                "{path} under {umask:o}"
+            );
+        }
+    }
+}
+
+/// Under a umask of its own, in a thread of its own, to which alone it applies.
+fn with_umask(umask: libc::mode_t, work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: no memory is passed; this thread has a umask of its own from here on.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_FS) }, 0);
+            // SAFETY: no memory is passed.
+            unsafe { libc::umask(umask) };
+            work();
+        });
+    });
+}
+
+#[test]
 fn threads_write_one_file_together() {
     let temp = tempfile::tempdir().expect("a directory");
     let sink = sink(temp.path());

@@ -13,9 +13,9 @@ use std::{
 
 use crate::path::RelativePath;
 
-/// Directories and files of a tree that is received are what the umask leaves of these.
+/// Modes of the directories and files of a tree that is received, of which the umask takes away.
 const DIRECTORY_MODE: libc::mode_t = 0o777;
-const FILE_MODE: libc::c_uint = 0o644;
+const FILE_MODE: libc::c_uint = 0o666;
 
 /// An open directory.
 #[derive(Debug)]
