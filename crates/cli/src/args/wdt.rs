@@ -3,7 +3,8 @@
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use regatta_model::Bytes;
+use regatta_model::{BitRate, Bytes};
+use regatta_transport_wdt::files::Glob;
 
 use super::{quantity, span};
 
@@ -97,7 +98,7 @@ pub struct ReceiveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct SendArgs {
-    /// A file, or a directory; symbolic links below it are not followed, and left out
+    /// A file, or a directory; symbolic links below it are left out, unless `--follow-links` is given
     pub path: PathBuf,
     /// What the receiver printed; `-` reads it from standard input, where other users of this machine
     /// do not see its key
@@ -112,6 +113,34 @@ pub struct SendArgs {
     /// Bytes between two tags of what this end sends
     #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB")]
     pub tag_interval: u32,
+
+    /// Send only what matches; may be given more than once. A pattern (`*`, `?`, `[…]`) without `/` is for
+    /// names at any depth, one with `/` for paths from the directory, in which `**` is any number of
+    /// directories. What matches a directory matches everything below it
+    #[arg(long, value_name = "GLOB", value_parser = Glob::new, help_heading = "Choice of files")]
+    pub include: Vec<Glob>,
+    /// Leave out what matches, of what is included too; may be given more than once
+    #[arg(long, value_name = "GLOB", value_parser = Glob::new, help_heading = "Choice of files")]
+    pub exclude: Vec<Glob>,
+    /// Send the files that FILE lists, `-` for standard input: one path below the directory in each line,
+    /// and behind a tab, if at all, how many bytes of it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude"], help_heading = "Choice of files")]
+    pub manifest: Option<PathBuf>,
+    /// Follow symbolic links below the directory, also out of it
+    #[arg(long, help_heading = "Choice of files")]
+    pub follow_links: bool,
+
+    /// Average rate of the files' bytes, over all connections [default: as fast as it goes]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Rate")]
+    pub rate: Option<BitRate>,
+    /// Rate that is not exceeded while the average is made up for after a pause [default: 1.2 times
+    /// the average]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "rate", help_heading = "Rate")]
+    pub peak_rate: Option<BitRate>,
+    /// Bytes that may go out at once [default: half a second of the peak]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, requires = "rate", help_heading = "Rate")]
+    pub burst: Option<Bytes>,
+
     /// Show no progress
     #[arg(long)]
     pub no_progress: bool,
@@ -130,6 +159,15 @@ impl From<String> for SecretUrl {
 impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretUrl(…)")
+    }
+}
+
+/// A rate that a sender can keep: one byte is the least that goes out.
+fn rate(text: &str) -> Result<BitRate, String> {
+    let rate: BitRate = quantity(text)?;
+    match rate.0 {
+        0..8_000 => Err("it must be at least 8kbit/s".to_owned()),
+        _ => Ok(rate),
     }
 }
 

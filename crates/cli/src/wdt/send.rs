@@ -2,15 +2,17 @@
 
 use std::{
     error::Error,
+    fs,
     io::{self, BufRead, Read},
+    path::Path,
     sync::Arc,
     time::Instant,
 };
 
 use regatta_transport_wdt::{
-    files::TreeSource,
+    files::{Listed, Selection, TreeSource, read_manifest},
     net,
-    sender::{Options, Session},
+    sender::{Options, RateLimit, Session},
     source::Source,
     status::Status,
     url::{ConnectionUrl, MAX_URL_BYTES, UrlError},
@@ -28,7 +30,17 @@ const NAMED: usize = 10;
 /// Sends one transfer.
 pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     let url = read_url(&args.url)?;
-    let source = TreeSource::new(&args.path).map_err(|error| {
+    let selection = Selection {
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        follow_links: args.follow_links,
+        manifest: args
+            .manifest
+            .as_deref()
+            .map(|path| manifest(args, path))
+            .transpose()?,
+    };
+    let source = TreeSource::selected(&args.path, &selection).map_err(|error| {
         let trouble = Trouble::new(Status::SourceRead, error.to_string());
         match error.source() {
             Some(cause) => trouble.because(cause),
@@ -47,6 +59,7 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
         block_bytes: args.block_size.0,
         checksum: args.checksum,
         tag_interval_bytes: args.tag_interval,
+        rate_limit: rate_limit(args)?,
         ..Options::default()
     };
     let begun = Instant::now();
@@ -61,6 +74,58 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     .map_err(|failure| failed("the transfer did not come to its end", &failure))?;
     progress::summary("sent", files, report.bytes, begun);
     Ok(())
+}
+
+/// The files that a manifest lists.
+fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Trouble> {
+    let input = path == Path::new("-");
+    if input && args.url.0 == "-" {
+        let what = "standard input cannot be both the URL and the manifest";
+        return Err(Trouble::new(Status::Abort, what).hint("write the manifest to a file"));
+    }
+    if !args.path.is_dir() {
+        let what = format!(
+            "`{}` is no directory, below which a manifest names files",
+            args.path.display()
+        );
+        return Err(
+            Trouble::new(Status::Abort, what).hint("give a directory, or leave `--manifest` out")
+        );
+    }
+    let what = format!("cannot read the manifest `{}`", path.display());
+    let text = match input {
+        true => {
+            let mut text = Vec::new();
+            io::stdin().lock().read_to_end(&mut text).map(|_| text)
+        }
+        false => fs::read(path),
+    };
+    let text = text.map_err(Trouble::io(Status::SourceRead, what))?;
+    read_manifest(&text).map_err(|error| {
+        Trouble::new(Status::Abort, error.to_string())
+            .hint("name one file below the directory in each line")
+    })
+}
+
+/// The limit of the rate that was asked for.
+fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
+    let Some(average) = args.rate else {
+        return Ok(None);
+    };
+    let mut limit = RateLimit::average(average.0 / 8);
+    if let Some(peak) = args.peak_rate {
+        if peak < average {
+            let what = format!("the peak rate {peak} is below the average of {average}");
+            return Err(
+                Trouble::new(Status::Abort, what).hint("raise `--peak-rate`, or lower `--rate`")
+            );
+        }
+        limit = RateLimit::with_peak(average.0 / 8, peak.0 / 8);
+    }
+    if let Some(burst) = args.burst {
+        limit.burst_bytes = burst.0.max(1);
+    }
+    Ok(Some(limit))
 }
 
 /// The URL from the command line, or the first line of standard input that is not empty.

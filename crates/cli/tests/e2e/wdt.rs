@@ -186,6 +186,61 @@ fn a_tree_arrives_with_gcm() {
 }
 
 #[test]
+fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    fs::write(bench.path("list"), "./large\t300000\nlink\t200000\n").expect("written");
+    for (send, expected) in [
+        (
+            &["--exclude", "large", "--follow-links"][..],
+            &["a/b/small", "a/empty", "link"][..],
+        ),
+        (&["--include", "a/**", "--exclude", "empty"], &["a/b/small"]),
+        (
+            &["--manifest", "list", "--follow-links", "--rate", "4Mbit/s"],
+            &["large", "link"],
+        ),
+    ] {
+        let _ = fs::remove_dir_all(bench.path("target"));
+        let receiver = Receiver::start(&bench, &["--ports", "2"]);
+        let begun = Instant::now();
+        let sender = finish(start(
+            &bench,
+            &[&["send", "source", &receiver.url], send].concat(),
+        ));
+        let receiver = receiver.end();
+        let what = format!("{}{}", says(&sender), says(&receiver));
+        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
+        let arrived = files(&bench.path("target"));
+        let names: Vec<_> = arrived.keys().map(|name| name.to_string_lossy()).collect();
+        assert_eq!(names, expected, "{what}");
+        if send.contains(&"--rate") {
+            assert_eq!(arrived[Path::new("link")].len(), 200_000);
+            // 500 kB at 4 Mbit/s.
+            assert!(begun.elapsed() >= Duration::from_millis(900), "{what}");
+        }
+    }
+    let url = "wdt://127.0.0.1:1?id=1";
+    for (send, says) in [
+        (
+            &["--manifest", "list", "--include", "a"][..],
+            "cannot be used with",
+        ),
+        (
+            &["--rate", "8Mbit/s", "--peak-rate", "1Mbit/s"],
+            "--peak-rate",
+        ),
+        (&["--peak-rate", "1Mbit/s"], "--rate"),
+        (&["--exclude", "a**b"], "--exclude"),
+        (&["--manifest", "missing"], "`missing`"),
+    ] {
+        let done = finish(start(&bench, &[&["send", "source", url], send].concat()));
+        assert!([2, 7].contains(&code(&done)), "{done:?}");
+        assert!(self::says(&done).contains(says), "{done:?}");
+    }
+}
+
+#[test]
 fn files_that_are_there_are_replaced_only_on_request() {
     let bench = Bench::new();
     make_tree(&bench);

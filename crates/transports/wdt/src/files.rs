@@ -6,7 +6,9 @@
 mod below;
 mod directory;
 mod ranges;
+mod select;
 mod tree;
 
 pub use directory::{DirectoryOptions, DirectorySink, DirectoryWriter};
+pub use select::{Glob, Listed, ManifestError, Selection, read_manifest};
 pub use tree::{LeftOut, TreeError, TreeReader, TreeSource};

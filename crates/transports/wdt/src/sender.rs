@@ -10,7 +10,9 @@ mod connection;
 mod history;
 mod outgoing;
 mod session;
+mod throttle;
 
 pub use connection::{Connection, Step};
 pub use outgoing::Output;
 pub use session::{Options, Session};
+pub use throttle::RateLimit;

@@ -13,7 +13,9 @@ use std::{
 };
 
 use regatta_transport_wdt::{
-    files::{DirectoryOptions, DirectorySink, TreeError, TreeSource},
+    files::{
+        DirectoryOptions, DirectorySink, Glob, Selection, TreeError, TreeSource, read_manifest,
+    },
     path::RelativePath,
     sink::{IncomingBlock, Sink, SinkWriter},
     source::{Source, SourceReader},
@@ -347,6 +349,100 @@ fn a_tree_is_its_files_and_tells_what_is_left_out() {
     assert!(left_out[0].ends_with("/a/secret` is a symbolic link"));
     assert!(left_out[1].ends_with("/loop` is a symbolic link"));
     assert!(left_out[2].ends_with("/pipe` is a pipe, a socket or a device"));
+}
+
+#[test]
+fn a_choice_of_files_is_sent() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let (root, outside) = (temp.path().join("root"), temp.path().join("outside"));
+    for directory in [root.join("a/cache"), root.join("b"), outside.clone()] {
+        fs::create_dir_all(directory).expect("made");
+    }
+    for file in ["a/one.txt", "a/two.log", "a/cache/three.txt", "b/four.txt"] {
+        fs::write(root.join(file), file).expect("written");
+    }
+    fs::write(outside.join("five.txt"), "five").expect("written");
+    symlink("../outside", root.join("link")).expect("a link");
+    symlink("one.txt", root.join("a/again.txt")).expect("a link");
+    symlink("../..", root.join("b/loop")).expect("a link");
+    symlink("nowhere", root.join("b/broken")).expect("a link");
+    symlink("..", root.join("b/up")).expect("a link");
+    let globs = |globs: &[&str]| {
+        globs
+            .iter()
+            .map(|glob| Glob::new(glob).expect("one"))
+            .collect()
+    };
+    let names = |selection: &Selection| {
+        let source = TreeSource::selected(&root, selection).expect("a tree");
+        let names = contents(&source)
+            .into_iter()
+            .map(|(name, _)| String::from_utf8(name));
+        names
+            .map(|name| name.expect("text"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let selection = Selection {
+        include: globs(&["*.txt"]),
+        exclude: globs(&["cache"]),
+        ..Selection::default()
+    };
+    assert_eq!(names(&selection), "a/one.txt b/four.txt");
+    let selection = Selection {
+        follow_links: true,
+        exclude: globs(&["cache", "b/loop"]),
+        ..Selection::default()
+    };
+    let source = TreeSource::selected(&root, &selection).expect("a tree");
+    assert_eq!(
+        names(&selection),
+        "a/again.txt a/one.txt a/two.log b/four.txt link/five.txt"
+    );
+    let left_out: Vec<_> = source.left_out().iter().map(ToString::to_string).collect();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(left_out[0].contains("broken` is a symbolic link that leads nowhere"));
+    assert!(left_out[1].contains("up` is a symbolic link to a directory that it lies in"));
+}
+
+#[test]
+fn a_manifest_names_the_files_that_are_sent() {
+    let temp = tempfile::tempdir().expect("a directory");
+    fs::create_dir(temp.path().join("a")).expect("made");
+    fs::write(temp.path().join("a/file"), "0123456789").expect("written");
+    fs::write(temp.path().join("other"), "x").expect("written");
+    symlink("other", temp.path().join("link")).expect("a link");
+    let select = |text: &str, follow_links| {
+        let manifest = Some(read_manifest(text.as_bytes()).expect("a manifest"));
+        let selection = Selection {
+            manifest,
+            follow_links,
+            ..Selection::default()
+        };
+        TreeSource::selected(temp.path(), &selection)
+    };
+    let source = select("./a//file\t4\n", false).expect("a tree");
+    assert_eq!(contents(&source), [(b"a/file".to_vec(), b"0123".to_vec())]);
+    assert_eq!(
+        contents(&select("link", true).expect("followed"))[0].1,
+        b"x"
+    );
+    for (text, says) in [
+        ("link", "link"),
+        ("missing", "missing"),
+        ("a", "not a file"),
+        ("other\t2", "says 2 bytes, and it has 1"),
+        ("other\n./other", "twice"),
+    ] {
+        let error = select(text, false).expect_err(text);
+        let cause = std::error::Error::source(&error)
+            .expect("a cause")
+            .to_string();
+        assert!(
+            format!("{error}: {cause}").contains(says),
+            "{error}: {cause}"
+        );
+    }
 }
 
 #[test]

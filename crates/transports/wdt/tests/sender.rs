@@ -96,6 +96,39 @@ fn a_sender_waits_for_its_answer_as_long_as_bytes_still_go_out() {
 }
 
 #[test]
+fn a_sender_with_a_rate_rests_between_parts() {
+    let mut source = MemorySource::new();
+    source.add(path("a"), vec![7; 100_000]);
+    let options = sender::Options {
+        rate_limit: Some(sender::RateLimit::average(20_000)),
+        ..sender::Options::default()
+    };
+    let session = Arc::new(sender::Session::new(source, &url(1, None), options).unwrap());
+    let mut connection = sender::Connection::new(session.clone(), 0).unwrap();
+    connection.step(ms(0));
+    connection.connected(ms(0));
+    let (mut now, mut waits) = (ms(0), Vec::new());
+    loop {
+        match write_all(&mut connection, now).1 {
+            sender::Step::Sleep(until) => {
+                waits.push(until);
+                now = until;
+            }
+            other => {
+                assert!(matches!(other, sender::Step::Read(_)), "{other:?}");
+                break;
+            }
+        }
+    }
+    // Half a second's worth at a time.
+    assert_eq!(
+        waits,
+        (1..=10).map(|part| ms(500 * part)).collect::<Vec<_>>()
+    );
+    assert_eq!(session.payload_bytes(), 100_000);
+}
+
+#[test]
 fn a_sender_tries_twenty_times_to_connect() {
     let (session, mut connection) = sending(1);
     let mut now = ms(0);

@@ -110,7 +110,22 @@ impl Below {
     pub(super) fn read(&self, name: &CStr) -> io::Result<File> {
         let file = File::from(self.openat(name, libc::O_RDONLY | libc::O_NONBLOCK)?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a file any more"));
+            return Err(io::Error::other("it is not a file"));
+        }
+        Ok(file)
+    }
+
+    /// Opens a file for reading by a path that may lead through symbolic links, also elsewhere.
+    pub(super) fn read_through_links(&self, path: &RelativePath) -> io::Result<File> {
+        let path = name(path.as_bytes())?;
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        let directory = self.0.as_raw_fd();
+        // SAFETY: the path ends with a zero byte and lives through the call.
+        let descriptor = call(|| unsafe { libc::openat(directory, path.as_ptr(), flags) })?;
+        // SAFETY: it was just opened and belongs to nobody else.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a file"));
         }
         Ok(file)
     }

@@ -1,17 +1,24 @@
 //! A file or a directory tree that a sender reads.
 //!
-//! What is sent are files. Symbolic links are not followed, and pipes, sockets and devices are not
+//! What is sent are files. Symbolic links are not followed unless that is asked for, and pipes, sockets and devices are not
 //! opened: they are left out, and who asks is told of each. Empty directories have no file and are
 //! not sent. What cannot be read is an error before anything is sent, since a tree that arrives with
 //! holes would look whole. Names are bytes and need not be UTF-8.
 
 use std::{
+    collections::HashSet,
     fmt, fs, io,
-    os::unix::{ffi::OsStrExt, fs::FileExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
 
-use super::below::Below;
+use super::{
+    below::Below,
+    select::{Listed, Selection},
+};
 use crate::{
     path::{RelativePath, UnsafePath},
     source::{Source, SourceFile, SourceReader},
@@ -24,6 +31,8 @@ pub struct TreeSource {
     files: Vec<SourceFile>,
     /// Of one file: its own name, where it was given by a link's.
     real: Option<RelativePath>,
+    /// Symbolic links below the directory are followed.
+    follows: bool,
     left_out: Vec<LeftOut>,
 }
 
@@ -76,6 +85,14 @@ impl TreeSource {
     /// # Errors
     /// The first thing that cannot be sent.
     pub fn new(path: &Path) -> Result<Self, TreeError> {
+        Self::selected(path, &Selection::default())
+    }
+
+    /// The same with a choice of the files below a directory.
+    ///
+    /// # Errors
+    /// The first thing that cannot be sent.
+    pub fn selected(path: &Path, selection: &Selection) -> Result<Self, TreeError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             |source| TreeError::Read { path, source }
@@ -86,9 +103,13 @@ impl TreeSource {
                 root: Below::open(path).map_err(failed(path))?,
                 files: Vec::new(),
                 real: None,
+                follows: selection.follow_links,
                 left_out: Vec::new(),
             };
-            source.walk(path)?;
+            match &selection.manifest {
+                Some(listed) => source.list(path, listed)?,
+                None => source.walk(path, selection)?,
+            }
             return Ok(source);
         }
         let kind = || TreeError::Kind {
@@ -106,6 +127,7 @@ impl TreeSource {
                 size_bytes: metadata.len(),
             }],
             real: Some(real.clone()),
+            follows: false,
             left_out: Vec::new(),
         };
         source.check(&real).map_err(failed(path))?;
@@ -118,53 +140,139 @@ impl TreeSource {
         &self.left_out
     }
 
-    fn check(&self, path: &RelativePath) -> io::Result<()> {
+    /// Opens a file for reading.
+    fn read(&self, path: &RelativePath) -> io::Result<fs::File> {
+        if self.follows {
+            return self.root.read_through_links(path);
+        }
         let (parent, name) = self.root.parent(path, false)?;
-        parent.read(&name).map(drop)
+        parent.read(&name)
     }
 
-    fn walk(&mut self, root: &Path) -> Result<(), TreeError> {
-        let mut directories = vec![PathBuf::new()];
-        while let Some(directory) = directories.pop() {
+    fn check(&self, path: &RelativePath) -> io::Result<()> {
+        self.read(path).map(drop)
+    }
+
+    /// Takes the files of a manifest.
+    fn list(&mut self, root: &Path, listed: &[Listed]) -> Result<(), TreeError> {
+        let mut paths = HashSet::new();
+        for Listed { path, size_bytes } in listed {
+            let shown = root.join(path.as_path());
+            let failed = |source| TreeError::Read {
+                path: shown.clone(),
+                source,
+            };
+            let there = self.read(path).and_then(|file| file.metadata());
+            let there = there.map_err(failed)?.len();
+            let size_bytes = size_bytes.unwrap_or(there);
+            let wrong = if size_bytes > there {
+                format!("the manifest says {size_bytes} bytes, and it has {there}")
+            } else if !paths.insert(path) {
+                "the manifest has it twice".to_owned()
+            } else {
+                self.files.push(SourceFile {
+                    path: path.clone(),
+                    size_bytes,
+                });
+                continue;
+            };
+            return Err(failed(io::Error::other(wrong)));
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self, root: &Path, selection: &Selection) -> Result<(), TreeError> {
+        // With the directories that each lies in, which a link may lead back to.
+        let mut directories = vec![(PathBuf::new(), Vec::new())];
+        while let Some((directory, mut above)) = directories.pop() {
             let shown = root.join(&directory);
             let failed = |source| TreeError::Read {
                 path: shown.clone(),
                 source,
             };
+            above.push(identity(&fs::metadata(&shown).map_err(failed)?));
             let mut entries = fs::read_dir(&shown)
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
                 .map_err(failed)?;
             entries.sort_by_key(fs::DirEntry::file_name);
             for entry in entries {
                 let path = directory.join(entry.file_name());
+                if selection.excludes(&path) {
+                    continue;
+                }
+                let shown = root.join(&path);
                 let failed = |source| TreeError::Read {
-                    path: root.join(&path),
+                    path: shown.clone(),
                     source,
                 };
                 // Of the link itself, where it is one.
-                let metadata = entry.metadata().map_err(failed)?;
-                let kind = metadata.file_type();
-                if kind.is_dir() {
-                    directories.push(path);
-                } else if kind.is_file() {
-                    let relative = relative(&path)?;
-                    self.check(&relative).map_err(failed)?;
-                    self.files.push(SourceFile {
-                        path: relative,
-                        size_bytes: metadata.len(),
-                    });
-                } else {
-                    let what = match kind.is_symlink() {
-                        true => "a symbolic link",
-                        false => "a pipe, a socket or a device",
-                    };
-                    let path = root.join(path);
-                    self.left_out.push(LeftOut { path, what });
+                let mut metadata = entry.metadata().map_err(failed)?;
+                if metadata.is_symlink() && self.follows {
+                    match self.target(&shown, &above).map_err(failed)? {
+                        Some(target) => metadata = target,
+                        None => continue,
+                    }
+                }
+                if metadata.is_dir() {
+                    directories.push((path, above.clone()));
+                } else if selection.includes(&path) {
+                    self.take(root, &path, &metadata)?;
                 }
             }
         }
         Ok(())
     }
+
+    /// What a symbolic link leads to, unless that is left out.
+    fn target(&mut self, link: &Path, above: &[(u64, u64)]) -> io::Result<Option<fs::Metadata>> {
+        let what = match fs::metadata(link) {
+            Ok(target) if above.contains(&identity(&target)) => {
+                "a symbolic link to a directory that it lies in"
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "a symbolic link that leads nowhere"
+            }
+            target => return target.map(Some),
+        };
+        self.leave_out(link.to_owned(), what);
+        Ok(None)
+    }
+
+    /// Takes a file, or leaves out what is none.
+    fn take(&mut self, root: &Path, path: &Path, found: &fs::Metadata) -> Result<(), TreeError> {
+        let shown = root.join(path);
+        if !found.is_file() {
+            let what = match found.is_symlink() {
+                true => "a symbolic link",
+                false => "a pipe, a socket or a device",
+            };
+            self.leave_out(shown, what);
+            return Ok(());
+        }
+        let relative = relative(path)?;
+        match self.check(&relative) {
+            Ok(()) => self.files.push(SourceFile {
+                path: relative,
+                size_bytes: found.len(),
+            }),
+            Err(source) => {
+                return Err(TreeError::Read {
+                    path: shown,
+                    source,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: PathBuf, what: &'static str) {
+        self.left_out.push(LeftOut { path, what });
+    }
+}
+
+/// The same for two names of one directory, and for no other.
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn relative(path: &Path) -> Result<RelativePath, TreeError> {
@@ -183,8 +291,7 @@ impl Source for TreeSource {
 
     fn open(&self, file: usize) -> io::Result<TreeReader> {
         let path = self.real.as_ref().unwrap_or(&self.files[file].path);
-        let (parent, name) = self.root.parent(path, false)?;
-        parent.read(&name).map(TreeReader)
+        self.read(path).map(TreeReader)
     }
 }
 

@@ -52,6 +52,10 @@ pub struct Connection<S: Source> {
     /// Reconnections in a row that brought nothing.
     fruitless: u32,
     last_fault: Failure,
+    /// Payload that was written since the rate was last looked at, in bytes.
+    uncounted: u64,
+    /// When more of it may go out.
+    payload_at: Duration,
     outgoing: Outgoing<S::Reader>,
     inbox: Inbox,
     /// Something that the receiver said on this connection made sense.
@@ -105,6 +109,8 @@ impl<S: Source> Connection<S> {
             again: false,
             fruitless: 0,
             understood: false,
+            uncounted: 0,
+            payload_at: Duration::ZERO,
             last_fault: Failure::new(Status::Connection, format!("port {port} was not reached")),
         })
     }
@@ -129,7 +135,16 @@ impl<S: Source> Connection<S> {
             State::Connecting { at, .. } if now < *at => Step::Sleep(*at),
             State::Connecting { .. } => Step::Connect,
             State::Checkpoint { until } => Step::Read(*until),
-            State::Sending => self.send_more(now),
+            State::Sending => {
+                if self.uncounted > 0 {
+                    let bytes = std::mem::take(&mut self.uncounted);
+                    self.payload_at = self.session.next_payload(bytes, now);
+                }
+                match now < self.payload_at {
+                    true => Step::Sleep(self.payload_at),
+                    false => self.send_more(now),
+                }
+            }
             State::Asking(_) | State::Closing { .. } if !self.outgoing.head.is_empty() => {
                 Step::Write
             }
@@ -226,7 +241,9 @@ impl<S: Source> Connection<S> {
 
     /// What [`Connection::output`] gave is written.
     pub fn written(&mut self) {
-        self.session.wrote_payload(self.outgoing.written());
+        let bytes = self.outgoing.written();
+        self.uncounted += bytes;
+        self.session.wrote_payload(bytes);
     }
 
     /// Writing failed. What could still be read was [received](Connection::received) before.
@@ -393,7 +410,9 @@ impl<S: Source> Connection<S> {
 
     /// Collects what goes out next, up to a large payload or to where an answer is needed.
     fn send_more(&mut self, now: Duration) -> Step {
-        while self.outgoing.plain.len() < COLLECTED_BYTES && self.outgoing.head.is_empty() {
+        let part = self.outgoing.part_bytes;
+        while self.outgoing.plain.len() < COLLECTED_BYTES.min(part) && self.outgoing.head.is_empty()
+        {
             if let Some(current) = &mut self.outgoing.current {
                 let rest = current.block.length - current.sent;
                 if rest == 0 {
@@ -402,7 +421,7 @@ impl<S: Source> Connection<S> {
                     if self.session.options().checksum {
                         self.outgoing.command(&Command::Footer(crc));
                     }
-                } else if rest > SMALL_BYTES {
+                } else if rest > SMALL_BYTES.min(part as u64) {
                     break;
                 } else if let Err(error) = self.outgoing.take_small() {
                     self.source_failed(&error);

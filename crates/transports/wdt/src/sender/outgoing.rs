@@ -36,6 +36,8 @@ pub(super) struct Outgoing<R> {
     part: u64,
     scratch: Vec<u8>,
     checksum: bool,
+    /// Payload that goes out at a time, in bytes.
+    pub(super) part_bytes: usize,
 }
 
 /// The block that is going out.
@@ -81,6 +83,7 @@ impl<R: SourceReader> Outgoing<R> {
             part: 0,
             scratch: Vec::new(),
             checksum: session.options().checksum,
+            part_bytes: session.part_bytes(),
         })
     }
 
@@ -123,6 +126,7 @@ impl<R: SourceReader> Outgoing<R> {
         } else {
             LARGEST_PART_BYTES
         };
+        let most = most.min(self.part_bytes);
         let part = current.read(most, &mut self.scratch, self.checksum)?;
         self.part += part.len() as u64;
         if self.seal.encrypts() {

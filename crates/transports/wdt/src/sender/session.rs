@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::history::History;
+use super::throttle::{RateLimit, Throttle};
 use crate::codec::{Checkpoint, Done, Settings};
 use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
@@ -35,6 +36,8 @@ pub struct Options {
     pub connect_interval: Duration,
     /// After how many reconnections in a row without any progress a port is given up.
     pub fruitless_reconnections: u32,
+    /// How fast payload may go out; as fast as it can without.
+    pub rate_limit: Option<RateLimit>,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             connect_attempts: 20,
             connect_interval: Duration::from_millis(50),
             fruitless_reconnections: 3,
+            rate_limit: None,
         }
     }
 }
@@ -60,6 +64,7 @@ pub struct Session<S> {
     secret: Option<Secret>,
     id: Vec<u8>,
     payload_bytes: AtomicU64,
+    throttle: Option<Mutex<Throttle>>,
     state: Mutex<State>,
 }
 
@@ -108,6 +113,9 @@ impl<S: Source> Session<S> {
             secret: url.secret.clone(),
             id: url.id.clone(),
             payload_bytes: AtomicU64::new(0),
+            throttle: options
+                .rate_limit
+                .map(|limit| Mutex::new(Throttle::new(limit))),
             state: Mutex::new(State {
                 queue,
                 ports: ports.collect(),
@@ -270,6 +278,25 @@ impl<S: Source> Session<S> {
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
         self.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// When more payload may go out, after these bytes of it.
+    pub(super) fn next_payload(&self, bytes: u64, now: Duration) -> Duration {
+        match &self.throttle {
+            None => now,
+            Some(throttle) => {
+                let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
+                throttle.sent(bytes, now)
+            }
+        }
+    }
+
+    /// Payload that one connection sends at a time, in bytes.
+    pub(super) fn part_bytes(&self) -> usize {
+        let limit = self.options.rate_limit;
+        let part = limit.map(|limit| limit.part_bytes(self.lock().ports.len()));
+        part.and_then(|part| usize::try_from(part).ok())
+            .unwrap_or(usize::MAX)
     }
 
     pub(super) fn acknowledge_all(&self, index: usize) {
