@@ -59,6 +59,10 @@ pub struct ReceiveArgs {
     /// Replace files that are there; without it, one that is there fails the transfer
     #[arg(long)]
     pub overwrite: bool,
+    /// Keep what has come if the transfer fails, in `.wdt-resume.part`, and take up what an earlier one left
+    /// there: blocks that were received do not go again
+    #[arg(long)]
+    pub resume: bool,
     /// Do not wait until files are on the disk
     #[arg(long)]
     pub no_sync: bool,

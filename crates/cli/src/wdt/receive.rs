@@ -25,6 +25,7 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
     let options = DirectoryOptions {
         overwrite: args.overwrite,
         sync: !args.no_sync,
+        resume: args.resume,
     };
     let what = format!("cannot write into `{}`", args.dir.display());
     let sink = DirectorySink::new(&args.dir, options).map_err(|error| {
@@ -54,10 +55,11 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
         || listener.receive(&session, &host),
     );
     let report = report.map_err(|failure| {
-        failed(
-            "nothing was received: the transfer did not come to its end",
-            &failure,
-        )
+        let what = match args.resume {
+            true => "the transfer did not come to its end; blocks that were counted are kept for `--resume`",
+            false => "nothing was received: the transfer did not come to its end",
+        };
+        failed(what, &failure)
     })?;
     let files = sink.commit().map_err(|error| {
         Trouble::io(
@@ -112,6 +114,7 @@ fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Trouble
         version: Some(VERSION),
         secret,
         iv_change_bytes: args.iv_change.0,
+        resumption: args.resume,
     })
 }
 

@@ -15,7 +15,7 @@ use regatta_transport_wdt::{
     sender::{Options, RateLimit, Session},
     source::Source,
     status::Status,
-    url::{ConnectionUrl, MAX_URL_BYTES, UrlError},
+    url::{ConnectionUrl, MAX_URL_BYTES},
 };
 
 use super::{Terminal, Trouble, failed, progress};
@@ -149,10 +149,7 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Trouble> {
         &given.0
     };
     ConnectionUrl::parse(text).map_err(|error| {
-        let hint = match error {
-            UrlError::Resumption => "start the receiver without resumption",
-            _ => "give it as the receiver printed it, in quotes",
-        };
-        Trouble::new(Status::Abort, error.to_string()).hint(hint)
+        Trouble::new(Status::Abort, error.to_string())
+            .hint("give it as the receiver printed it, in quotes")
     })
 }

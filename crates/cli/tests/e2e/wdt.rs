@@ -286,7 +286,6 @@ fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code()
         ("http://127.0.0.1:1".to_owned(), "begins with `wdt://`"),
         (format!("wdt://127.0.0.1:0?Enc=2:{secret}"), "the port"),
         (format!("wdt://h:1?Enc=7:{secret}"), "`Enc`"),
-        (format!("wdt://h:1?dr=1&Enc=2:{secret}"), "resum"),
     ] {
         let done = bench.run(&["wdt", "send", "source", &url]);
         done.assert_code(2);

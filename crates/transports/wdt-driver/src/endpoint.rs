@@ -100,6 +100,7 @@ impl Endpoint {
             version: Some(VERSION),
             secret,
             iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
+            resumption: false,
         };
         Ok((listener, url))
     }

@@ -4,18 +4,20 @@
 //! a reader below which an encryption layer lies never takes a byte that is not the command's.
 //! Nothing here believes a length: what is allocated is bounded by what has arrived.
 
+mod chunks;
 mod command;
 mod number;
 mod reply;
 #[cfg(test)]
 mod tests;
 
+pub use chunks::{FRAME_BYTES, FileChunks, decode_frame, encode_frames};
 pub use command::{
     Allocation, Command, DONE_BYTES, Done, FileHeader, MAX_TRANSFER_ID_BYTES, Settings, footer,
 };
 pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
-use crate::path::UnsafePath;
+use crate::path::{MAX_PATH_BYTES, RelativePath, UnsafePath};
 
 /// Bytes of a refused path that are told.
 const TOLD_BYTES: usize = 200;
@@ -40,9 +42,6 @@ pub enum Malformed {
     /// The first byte is no command that may come from this side.
     #[error("{0:#04x} is no command that may come here")]
     UnknownCommand(u8),
-    /// A command of a part of the protocol that is left out.
-    #[error("`{0}` belongs to resumption across processes, which is left out here")]
-    Resumption(&'static str),
     /// A number is negative, or larger than its field.
     #[error("{0} is out of range")]
     OutOfRange(&'static str),
@@ -72,6 +71,15 @@ impl From<Malformed> for Stop {
     fn from(malformed: Malformed) -> Self {
         Stop::Malformed(malformed)
     }
+}
+
+/// Reads the path of a file.
+fn read_path(fields: &mut number::Fields<'_>) -> Result<RelativePath, Stop> {
+    let path = fields.string(MAX_PATH_BYTES, "a file's path")?;
+    RelativePath::normalised(path).map_err(|why| {
+        let path = path[..path.len().min(TOLD_BYTES)].into();
+        Malformed::Path { path, why }.into()
+    })
 }
 
 /// Turns the outcome of reading fields into what the caller is told.

@@ -5,6 +5,7 @@
 
 mod below;
 mod directory;
+mod journal;
 mod ranges;
 mod select;
 mod tree;

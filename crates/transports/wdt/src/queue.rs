@@ -15,16 +15,10 @@ pub struct Block {
     /// How long it is; 0 for an empty file, and for what is left of a block that arrived whole but
     /// was not counted.
     pub length: u64,
+    /// The file's number on the wire.
+    pub sequence: u64,
     /// How often it went out without being counted.
     pub failed_attempts: u32,
-}
-
-impl Block {
-    /// The file's number on the wire.
-    #[must_use]
-    pub fn sequence(&self) -> u64 {
-        self.file as u64 + 1
-    }
 }
 
 /// Blocks that are still to be sent: those with the fewest failed attempts first, of these the
@@ -47,31 +41,44 @@ impl Queue {
     /// All blocks of these files; of files as a whole for a `block_bytes` of 0.
     #[must_use]
     pub fn new(files: &[SourceFile], block_bytes: u64) -> Self {
+        let whole = |index: usize| (index as u64 + 1, vec![(0, files[index].size_bytes)]);
+        Self::of_ranges(files, block_bytes, whole)
+    }
+
+    /// Blocks of what `rest` says must be sent of each file, by its index: its number on the wire, and
+    /// where each range begins and ends. An empty range is a block without bytes.
+    pub(crate) fn of_ranges(
+        files: &[SourceFile],
+        block_bytes: u64,
+        rest: impl Fn(usize) -> (u64, Vec<(u64, u64)>),
+    ) -> Self {
         let mut by_name: Vec<usize> = (0..files.len()).collect();
         by_name.sort_by(|a, b| files[*a].path.cmp(&files[*b].path));
         let mut blocks = Vec::new();
         let mut bytes = 0;
         for (name, file) in by_name.into_iter().enumerate() {
-            let size = files[file].size_bytes;
-            bytes += size;
-            let step = if block_bytes == 0 {
-                size.max(1)
-            } else {
-                block_bytes
-            };
-            let mut offset = 0;
-            loop {
-                let length = step.min(size - offset);
-                let block = Block {
-                    file,
-                    offset,
-                    length,
-                    failed_attempts: 0,
+            let (sequence, ranges) = rest(file);
+            for (mut offset, end) in ranges {
+                bytes += end - offset;
+                let step = if block_bytes == 0 {
+                    u64::MAX
+                } else {
+                    block_bytes
                 };
-                blocks.push(Ranked { block, name });
-                offset += length;
-                if offset == size {
-                    break;
+                loop {
+                    let length = step.min(end - offset);
+                    let block = Block {
+                        file,
+                        offset,
+                        length,
+                        sequence,
+                        failed_attempts: 0,
+                    };
+                    blocks.push(Ranked { block, name });
+                    offset += length;
+                    if offset == end {
+                        break;
+                    }
                 }
             }
         }

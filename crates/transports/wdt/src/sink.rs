@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::codec::FileChunks;
 use crate::path::RelativePath;
 
 /// A block that is about to arrive.
@@ -19,6 +20,8 @@ pub struct IncomingBlock {
     pub offset: u64,
     /// How long it is; offset and length together are at most the file's size.
     pub length: u64,
+    /// Number of the file of an earlier transfer in whose place this one comes, as its size differs.
+    pub replaces: Option<u64>,
 }
 
 /// Takes the files of a transfer.
@@ -37,6 +40,24 @@ pub trait Sink: Send + Sync {
     /// the directory, the file system's own. The transfer then fails with
     /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer is told.
     fn begin(&self, block: &IncomingBlock) -> io::Result<Self::Writer>;
+
+    /// What is there from an earlier transfer, of which the sender then sends the rest alone.
+    fn held(&self) -> Vec<FileChunks> {
+        Vec::new()
+    }
+
+    /// Throws away what was [held](Sink::held), as this sender sends everything.
+    ///
+    /// # Errors
+    /// The file system's own; the transfer then fails.
+    fn forget(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A block was counted: by its tag, its checksum or the connection it is what the sender sent.
+    fn counted(&self, sequence: u64, offset: u64, length: u64) {
+        let _ = (sequence, offset, length);
+    }
 
     /// Checks that the blocks that came are all of the files they belong to, each byte once; asked once
     /// they are as many as the sender counted, `bytes` in all, and before it is told that all is well.

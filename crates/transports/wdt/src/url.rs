@@ -30,6 +30,8 @@ pub struct ConnectionUrl {
     pub secret: Option<Secret>,
     /// After how many bytes a new IV is sent, as said even where nothing is encrypted; 0 for never.
     pub iv_change_bytes: u64,
+    /// The receiver may have parts of an earlier transfer, which need not go again.
+    pub resumption: bool,
 }
 
 /// Why a URL is no good.
@@ -50,11 +52,6 @@ pub enum UrlError {
     /// Neither a port nor a list of them.
     #[error("the connection URL names no port")]
     NoPorts,
-    /// A receiver that asks for resumption.
-    #[error(
-        "the connection URL asks to resume an earlier transfer (`dr=1`), which is left out here: start the receiver without resumption"
-    )]
-    Resumption,
 }
 
 impl ConnectionUrl {
@@ -70,9 +67,6 @@ impl ConnectionUrl {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) = host_and_port(place.trim_end_matches('/'))?;
         let query = Query::read(query)?;
-        if query.resumption {
-            return Err(UrlError::Resumption);
-        }
         Ok(Self {
             host,
             ports: query.ports(port)?,
@@ -84,6 +78,7 @@ impl ConnectionUrl {
                 iv_change_bytes: query.iv_change_bytes,
             }),
             iv_change_bytes: query.iv_change_bytes,
+            resumption: query.resumption,
         })
     }
 
@@ -128,8 +123,10 @@ impl ConnectionUrl {
             .version
             .map_or(String::new(), |version| version.to_string());
         let mut separator = '?';
+        let resumption: &[u8] = if self.resumption { b"1" } else { b"" };
         for (key, value) in [
             ("Enc", encryption.as_bytes()),
+            ("dr", resumption),
             ("id", &self.id),
             ("iv_change_int", iv_change.as_bytes()),
             ("num_ports", count.as_bytes()),

@@ -28,6 +28,7 @@ fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> Inco
         file_size_bytes: size,
         offset,
         length,
+        replaces: None,
     }
 }
 

@@ -217,8 +217,8 @@ fn what_must_not_come_ends_the_transfer_with_its_code() {
             Status::FileWrite,
         ),
         (
-            "a file of an earlier transfer",
-            bytes(&[header(|header| header.allocation = Allocation::Exists)]),
+            "a file that is to be deleted",
+            bytes(&[header(|header| header.allocation = Allocation::Delete)]),
             Status::Protocol,
         ),
         (
@@ -339,20 +339,25 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
 }
 
 #[test]
-fn resumption_is_refused_politely() {
-    let mut receiving = Receiving::new(1, None);
-    receiving.connect(0);
+fn a_sender_that_resumes_is_told_what_is_there_on_one_connection() {
+    let mut receiving = Receiving::new(2, None);
     let asks = Settings {
         request_chunks: true,
         ..settings()
     };
-    receiving.send(0, &bytes(&[Command::Settings(asks)]));
-    assert_eq!(receiving.says(0), abort(32, Status::Protocol));
-    assert!(
-        receiving.failure().detail.contains("resume"),
-        "{}",
-        receiving.failure()
-    );
+    for port in [0, 1] {
+        receiving.connect(port);
+        receiving.send(port, &bytes(&[Command::Settings(asks.clone())]));
+    }
+    // Nothing is there; the other port waits, and is told when the sender has answered.
+    assert_eq!(receiving.says(0), [Reply::Chunks { files: 0 }]);
+    assert_eq!(receiving.says(1), []);
+    receiving.now = ms(1000);
+    assert_eq!(receiving.says(1), [Reply::Wait]);
+    receiving.send(0, &bytes(&[Command::Ack, done(0, 0)]));
+    assert_eq!(receiving.says(1), [Reply::Ack]);
+    receiving.send(1, &bytes(&[done(0, 0)]));
+    assert_eq!(receiving.says(0), [Reply::Done]);
 }
 
 #[test]

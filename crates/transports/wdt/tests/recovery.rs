@@ -103,6 +103,7 @@ impl Case {
                 iv_change_bytes: 20_000,
             }),
             iv_change_bytes: 20_000,
+            resumption: false,
         }
     }
 

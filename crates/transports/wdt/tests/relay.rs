@@ -124,6 +124,7 @@ fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum
             iv_change_bytes: 300_000,
         }),
         iv_change_bytes: 300_000,
+        resumption: false,
     };
     let files = files();
     let mut source = MemorySource::new();

@@ -242,7 +242,7 @@ fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
     let mut commands = Vec::new();
     while let Some(command) = plain.next(Command::decode) {
         match &command {
-            Command::Settings(_) | Command::Size(_) => continue,
+            Command::Settings(_) | Command::Size(_) | Command::Ack => continue,
             Command::File(header) => {
                 let length = header.length as usize;
                 commands.push(command.clone());

@@ -60,6 +60,7 @@ fn bind(ports: usize, secret: Option<Secret>) -> (Listener, ConnectionUrl) {
         version: Some(32),
         secret,
         iv_change_bytes: 3 << 20,
+        resumption: false,
     };
     (listener, url)
 }

@@ -72,7 +72,7 @@ fn read(connection: &RecordedConnection, secret: Option<&Secret>, aborted: bool)
                 }
                 seen.blocks.push((header, payload));
             }
-            Command::Footer(_) => panic!("a footer that belongs to no block"),
+            Command::Footer(_) | Command::Ack => panic!("a footer or ACK that belongs to nothing"),
             Command::Done(done) => {
                 dones += 1;
                 assert!(

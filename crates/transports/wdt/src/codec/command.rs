@@ -1,14 +1,15 @@
 //! What a sender sends: SETTINGS, SIZE, FILE, FOOTER, DONE.
 
 use super::number::{Fields, put_string, put_uvar, put_zvar};
-use super::{Decoded, Malformed, Stop, TOLD_BYTES, decoded};
-use crate::path::{MAX_PATH_BYTES, RelativePath};
+use super::{Decoded, Malformed, Stop, decoded, read_path};
+use crate::path::RelativePath;
 
 const SETTINGS: u8 = b'S';
 const SIZE: u8 = b'Z';
 const FILE: u8 = b'L';
 const FOOTER: u8 = b'F';
 const DONE: u8 = b'D';
+const ACK: u8 = b'a';
 
 /// How long DONE is, and SETTINGS that asks for what is there already: a receiver reads no command
 /// before so many bytes are there, so what a sender waits behind fills them.
@@ -29,6 +30,8 @@ pub enum Command {
     Footer(u32),
     /// Nothing more comes on this connection; padded to [`DONE_BYTES`].
     Done(Done),
+    /// What the receiver has from an earlier transfer has come.
+    Ack,
 }
 
 /// SETTINGS.
@@ -144,6 +147,7 @@ impl Command {
                 out.push(FOOTER);
                 put_zvar(out, i64::from(*crc as i32));
             }
+            Command::Ack => out.push(ACK),
             Command::Done(done) => {
                 out.push(DONE);
                 out.push(done.status);
@@ -205,7 +209,7 @@ fn read(bytes: &[u8]) -> Result<(Command, usize), Stop> {
             };
             return Ok((Command::Done(done), DONE_BYTES));
         }
-        b'a' => return Err(Malformed::Resumption("ACK").into()),
+        ACK => Command::Ack,
         other => return Err(Malformed::UnknownCommand(other).into()),
     };
     Ok((command, fields.position()))
@@ -255,11 +259,7 @@ fn read_header(fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
 }
 
 fn read_header_body(status: u8, fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
-    let path = fields.string(MAX_PATH_BYTES, "a file's path")?;
-    let path = RelativePath::normalised(path).map_err(|why| Malformed::Path {
-        path: path[..path.len().min(TOLD_BYTES)].into(),
-        why,
-    })?;
+    let path = read_path(fields)?;
     let sequence = fields.cvar("a file's sequence id")?;
     let length = fields.cvar("a block's length")?;
     let offset = fields.cvar("a block's offset")?;

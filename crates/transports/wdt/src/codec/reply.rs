@@ -1,5 +1,6 @@
 //! What a receiver sends: DONE, WAIT, HEARTBEAT, ABORT, and both kinds of checkpoint.
 
+use super::chunks::FRAME_BYTES;
 use super::number::{Fields, put_uvar};
 use super::{Decoded, Malformed, Stop, decoded};
 
@@ -36,6 +37,13 @@ pub enum Reply {
     Abort(Abort),
     /// What this port got before its connection broke; begins a connection that is made again.
     LocalCheckpoint(Checkpoint),
+    /// What is there of so many files from an earlier transfer follows in [frames](super::decode_frame).
+    Chunks {
+        /// How many files.
+        files: u64,
+    },
+    /// Another connection was told what is there.
+    Ack,
 }
 
 /// ABORT.
@@ -79,6 +87,12 @@ impl Reply {
             Reply::Done => out.push(DONE),
             Reply::Wait => out.push(WAIT),
             Reply::Heartbeat => out.push(HEARTBEAT),
+            Reply::Ack => out.push(ACK),
+            Reply::Chunks { files } => {
+                out.push(CHUNKS);
+                out.extend_from_slice(&(FRAME_BYTES as i64).to_le_bytes());
+                out.extend_from_slice(&(*files as i64).to_le_bytes());
+            }
             Reply::Errors(checkpoints) => {
                 out.push(ERRORS);
                 let length_at = out.len();
@@ -139,8 +153,15 @@ fn read(bytes: &[u8]) -> Result<(Reply, usize), Stop> {
             let checkpoint = read_checkpoint(&mut fields).map_err(never_comes)?;
             return Ok((Reply::LocalCheckpoint(checkpoint), LOCAL_CHECKPOINT_BYTES));
         }
-        CHUNKS => return Err(Malformed::Resumption("CHUNKS").into()),
-        ACK => return Err(Malformed::Resumption("ACK").into()),
+        CHUNKS => {
+            let number =
+                |number: i64, what| u64::try_from(number).map_err(|_| Malformed::OutOfRange(what));
+            number(fields.i64()?, "the size of a frame of chunks")?;
+            Reply::Chunks {
+                files: number(fields.i64()?, "the number of files with chunks")?,
+            }
+        }
+        ACK => Reply::Ack,
         other => return Err(Malformed::UnknownCommand(other).into()),
     };
     Ok((reply, fields.position()))

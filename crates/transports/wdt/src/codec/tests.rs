@@ -118,6 +118,7 @@ fn command() -> impl Strategy<Value = Command> {
         number().prop_map(Command::Size),
         file,
         any::<u32>().prop_map(Command::Footer),
+        Just(Command::Ack),
         (any::<u8>(), number(), number()).prop_map(|(status, blocks, bytes)| Command::Done(Done {
             status,
             blocks,
@@ -143,6 +144,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         Just(Reply::Wait),
         Just(Reply::Heartbeat),
+        Just(Reply::Ack),
+        number().prop_map(|files| Reply::Chunks { files }),
         proptest::collection::vec(checkpoint(), 0..64).prop_map(Reply::Errors),
         (0..=i32::MAX as u32, any::<u8>(), number()).prop_map(|(version, code, blocks)| {
             Reply::Abort(Abort {
@@ -210,4 +213,36 @@ proptest! {
             prop_assert!(length <= bytes.len());
         }
     }
+}
+
+#[test]
+fn chunks_come_back_in_frames_that_fit_into_a_buffer() {
+    let path = |index: u64| RelativePath::new(format!("d/{index}").as_bytes()).unwrap();
+    let file = |index: u64| FileChunks {
+        sequence: index,
+        path: path(index),
+        size: 1 << 40,
+        chunks: (0..100)
+            .map(|chunk| (chunk * 1000, chunk * 1000 + 500))
+            .collect(),
+    };
+    let files: Vec<_> = (0..2000).map(file).collect();
+    let mut wire = Vec::new();
+    encode_frames(&files, &mut wire);
+    let (mut read, mut at, mut frames) = (Vec::new(), 0, 0);
+    while at < wire.len() {
+        let (frame, length) = by_need(&wire[at..], decode_frame);
+        assert!(length <= FRAME_BYTES);
+        read.extend(frame);
+        at += length;
+        frames += 1;
+    }
+    assert!(read == files && frames > 1);
+    let mut overlapping = Vec::new();
+    let chunks = vec![(0, 10), (5, 20)];
+    encode_frames(&[FileChunks { chunks, ..file(1) }], &mut overlapping);
+    assert_eq!(
+        decode_frame(&overlapping),
+        Err(Malformed::OutOfRange("a chunk"))
+    );
 }

@@ -60,7 +60,15 @@ impl Below {
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor?) })
     }
 
-    fn enter(&self, name: &CStr) -> io::Result<Self> {
+    /// Takes the directory for this process alone, as long as it is open here.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        call(|| unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
+        Ok(())
+    }
+
+    /// Opens a directory in this one.
+    pub(super) fn enter(&self, name: &CStr) -> io::Result<Self> {
         self.openat(name, libc::O_DIRECTORY).map(Self)
     }
 

@@ -4,23 +4,26 @@
 //! the target. [`DirectorySink::commit`] gives every file its own name, each in one step; only then,
 //! since the last tag of an encrypted transfer comes after everything else. So a file under its own
 //! name is whole and authentic, whatever broke when, and a transfer that failed can be tried again.
-//! What is unfinished is removed with the sink; after a crash it can be told by its name.
+//! What is unfinished is removed with the sink; after a crash it can be told by its name. Where a transfer
+//! may be resumed, it stays in `.wdt-resume.part` with a [`journal`] of what the sender's blocks left there.
 
 use std::{
     collections::{HashMap, HashSet},
-    ffi::CString,
+    ffi::{CString, OsStr},
     fs::File,
     io,
-    os::unix::fs::FileExt,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
     below::{Below, reserve},
+    journal,
     ranges::Ranges,
 };
 use crate::{
+    codec::FileChunks,
     path::RelativePath,
     sink::{IncomingBlock, Sink, SinkWriter},
 };
@@ -32,6 +35,8 @@ pub struct DirectoryOptions {
     pub overwrite: bool,
     /// Whether a file is written to the disk before it counts as whole.
     pub sync: bool,
+    /// Whether what a transfer leaves that fails is kept, and what an earlier one left is taken up.
+    pub resume: bool,
 }
 
 impl Default for DirectoryOptions {
@@ -39,6 +44,7 @@ impl Default for DirectoryOptions {
         Self {
             overwrite: false,
             sync: true,
+            resume: false,
         }
     }
 }
@@ -72,30 +78,79 @@ struct Entry {
     path: RelativePath,
     size: u64,
     ranges: Ranges,
+    /// What was counted, and so can be resumed.
+    counted: Ranges,
+    /// Bytes that an earlier transfer left, until a block of this one came: then `touched`.
+    held: u64,
+    touched: bool,
     /// Open as long as something of it is missing.
     file: Option<Arc<File>>,
 }
 
+impl Entry {
+    /// A part of it came in an earlier transfer, and the sender has it no more.
+    fn was_dropped(&self) -> bool {
+        self.held > 0 && !self.touched && !self.ranges.are_all_of(self.size)
+    }
+}
+
 impl State {
-    /// Bytes of all files.
+    /// Takes a file up that an earlier transfer left.
+    fn hold(&mut self, file: FileChunks) {
+        let mut entry = Entry {
+            path: file.path.clone(),
+            size: file.size,
+            ranges: Ranges::default(),
+            counted: Ranges::default(),
+            held: file.chunks.iter().map(|(start, end)| end - start).sum(),
+            touched: false,
+            file: None,
+        };
+        for (start, end) in file.chunks {
+            entry.ranges.add(start, end);
+            entry.counted.add(start, end);
+        }
+        self.directories.extend(file.path.parents());
+        self.paths.insert(file.path, file.sequence);
+        self.files.insert(file.sequence, entry);
+    }
+
+    /// What can be resumed, in the order of the files' numbers.
+    fn held(&self) -> Vec<FileChunks> {
+        let held = |(sequence, entry): (&u64, &Entry)| FileChunks {
+            sequence: *sequence,
+            path: entry.path.clone(),
+            size: entry.size,
+            chunks: entry.counted.whole(),
+        };
+        let mut held: Vec<_> = self.files.iter().map(held).collect();
+        held.retain(|file| !file.chunks.is_empty());
+        held.sort_by_key(|file| file.sequence);
+        held
+    }
+
+    /// Bytes that this transfer brought of all files.
     ///
     /// # Errors
     /// A file of which something is missing.
     fn whole_bytes(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         for entry in self.files.values() {
+            if entry.was_dropped() {
+                continue;
+            }
             if !entry.ranges.are_all_of(entry.size) {
                 let hole = format!("a part of `{}` was never sent", entry.path);
                 return Err(io::Error::other(hole));
             }
-            bytes = bytes.saturating_add(entry.size);
+            bytes = bytes.saturating_add(entry.size - entry.held);
         }
         Ok(bytes)
     }
 }
 
 /// The name of an unfinished file.
-fn staged(sequence: u64) -> io::Result<CString> {
+pub(super) fn staged(sequence: u64) -> io::Result<CString> {
     CString::new(sequence.to_string()).map_err(io::Error::other)
 }
 
@@ -168,6 +223,9 @@ impl Shared {
             path: block.path.clone(),
             size: block.file_size_bytes,
             ranges: Ranges::default(),
+            counted: Ranges::default(),
+            held: 0,
+            touched: true,
             file: Some(file),
         };
         state.files.insert(block.sequence, entry);
@@ -197,14 +255,33 @@ impl DirectorySink {
     pub fn new(directory: &Path, options: DirectoryOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let root = Below::open(directory)?;
-        let staging_name = CString::new(format!(".wdt-{:08x}.part", mark()))?;
+        let (staging_name, staging) = if options.resume {
+            (journal::DIRECTORY.to_owned(), journal::open(&root)?)
+        } else {
+            let name = CString::new(format!(".wdt-{:08x}.part", mark()))?;
+            let staging = root.make_directory(&name)?;
+            (name, staging)
+        };
         let shared = Shared {
-            staging: root.make_directory(&staging_name)?,
+            staging,
             root,
             staging_name,
             options,
             state: Mutex::default(),
         };
+        if options.resume {
+            let mut state = shared.lock();
+            let path = directory.join(OsStr::from_bytes(journal::DIRECTORY.to_bytes()));
+            for file in journal::load(&shared.staging, &path)? {
+                // What could not be named in the end is no use: it comes again, and is refused then.
+                if shared.check(&file.path).is_ok() {
+                    state.hold(file);
+                } else {
+                    shared.staging.remove(&staged(file.sequence)?)?;
+                }
+            }
+            drop(state);
+        }
         Ok(Self(Arc::new(shared)))
     }
 
@@ -223,6 +300,10 @@ impl DirectorySink {
             let Some(entry) = state.files.remove(&sequence) else {
                 continue;
             };
+            if entry.was_dropped() {
+                self.0.staging.remove(&staged(sequence)?)?;
+                continue;
+            }
             let name = || {
                 let (parent, name) = self.0.root.parent(&entry.path, true)?;
                 let from = (&self.0.staging, &*staged(sequence)?);
@@ -249,6 +330,25 @@ fn mark() -> u32 {
 impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
+    fn held(&self) -> Vec<FileChunks> {
+        self.0.lock().held()
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        for sequence in state.files.keys() {
+            self.0.staging.remove(&staged(*sequence)?)?;
+        }
+        *state = State::default();
+        journal::remove(&self.0.staging)
+    }
+
+    fn counted(&self, sequence: u64, offset: u64, length: u64) {
+        if let Some(entry) = self.0.lock().files.get_mut(&sequence) {
+            entry.counted.add(offset, offset.saturating_add(length));
+        }
+    }
+
     fn check(&self, bytes: u64) -> io::Result<()> {
         let whole = self.0.lock().whole_bytes()?;
         if whole == bytes {
@@ -260,6 +360,15 @@ impl Sink for DirectorySink {
 
     fn begin(&self, block: &IncomingBlock) -> io::Result<DirectoryWriter> {
         let mut state = self.0.lock();
+        if let Some(previous) = block.replaces
+            && previous != block.sequence
+            && state.paths.get(&block.path) == Some(&previous)
+        {
+            journal::remove(&self.0.staging)?;
+            self.0.staging.remove(&staged(previous)?)?;
+            state.paths.remove(&block.path);
+            state.files.remove(&previous);
+        }
         self.0.entry(&mut state, block)?;
         let sequence = state.paths.get(&block.path).copied();
         let entry = state.files.get_mut(&block.sequence);
@@ -272,6 +381,7 @@ impl Sink for DirectorySink {
             let wrong = format!("`{}` was sent with two sizes", block.path);
             return Err(io::Error::other(wrong));
         }
+        entry.touched = true;
         entry.ranges.begin(block.offset, block.length);
         let file = match &entry.file {
             Some(file) => Arc::clone(file),
@@ -359,6 +469,15 @@ impl Drop for DirectoryWriter {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if self.options.resume {
+            let held = state.held();
+            // What cannot be kept is as if it had never come.
+            if !held.is_empty() && journal::save(&self.staging, &held).is_ok() {
+                // What the journal does not name is removed when it is read.
+                return;
+            }
+            let _ = journal::remove(&self.staging);
+        }
         for sequence in state.files.keys() {
             // There is nobody left to tell; what stays can be told by its directory's name.
             if let Ok(name) = staged(*sequence) {

@@ -49,6 +49,14 @@ impl Ranges {
         self.whole.insert(start, end);
     }
 
+    /// Where each range that is there begins and ends, in order.
+    pub(super) fn whole(&self) -> Vec<(u64, u64)> {
+        self.whole
+            .iter()
+            .map(|(start, end)| (*start, *end))
+            .collect()
+    }
+
     /// Whether a file of this size is there from its first byte to its last.
     pub(super) fn are_all_of(&self, size: u64) -> bool {
         size == 0 || self.whole.get(&0) == Some(&size)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::commands::Arriving;
-use super::session::{Judgement, Partial, Session};
+use super::session::{Judgement, Listing, Partial, Session};
 use crate::VERSION;
-use crate::codec::{Reply, Settings};
+use crate::codec::{Reply, Settings, encode_frames};
 use crate::crypto::Seal;
 use crate::failure::Failure;
 use crate::inbox::Inbox;
@@ -70,11 +70,19 @@ pub struct Connection<K: Sink> {
     settings: Option<Settings>,
     last_received: Duration,
     next_sign: Duration,
-    /// Blocks that are whole but after the last tag: where they end in the stream, their length.
-    unverified: VecDeque<(u64, u64)>,
+    /// Blocks that are whole but after the last tag, and where they end in the stream.
+    unverified: VecDeque<(u64, Whole)>,
     /// Blocks up to here in the stream were acknowledged before a tag said that they are right.
     trusted_until: u64,
     last_fault: Failure,
+}
+
+/// A block that came whole.
+#[derive(Clone, Copy)]
+struct Whole {
+    sequence: u64,
+    offset: u64,
+    length: u64,
 }
 
 enum State<W> {
@@ -82,6 +90,10 @@ enum State<W> {
     /// SETTINGS of this transfer must come by then; until they do, nothing here touches the session.
     Opening {
         until: Duration,
+    },
+    /// The sender asks what is there from an earlier transfer.
+    Listing {
+        told: bool,
     },
     Commands,
     Payload(Arriving<W>),
@@ -173,7 +185,10 @@ impl<K: Sink> Connection<K> {
                 self.step(now)
             }
             State::Opening { until } => Step::Read(*until),
-            State::Commands | State::Payload(_) | State::Footer(_) if now >= read_until => {
+            State::Listing { told: false } => self.list(now),
+            State::Listing { .. } | State::Commands | State::Payload(_) | State::Footer(_)
+                if now >= read_until =>
+            {
                 let detail = format!("the sender was silent on port {}", self.port);
                 self.lost(Status::Timeout, detail, now);
                 self.step(now)
@@ -183,7 +198,8 @@ impl<K: Sink> Connection<K> {
                 self.lost(Status::Timeout, detail, now);
                 self.step(now)
             }
-            State::Commands
+            State::Listing { .. }
+            | State::Commands
             | State::Payload(_)
             | State::Footer(_)
             | State::Confirming
@@ -319,6 +335,29 @@ impl<K: Sink> Connection<K> {
         Step::End
     }
 
+    /// Tells what is there from an earlier transfer, or waits until another port has.
+    fn list(&mut self, now: Duration) -> Step {
+        match self.session.listing(self.index) {
+            Listing::Tell(files) => {
+                let mut plain = Vec::new();
+                let count = files.len() as u64;
+                Reply::Chunks { files: count }.encode(&mut plain);
+                encode_frames(&files, &mut plain);
+                self.say(&plain);
+                self.last_received = now;
+                self.state = State::Listing { told: true };
+            }
+            Listing::Wait if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
+            Listing::Wait => self.reply(&Reply::Wait),
+            Listing::Told => {
+                self.reply(&Reply::Ack);
+                self.last_received = now;
+                self.state = State::Commands;
+            }
+        }
+        Step::Write
+    }
+
     fn wait(&mut self, now: Duration) -> Step {
         match self.session.judge(self.index) {
             Judgement::Done => {
@@ -350,8 +389,8 @@ impl<K: Sink> Connection<K> {
     /// A global checkpoint acknowledges everything before it on its connection; the next tag must
     /// say that this was right.
     fn acknowledge_unverified(&mut self) {
-        for (end, length) in self.unverified.drain(..) {
-            self.session.count(self.index, 1, length);
+        for (end, block) in self.unverified.drain(..) {
+            self.session.count(self.index, 1, block.length);
             self.trusted_until = end;
         }
     }
@@ -374,8 +413,12 @@ impl<K: Sink> Connection<K> {
     fn reply(&mut self, reply: &Reply) {
         let mut plain = Vec::new();
         reply.encode(&mut plain);
+        self.say(&plain);
+    }
+
+    fn say(&mut self, plain: &[u8]) {
         let sealed = match &mut self.seal {
-            Some(seal) => seal.seal(&plain, &mut self.out),
+            Some(seal) => seal.seal(plain, &mut self.out),
             None => Ok(()),
         };
         if let Err(error) = sealed {
@@ -400,6 +443,7 @@ impl<K: Sink> Connection<K> {
                 self.state = State::Dropping(After::End);
             }
             State::Opening { .. }
+            | State::Listing { .. }
             | State::Commands
             | State::Payload(_)
             | State::Footer(_)

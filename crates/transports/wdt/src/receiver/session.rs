@@ -1,10 +1,11 @@
 //! The whole transfer as the receiver sees it, shared by its connections.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::codec::{Abort, Checkpoint, Done};
+use crate::codec::{Abort, Checkpoint, Done, FileChunks};
 use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
 use crate::sink::Sink;
@@ -63,6 +64,7 @@ struct State {
     began: Option<Duration>,
     /// What ports got that were given up, in that order.
     lost: Vec<Checkpoint>,
+    chunks: Chunks,
     done: Option<Done>,
     /// The sink has said that the blocks make whole files.
     checked: bool,
@@ -111,6 +113,25 @@ enum Phase {
     Ended,
 }
 
+/// Whether the sender knows what is there from an earlier transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunks {
+    Untold,
+    /// The port at this index tells it.
+    Telling(usize),
+    /// It was told, and its answer did not come.
+    Unanswered,
+    Told,
+}
+
+/// What a port does whose sender asks what is there from an earlier transfer.
+pub(super) enum Listing {
+    Tell(Vec<FileChunks>),
+    /// Another port tells it.
+    Wait,
+    Told,
+}
+
 /// What a port that has got DONE does next.
 pub(super) enum Judgement {
     Wait,
@@ -147,6 +168,7 @@ impl<K: Sink> Session<K> {
                 ports: ports.collect(),
                 began: None,
                 lost: Vec::new(),
+                chunks: Chunks::Untold,
                 done: None,
                 checked: false,
                 failure: None,
@@ -338,6 +360,36 @@ impl<K: Sink> Session<K> {
         port.seen = port.offered;
     }
 
+    /// What a port says to a sender that asks what is there.
+    pub(super) fn listing(&self, index: usize) -> Listing {
+        let mut state = self.lock();
+        match state.chunks {
+            Chunks::Told => Listing::Told,
+            Chunks::Telling(other) if other != index => Listing::Wait,
+            _ => {
+                state.chunks = Chunks::Telling(index);
+                Listing::Tell(self.sink.held())
+            }
+        }
+    }
+
+    /// The sender has answered.
+    pub(super) fn chunks_told(&self) {
+        let mut state = self.lock();
+        state.chunks = Chunks::Told;
+        self.has_changed(&mut state);
+    }
+
+    /// The sender does not ask: it was told, or sends everything.
+    pub(super) fn not_asked(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Untold {
+            self.sink.forget()?;
+        }
+        self.has_changed(&mut state);
+        Ok(())
+    }
+
     /// DONE came on a port.
     pub(super) fn done(&self, index: usize, done: Done) {
         let mut state = self.lock();
@@ -405,6 +457,9 @@ impl<K: Sink> Session<K> {
     /// A port's connection broke; `partial` of a block is here for good.
     pub(super) fn disconnected(&self, index: usize, partial: Option<Partial>) {
         let mut state = self.lock();
+        if state.chunks == Chunks::Telling(index) {
+            state.chunks = Chunks::Unanswered;
+        }
         let port = &mut state.ports[index];
         port.phase = Phase::Running;
         port.offered = port.seen;

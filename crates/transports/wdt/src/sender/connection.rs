@@ -1,5 +1,7 @@
 //! One port of a sender, from the first attempt to connect to the last byte.
 
+mod faults;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +9,9 @@ use std::time::Duration;
 use super::asking::Asking;
 use super::outgoing::{Current, Outgoing, Output};
 use super::session::{Session, Verdict};
-use crate::codec::{ABORT, Abort, Allocation, Checkpoint, Command, FileHeader, Malformed, Reply};
-use crate::crypto::{CryptoError, PROLOGUE};
+use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
 use crate::failure::Failure;
-use crate::inbox::{Inbox, WireError};
+use crate::inbox::Inbox;
 use crate::source::Source;
 use crate::status::Status;
 
@@ -70,6 +71,13 @@ enum State {
     /// The receiver's checkpoint must come before anything is sent.
     Checkpoint {
         until: Duration,
+    },
+    /// The receiver must say what it has from an earlier transfer, on this connection or another.
+    Resuming {
+        until: Duration,
+        /// What it said, of how many files.
+        chunks: Vec<FileChunks>,
+        files: Option<u64>,
     },
     Sending,
     Asking(Asking),
@@ -135,6 +143,8 @@ impl<S: Source> Connection<S> {
             State::Connecting { at, .. } if now < *at => Step::Sleep(*at),
             State::Connecting { .. } => Step::Connect,
             State::Checkpoint { until } => Step::Read(*until),
+            State::Resuming { .. } if !self.outgoing.is_empty() => self.flush(now),
+            State::Resuming { until, .. } => Step::Read(*until),
             State::Sending => {
                 if self.uncounted > 0 {
                     let bytes = std::mem::take(&mut self.uncounted);
@@ -198,7 +208,7 @@ impl<S: Source> Connection<S> {
                 until: now + self.session.options().read_timeout,
             };
         } else {
-            self.begin();
+            self.begin(now);
         }
     }
 
@@ -288,6 +298,14 @@ impl<S: Source> Connection<S> {
             ) {
                 return;
             }
+            if let State::Resuming { files: Some(_), .. } = self.state {
+                match self.inbox.command(wire, &mut at, decode_frame) {
+                    Ok(Some(frame)) => self.chunks(frame, now),
+                    Ok(None) => return,
+                    Err(error) => return self.unreadable(&error, wire.get(at)),
+                }
+                continue;
+            }
             match self.inbox.command(wire, &mut at, Reply::decode) {
                 Ok(Some(reply)) => {
                     self.understood = true;
@@ -296,38 +314,6 @@ impl<S: Source> Connection<S> {
                 Ok(None) => return,
                 Err(error) => return self.unreadable(&error, wire.get(at)),
             }
-        }
-    }
-
-    /// What the receiver said makes no sense.
-    fn unreadable(&mut self, error: &WireError, next: Option<&u8>) {
-        let port = self.port;
-        let (status, why) = match (self.disagreement(error, next), error) {
-            (Some(why), _) => (Status::Encryption, why.to_owned()),
-            (None, WireError::Crypto(error)) => {
-                return self.lost(Status::Encryption, format!("port {port}: {error}"));
-            }
-            (None, error) => (error.status(), error.to_string()),
-        };
-        self.give_up(Failure::new(status, format!("port {port}: {why}")));
-    }
-
-    /// How the two ends disagree about encryption, if that explains the first bytes of a connection.
-    fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
-        let encrypts = self.session.secret().is_some();
-        match error {
-            _ if self.understood => None,
-            // ABORT in clear: the receiver could not read SETTINGS.
-            WireError::Crypto(CryptoError::Plaintext) if next == Some(&ABORT) => {
-                Some("the receiver has another key than this sender's connection URL, or none")
-            }
-            WireError::Malformed(_) if encrypts => {
-                Some("the receiver encrypts with another key than that of the connection URL")
-            }
-            WireError::Malformed(Malformed::UnknownCommand(PROLOGUE)) => {
-                Some("the receiver encrypts, and the connection URL has no key")
-            }
-            _ => None,
         }
     }
 
@@ -355,7 +341,7 @@ impl<S: Source> Connection<S> {
         match (&self.state, reply) {
             (_, Reply::Abort(abort)) => self.aborted(abort),
             (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
-                self.begin_from(&checkpoint);
+                self.begin_from(&checkpoint, now);
             }
             (State::Sending | State::Asking(_), Reply::LocalCheckpoint(checkpoint)) => {
                 // The receiver had seen a connection of which nothing came to it.
@@ -369,6 +355,22 @@ impl<S: Source> Connection<S> {
                 }
             }
             (State::Sending | State::Asking(_), Reply::Heartbeat) => {}
+            (State::Resuming { .. }, Reply::Wait) => {
+                if let State::Resuming { until, .. } = &mut self.state {
+                    *until = now + timeout;
+                }
+            }
+            (State::Resuming { .. }, Reply::Ack) => self.begin_blocks(),
+            (State::Resuming { .. }, Reply::Chunks { files }) => {
+                self.state = State::Resuming {
+                    until: now + timeout,
+                    chunks: Vec::new(),
+                    files: Some(files),
+                };
+                if files == 0 {
+                    self.chunks(Vec::new(), now);
+                }
+            }
             (State::Asking(_), Reply::Wait) => self.session.acknowledge_all(self.index),
             (State::Asking(_), Reply::Errors(list)) => {
                 self.session.acknowledge_all(self.index);
@@ -383,26 +385,67 @@ impl<S: Source> Connection<S> {
                 Reply::Wait => "WAIT before everything was sent",
                 Reply::Heartbeat => "a heartbeat in place of a checkpoint",
                 Reply::Errors(_) => "a global checkpoint before everything was sent",
-                Reply::Abort(_) | Reply::LocalCheckpoint(_) => "a message out of place",
+                Reply::Abort(_) | Reply::LocalCheckpoint(_) | Reply::Chunks { .. } | Reply::Ack => {
+                    "a message out of place"
+                }
             }),
         }
     }
 
-    fn begin(&mut self) {
-        self.outgoing
-            .command(&Command::Settings(self.session.settings()));
+    fn begin(&mut self, now: Duration) {
+        let settings = self.session.settings();
+        let asks = settings.request_chunks;
+        self.outgoing.command(&Command::Settings(settings));
+        if asks {
+            self.state = State::Resuming {
+                until: now + self.session.options().read_timeout,
+                chunks: Vec::new(),
+                files: None,
+            };
+        } else {
+            self.begin_blocks();
+        }
+    }
+
+    /// More of what the receiver has from an earlier transfer.
+    fn chunks(&mut self, frame: Vec<FileChunks>, now: Duration) {
+        let timeout = self.session.options().read_timeout;
+        let State::Resuming {
+            until,
+            chunks,
+            files: Some(files),
+        } = &mut self.state
+        else {
+            return;
+        };
+        *until = now + timeout;
+        chunks.extend(frame);
+        if (chunks.len() as u64) < *files {
+            return;
+        }
+        let chunks = std::mem::take(chunks);
+        match self.session.resume(chunks) {
+            Ok(()) => {
+                self.outgoing.command(&Command::Ack);
+                self.begin_blocks();
+            }
+            Err(failure) => self.give_up(failure),
+        }
+    }
+
+    fn begin_blocks(&mut self) {
         self.outgoing
             .command(&Command::Size(self.session.total_bytes()));
         self.state = State::Sending;
     }
 
-    fn begin_from(&mut self, checkpoint: &Checkpoint) {
+    fn begin_from(&mut self, checkpoint: &Checkpoint, now: Duration) {
         match self.session.local_checkpoint(self.index, checkpoint) {
             Ok(progress) => {
                 if progress {
                     self.fruitless = 0;
                 }
-                self.begin();
+                self.begin(now);
             }
             Err(failure) => self.give_up(failure),
         }
@@ -446,11 +489,11 @@ impl<S: Source> Connection<S> {
             self.outgoing.command(&Command::File(FileHeader {
                 status: 0,
                 path: file.path.clone(),
-                sequence: block.sequence(),
+                sequence: block.sequence,
                 length: block.length,
                 offset: block.offset,
                 file_size: file.size_bytes,
-                allocation: Allocation::New,
+                allocation: self.session.allocation(block.file),
             }));
             self.outgoing.current = Some(Current {
                 block,
@@ -459,6 +502,11 @@ impl<S: Source> Connection<S> {
                 crc: 0,
             });
         }
+        self.flush(now)
+    }
+
+    /// Has what was collected written.
+    fn flush(&mut self, now: Duration) -> Step {
         match self.outgoing.seal_plain() {
             Ok(()) => Step::Write,
             Err(failure) => {
@@ -501,55 +549,5 @@ impl<S: Source> Connection<S> {
         }
         // What follows, `step` finds out from the session.
         self.drop_and(After::Begin);
-    }
-
-    fn fail_source(&mut self, path: &str, error: &io::Error) {
-        let detail = format!("`{path}` cannot be read ({error})");
-        self.session
-            .source_failed(Failure::new(Status::SourceRead, detail.clone()));
-        self.lost(Status::SourceRead, detail);
-    }
-
-    fn unexpected(&mut self, what: &str) {
-        let detail = format!("port {} of the receiver sent {what}", self.port);
-        self.give_up(Failure::new(Status::Protocol, detail));
-    }
-
-    /// The connection is of no use any more; another may be.
-    fn lost(&mut self, status: Status, detail: String) {
-        if matches!(
-            self.state,
-            State::Dropping(_) | State::Ended | State::Connecting { .. }
-        ) {
-            return;
-        }
-        self.last_fault = Failure::new(status, detail);
-        self.fruitless += 1;
-        if self.fruitless > self.session.options().fruitless_reconnections {
-            let detail = format!(
-                "port {} made no progress over {} connections, of which the last failed: {}",
-                self.port, self.fruitless, self.last_fault.detail
-            );
-            return self.give_up(Failure::new(Status::NoProgress, detail));
-        }
-        self.outgoing.current = None;
-        self.drop_and(After::Reconnect);
-    }
-
-    fn give_up(&mut self, failure: Failure) {
-        if !matches!(self.state, State::Ended) {
-            self.session.port_ended(self.index, &failure);
-        }
-        self.drop_and(After::End);
-    }
-
-    fn drop_and(&mut self, after: After) {
-        match (&self.state, after) {
-            // Once it is over it stays so, and nothing is closed twice.
-            (State::Ended, _) | (State::Dropping(After::End), _) => {}
-            (State::Connecting { .. }, After::End) => self.state = State::Ended,
-            (State::Connecting { .. }, _) => {}
-            (_, after) => self.state = State::Dropping(after),
-        }
     }
 }

@@ -51,7 +51,7 @@ impl History {
         // A block that is not the named one was begun after the receiver wrote the checkpoint.
         if let Some((block, _)) = self.blocks.get(count)
             && checkpoint.partial_bytes > 0
-            && block.sequence() == checkpoint.partial_sequence
+            && block.sequence == checkpoint.partial_sequence
             && block.offset == checkpoint.partial_offset
         {
             if checkpoint.partial_bytes > block.length {

@@ -91,6 +91,11 @@ impl<R: SourceReader> Outgoing<R> {
         command.encode(&mut self.plain);
     }
 
+    /// Whether nothing is waiting to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.head.is_empty()
+    }
+
     /// Puts a part of the current block among the commands.
     pub(super) fn take_small(&mut self) -> io::Result<()> {
         if let Some(current) = &mut self.current {

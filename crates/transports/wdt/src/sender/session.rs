@@ -1,16 +1,18 @@
 //! The whole transfer as the sender sees it, shared by its connections.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::history::History;
 use super::throttle::{RateLimit, Throttle};
-use crate::codec::{Checkpoint, Done, Settings};
+use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
 use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
 use crate::queue::{Block, Queue};
-use crate::source::Source;
+use crate::source::{Source, SourceFile};
 use crate::status::Status;
 use crate::url::ConnectionUrl;
 use crate::{OLDEST_VERSION, VERSION};
@@ -70,6 +72,10 @@ pub struct Session<S> {
 
 struct State {
     queue: Queue,
+    /// The receiver must still say what it has from an earlier transfer.
+    asks_for_chunks: bool,
+    /// What the receiver has in place of each file; nothing, where this is empty.
+    allocations: Vec<Allocation>,
     ports: Vec<Port>,
     /// The whole transfer is over.
     failure: Option<Failure>,
@@ -118,6 +124,8 @@ impl<S: Source> Session<S> {
                 .map(|limit| Mutex::new(Throttle::new(limit))),
             state: Mutex::new(State {
                 queue,
+                asks_for_chunks: url.resumption,
+                allocations: Vec::new(),
                 ports: ports.collect(),
                 failure: None,
                 source_failure: None,
@@ -137,7 +145,7 @@ impl<S: Source> Session<S> {
 
     /// Bytes of payload that were written so far; for a progress bar.
     pub fn payload_bytes(&self) -> u64 {
-        self.payload_bytes.load(Ordering::Relaxed)
+        self.payload_bytes.load(atomic::Ordering::Relaxed)
     }
 
     /// Bytes of all files.
@@ -214,19 +222,64 @@ impl<S: Source> Session<S> {
         self.lock().ports[index].port
     }
 
+    /// What stands in place of a file at the receiver.
+    pub(super) fn allocation(&self, file: usize) -> Allocation {
+        let state = self.lock();
+        state
+            .allocations
+            .get(file)
+            .copied()
+            .unwrap_or(Allocation::New)
+    }
+
+    /// The receiver has these chunks of files from an earlier transfer; what it has not is sent.
+    ///
+    /// # Errors
+    /// [`Status::Protocol`] where it had said so before, or two files have one number.
+    pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
+        let mut state = self.lock();
+        let mut numbers = HashSet::new();
+        let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
+        if twice || !state.asks_for_chunks {
+            let detail = "the receiver contradicts itself about the earlier transfer";
+            return Err(Failure::new(Status::Protocol, detail));
+        }
+        state.asks_for_chunks = false;
+        let above = numbers.into_iter().max().unwrap_or(0);
+        let there: HashMap<_, _> = chunks.iter().map(|file| (&file.path, file)).collect();
+        let files = self.source.files();
+        let found = |file: &SourceFile| there.get(&file.path).copied();
+        let allocation = |file: &SourceFile| match found(file) {
+            None => Allocation::New,
+            Some(found) => match found.size.cmp(&file.size_bytes) {
+                Ordering::Equal => Allocation::Exists,
+                Ordering::Greater => Allocation::TooLarge(found.sequence),
+                Ordering::Less => Allocation::TooSmall(found.sequence),
+            },
+        };
+        state.allocations = files.iter().map(allocation).collect();
+        let rest = |index: usize| match found(&files[index]) {
+            Some(found) if found.size == files[index].size_bytes => (found.sequence, gaps(found)),
+            _ => (above + index as u64 + 1, vec![(0, files[index].size_bytes)]),
+        };
+        state.queue = Queue::of_ranges(files, self.options.block_bytes, rest);
+        Ok(())
+    }
+
     pub(super) fn settings(&self) -> Settings {
         let milliseconds = |timeout: Duration| {
             u32::try_from(timeout.as_millis())
                 .unwrap_or(u32::MAX)
                 .clamp(1, i32::MAX as u32)
         };
+        let state = self.lock();
         Settings {
-            version: self.lock().version,
+            version: state.version,
             read_timeout_ms: milliseconds(self.options.read_timeout),
             write_timeout_ms: milliseconds(self.options.write_timeout),
             transfer_id: self.id.clone(),
             checksum: self.options.checksum,
-            request_chunks: false,
+            request_chunks: state.asks_for_chunks,
             whole_files: self.options.block_bytes == 0,
             // What it would say is known from the connection itself.
             heartbeats: false,
@@ -277,7 +330,8 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
-        self.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.payload_bytes
+            .fetch_add(bytes, atomic::Ordering::Relaxed);
     }
 
     /// When more payload may go out, after these bytes of it.
@@ -402,6 +456,19 @@ pub(super) enum Verdict {
     Over,
     Dead,
     Generation(u32),
+}
+
+/// What is missing of a file.
+fn gaps(there: &FileChunks) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut from = 0;
+    for (start, end) in there.chunks.iter().chain([&(there.size, there.size)]) {
+        if from < *start {
+            gaps.push((from, *start));
+        }
+        from = *end;
+    }
+    gaps
 }
 
 fn invalid(port: u16, why: &str) -> Failure {

@@ -24,6 +24,7 @@ pub fn url(ports: u16, secret: Option<Secret>) -> ConnectionUrl {
         version: Some(32),
         secret,
         iv_change_bytes: 0,
+        resumption: false,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipe::Pipe;
+use regatta_transport_wdt::codec::FileChunks;
 use regatta_transport_wdt::files::DirectorySink;
 use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, Sink, SinkWriter};
 use regatta_transport_wdt::source::MemorySource;
@@ -53,6 +54,18 @@ impl Sink for Tee {
 
     fn begin(&self, block: &IncomingBlock) -> io::Result<TeeWriter> {
         Ok(TeeWriter(self.0.begin(block)?, self.1.begin(block)?))
+    }
+
+    fn held(&self) -> Vec<FileChunks> {
+        self.1.held()
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        self.1.forget()
+    }
+
+    fn counted(&self, sequence: u64, offset: u64, length: u64) {
+        self.1.counted(sequence, offset, length);
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Connection, LINGER, State, sign_interval};
+use super::{Connection, LINGER, State, Whole, sign_interval};
 use crate::codec::{Allocation, Command, Decoded, Done, FileHeader, Malformed, Settings, footer};
 use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
@@ -31,10 +31,14 @@ impl<K: Sink> Connection<K> {
         let mut at = 0;
         loop {
             let more = match &mut self.state {
-                State::Opening { .. } | State::Commands | State::Footer(_) => {
-                    self.command(wire, &mut at, now)
-                }
+                State::Opening { .. }
+                | State::Listing { told: true }
+                | State::Commands
+                | State::Footer(_) => self.command(wire, &mut at, now),
                 State::Payload(_) => self.payload(wire, &mut at),
+                State::Listing { .. } if at < wire.len() => Err(Fault::Protocol(
+                    "blocks before it knew what is there".to_owned(),
+                )),
                 State::Waiting if at < wire.len() => {
                     Err(Fault::Protocol("bytes after DONE".to_owned()))
                 }
@@ -76,6 +80,13 @@ impl<K: Sink> Connection<K> {
             };
         }
         match (std::mem::replace(&mut self.state, State::Commands), command) {
+            (State::Listing { .. }, Command::Ack) => {
+                self.session.chunks_told();
+                Ok(true)
+            }
+            (State::Listing { .. }, _) | (_, Command::Ack) => Err(Fault::Protocol(
+                "something else than ACK for the chunks".to_owned(),
+            )),
             (State::Footer(arriving), Command::Footer(crc)) => {
                 if crc != arriving.crc {
                     return Err(Fault::Checksum(arriving.header.path.to_string()));
@@ -109,27 +120,35 @@ impl<K: Sink> Connection<K> {
         if settings.version > VERSION {
             return Ok(self.refuse(Status::VersionMismatch, now));
         }
-        let (status, why) = if !spoken {
-            let detail = format!(
-                "the sender speaks version {}, this receiver {OLDEST_VERSION} to {VERSION}",
-                settings.version
-            );
-            (Status::VersionIncompatible, detail)
-        } else if settings.request_chunks {
-            let detail = "the sender asks to resume an earlier transfer, which is left out here";
-            (Status::Protocol, detail.to_owned())
-        } else {
-            self.session.settled(self.index, now);
-            self.next_sign = now + sign_interval(&settings);
-            self.settings = Some(settings);
-            self.state = State::Commands;
-            return Ok(true);
-        };
-        // A second connection with the right id cannot end what the first has begun.
-        if !self.session.has_begun() {
-            self.session.fail(Failure::new(status, why));
+        if !spoken {
+            let status = Status::VersionIncompatible;
+            // A second connection with the right id cannot end what the first has begun.
+            if !self.session.has_begun() {
+                let detail = format!(
+                    "the sender speaks version {}, this receiver {OLDEST_VERSION} to {VERSION}",
+                    settings.version
+                );
+                self.session.fail(Failure::new(status, detail));
+            }
+            return Ok(self.refuse(status, now));
         }
-        Ok(self.refuse(status, now))
+        self.session.settled(self.index, now);
+        self.next_sign = now + sign_interval(&settings);
+        self.state = if settings.request_chunks {
+            State::Listing { told: false }
+        } else {
+            State::Commands
+        };
+        let asks = settings.request_chunks;
+        self.settings = Some(settings);
+        if !asks {
+            self.session.not_asked().map_err(|error| {
+                let detail =
+                    format!("what is there of an earlier transfer cannot be removed ({error})");
+                Fault::Fatal(Failure::new(Status::FileWrite, detail))
+            })?;
+        }
+        Ok(true)
     }
 
     /// A connection that has not proved anything sent something else than SETTINGS of this transfer.
@@ -168,10 +187,14 @@ impl<K: Sink> Connection<K> {
                 detail,
             )));
         }
-        if header.allocation != Allocation::New {
-            let detail = "a file of an earlier transfer, which is left out here";
-            return Err(Fault::Protocol(detail.to_owned()));
-        }
+        let replaces = match header.allocation {
+            Allocation::New | Allocation::Exists => None,
+            Allocation::TooLarge(previous) | Allocation::TooSmall(previous) => Some(previous),
+            Allocation::Delete => {
+                let detail = "that a file is to be deleted, which is left out here";
+                return Err(Fault::Protocol(detail.to_owned()));
+            }
+        };
         self.session.heard(self.index);
         let block = IncomingBlock {
             sequence: header.sequence,
@@ -179,6 +202,7 @@ impl<K: Sink> Connection<K> {
             file_size_bytes: header.file_size,
             offset: header.offset,
             length: header.length,
+            replaces,
         };
         let writer = self
             .session
@@ -251,11 +275,19 @@ impl<K: Sink> Connection<K> {
             .finish()
             .map_err(|error| cannot_write(&arriving.header, &error))?;
         let tags = self.inbox.open().has_tags();
-        let length = arriving.header.length;
-        self.session.block(self.index, length, !tags);
+        let block = Whole {
+            sequence: arriving.header.sequence,
+            offset: arriving.header.offset,
+            length: arriving.header.length,
+        };
+        self.session.block(self.index, block.length, !tags);
         if tags {
             self.unverified
-                .push_back((self.inbox.open().position(), length));
+                .push_back((self.inbox.open().position(), block));
+        } else {
+            self.session
+                .sink()
+                .counted(block.sequence, block.offset, block.length);
         }
         self.state = State::Commands;
         Ok(true)
@@ -264,9 +296,11 @@ impl<K: Sink> Connection<K> {
     /// Counts what the tags that have come by now say is right.
     pub(super) fn verified(&mut self) {
         let verified = self.inbox.open().verified();
-        while let Some((_, length)) = self.unverified.front().filter(|(end, _)| *end <= verified) {
-            self.session.count(self.index, 1, *length);
-            self.unverified.pop_front();
+        while let Some((_, block)) = self.unverified.pop_front_if(|(end, _)| *end <= verified) {
+            self.session.count(self.index, 1, block.length);
+            self.session
+                .sink()
+                .counted(block.sequence, block.offset, block.length);
         }
     }
 

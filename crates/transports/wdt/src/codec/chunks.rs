@@ -1,0 +1,109 @@
+//! What a receiver has from an earlier transfer, as a sender that resumes it is told: CHUNKS, and frames
+//! of entries after it.
+
+use super::number::{Fields, put_string, put_uvar};
+use super::{Decoded, Malformed, Stop, decoded, read_path};
+use crate::path::RelativePath;
+
+/// The size of a buffer of the reference, which a frame fits into.
+pub const FRAME_BYTES: usize = 256 << 10;
+/// The longest frame that is taken.
+const MAX_FRAME_BYTES: usize = 16 << 20;
+
+/// What is there of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChunks {
+    /// The file's number in the earlier transfer, which it keeps.
+    pub sequence: u64,
+    /// The file.
+    pub path: RelativePath,
+    /// The file's size in bytes.
+    pub size: u64,
+    /// Where each range begins and ends, in order.
+    pub chunks: Vec<(u64, u64)>,
+}
+
+impl FileChunks {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_uvar(out, self.sequence);
+        put_string(out, self.path.as_bytes());
+        put_uvar(out, self.size);
+        put_uvar(out, self.chunks.len() as u64);
+        for (start, end) in &self.chunks {
+            put_uvar(out, *start);
+            put_uvar(out, *end);
+        }
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Result<Self, Stop> {
+        let sequence = fields.cvar("a file's sequence id")?;
+        let path = read_path(fields)?;
+        let size = fields.cvar("a file's size")?;
+        let count = fields.cvar("the number of a file's chunks")?;
+        let mut chunks = Vec::new();
+        let mut from = 0;
+        for _ in 0..count {
+            let start = fields.cvar("the beginning of a chunk")?;
+            let end = fields.cvar("the end of a chunk")?;
+            if start < from || end < start || end > size {
+                return Err(Malformed::OutOfRange("a chunk").into());
+            }
+            chunks.push((start, end));
+            from = end;
+        }
+        Ok(Self {
+            sequence,
+            path,
+            size,
+            chunks,
+        })
+    }
+}
+
+/// Appends frames of these entries, each as long as [`FRAME_BYTES`] unless a single entry is longer.
+pub fn encode_frames(files: &[FileChunks], out: &mut Vec<u8>) {
+    let mut rest = files;
+    while !rest.is_empty() {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        while let [first, after @ ..] = rest {
+            let before = out.len();
+            first.encode(out);
+            if out.len() - start > FRAME_BYTES && before > start + 4 {
+                out.truncate(before);
+                break;
+            }
+            rest = after;
+        }
+        let length = (out.len() - start - 4) as i32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// Decodes the frame at the start of `bytes`.
+///
+/// # Errors
+/// [`Malformed`] as soon as the bytes cannot become a frame.
+pub fn decode_frame(bytes: &[u8]) -> Result<Decoded<Vec<FileChunks>>, Malformed> {
+    decoded(read_frame(bytes))
+}
+
+fn read_frame(bytes: &[u8]) -> Result<(Vec<FileChunks>, usize), Stop> {
+    const WRONG: Malformed = Malformed::WrongLength("a frame of chunks");
+    let mut fields = Fields::new(bytes);
+    let length = usize::try_from(fields.i32()?).map_err(|_| WRONG)?;
+    if length == 0 || length > MAX_FRAME_BYTES {
+        return Err(WRONG.into());
+    }
+    let mut entries = Fields::new(fields.bytes(length)?);
+    let mut files = Vec::new();
+    while entries.position() < length {
+        let file = FileChunks::decode(&mut entries).map_err(|stop| match stop {
+            // Within the frame's own length, what is missing never comes.
+            Stop::Needs(_) => Stop::Malformed(WRONG),
+            malformed => malformed,
+        })?;
+        files.push(file);
+    }
+    Ok((files, fields.position()))
+}

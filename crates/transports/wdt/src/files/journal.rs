@@ -1,0 +1,96 @@
+//! What a transfer that failed has left, for one that resumes it.
+//!
+//! The journal lies beside the unfinished files and holds the frames that the sender is told. It is written
+//! when the transfer has ended, and names only blocks that were counted: where there are tags, those that a
+//! tag has proved.
+
+use std::{
+    collections::HashSet,
+    ffi::{CStr, CString},
+    io::{self, Read, Write},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use super::{below::Below, directory::staged};
+use crate::codec::{Decoded, FileChunks, decode_frame, encode_frames};
+
+/// Where unfinished files lie that a later transfer may go on with.
+pub(super) const DIRECTORY: &CStr = c".wdt-resume.part";
+const NAME: &CStr = c"journal";
+
+/// Opens the directory, which one receiver has for itself.
+pub(super) fn open(root: &Below) -> io::Result<Below> {
+    let directory = match root.enter(DIRECTORY) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => root.make_directory(DIRECTORY)?,
+        entered => entered?,
+    };
+    directory.lock().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            error.kind(),
+            "another receiver with `--resume` uses this directory",
+        ),
+        _ => error,
+    })?;
+    Ok(directory)
+}
+
+/// The files that are there; none where there is no journal, or one that cannot be read. What else lies in
+/// the directory, at `path`, is removed.
+pub(super) fn load(directory: &Below, path: &Path) -> io::Result<Vec<FileChunks>> {
+    let mut bytes = Vec::new();
+    match directory.read(NAME) {
+        Ok(mut file) => file.read_to_end(&mut bytes).map(drop)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let mut files = read(&bytes).unwrap_or_default();
+    let is_there = |file: &FileChunks| {
+        let there = staged(file.sequence).and_then(|name| directory.read(&name)?.metadata());
+        there.is_ok_and(|there| there.len() == file.size)
+    };
+    files.retain(is_there);
+    let known: HashSet<_> = files.iter().map(|file| file.sequence.to_string()).collect();
+    for entry in std::fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let is_known = name.to_str().is_some_and(|name| known.contains(name));
+        if !is_known && name.as_bytes() != NAME.to_bytes() {
+            directory.remove(&CString::new(name.as_bytes())?)?;
+        }
+    }
+    Ok(files)
+}
+
+/// The entries of a journal that is whole.
+fn read(mut bytes: &[u8]) -> Option<Vec<FileChunks>> {
+    let mut files = Vec::new();
+    while !bytes.is_empty() {
+        let Ok(Decoded::Whole { value, length }) = decode_frame(bytes) else {
+            return None;
+        };
+        files.extend(value);
+        bytes = &bytes[length..];
+    }
+    Some(files)
+}
+
+/// Writes the journal, once what it names is on the disk.
+pub(super) fn save(directory: &Below, files: &[FileChunks]) -> io::Result<()> {
+    for file in files {
+        directory.read(&staged(file.sequence)?)?.sync_data()?;
+    }
+    remove(directory)?;
+    let mut bytes = Vec::new();
+    encode_frames(files, &mut bytes);
+    let mut journal = directory.make(NAME)?;
+    journal.write_all(&bytes)?;
+    journal.sync_all()
+}
+
+/// Removes the journal, if there is one.
+pub(super) fn remove(directory: &Below) -> io::Result<()> {
+    match directory.remove(NAME) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

@@ -1,0 +1,95 @@
+//! What goes wrong on a port of a sender, and what becomes of the port then.
+
+use std::io;
+
+use super::{After, Connection, State};
+use crate::codec::{ABORT, Malformed};
+use crate::crypto::{CryptoError, PROLOGUE};
+use crate::failure::Failure;
+use crate::inbox::WireError;
+use crate::source::Source;
+use crate::status::Status;
+
+impl<S: Source> Connection<S> {
+    /// What the receiver said makes no sense.
+    pub(super) fn unreadable(&mut self, error: &WireError, next: Option<&u8>) {
+        let port = self.port;
+        let (status, why) = match (self.disagreement(error, next), error) {
+            (Some(why), _) => (Status::Encryption, why.to_owned()),
+            (None, WireError::Crypto(error)) => {
+                return self.lost(Status::Encryption, format!("port {port}: {error}"));
+            }
+            (None, error) => (error.status(), error.to_string()),
+        };
+        self.give_up(Failure::new(status, format!("port {port}: {why}")));
+    }
+
+    /// How the two ends disagree about encryption, if that explains the first bytes of a connection.
+    fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
+        let encrypts = self.session.secret().is_some();
+        match error {
+            _ if self.understood => None,
+            // ABORT in clear: the receiver could not read SETTINGS.
+            WireError::Crypto(CryptoError::Plaintext) if next == Some(&ABORT) => {
+                Some("the receiver has another key than this sender's connection URL, or none")
+            }
+            WireError::Malformed(_) if encrypts => {
+                Some("the receiver encrypts with another key than that of the connection URL")
+            }
+            WireError::Malformed(Malformed::UnknownCommand(PROLOGUE)) => {
+                Some("the receiver encrypts, and the connection URL has no key")
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn fail_source(&mut self, path: &str, error: &io::Error) {
+        let detail = format!("`{path}` cannot be read ({error})");
+        self.session
+            .source_failed(Failure::new(Status::SourceRead, detail.clone()));
+        self.lost(Status::SourceRead, detail);
+    }
+
+    pub(super) fn unexpected(&mut self, what: &str) {
+        let detail = format!("port {} of the receiver sent {what}", self.port);
+        self.give_up(Failure::new(Status::Protocol, detail));
+    }
+
+    /// The connection is of no use any more; another may be.
+    pub(super) fn lost(&mut self, status: Status, detail: String) {
+        if matches!(
+            self.state,
+            State::Dropping(_) | State::Ended | State::Connecting { .. }
+        ) {
+            return;
+        }
+        self.last_fault = Failure::new(status, detail);
+        self.fruitless += 1;
+        if self.fruitless > self.session.options().fruitless_reconnections {
+            let detail = format!(
+                "port {} made no progress over {} connections, of which the last failed: {}",
+                self.port, self.fruitless, self.last_fault.detail
+            );
+            return self.give_up(Failure::new(Status::NoProgress, detail));
+        }
+        self.outgoing.current = None;
+        self.drop_and(After::Reconnect);
+    }
+
+    pub(super) fn give_up(&mut self, failure: Failure) {
+        if !matches!(self.state, State::Ended) {
+            self.session.port_ended(self.index, &failure);
+        }
+        self.drop_and(After::End);
+    }
+
+    pub(super) fn drop_and(&mut self, after: After) {
+        match (&self.state, after) {
+            // Once it is over it stays so, and nothing is closed twice.
+            (State::Ended, _) | (State::Dropping(After::End), _) => {}
+            (State::Connecting { .. }, After::End) => self.state = State::Ended,
+            (State::Connecting { .. }, _) => {}
+            (_, after) => self.state = State::Dropping(after),
+        }
+    }
+}
