@@ -68,8 +68,13 @@ fn end(
     result: Result<SideReport, TransportError>,
     of_end: BTreeMap<String, String>,
 ) -> Result<SideReport, TransportError> {
+    let aborted = trial.context.stop.is_stopped();
     trial.stop.stop();
     let report = result.map_err(|error| trial.explain(error))?;
+    // The other end, aborted at the same time, may have ended the transfer first.
+    if aborted {
+        return Err(TransportError::Cancelled);
+    }
     if trial.order.connects() {
         trial.context.observer.send_note(Note::Closed);
     }
