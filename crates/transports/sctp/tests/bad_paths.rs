@@ -222,15 +222,16 @@ regatta_transport::test_cases! { a_path_that_delivers_nothing_any_more_does_not_
 /// The probe's messages wait for a retransmission timer that is doubled each time it expires.
 fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
     let harm = Harm {
-        dead_after: Some(200),
+        dead_after: Some(60),
         ..Harm::default()
     };
     let (sender, receiver) = run_until(Duration::from_secs(6), harm, |role| {
         let mut order = order(role, ordered);
-        order.deadline = Duration::from_millis(500);
+        order.deadline = Duration::from_millis(800);
         let probe = &mut order.workload.probe;
         probe.under_load = true;
-        probe.interval = Duration::from_millis(2);
+        // Many times what may be in flight and wait behind it.
+        probe.interval = Duration::from_micros(500);
         order
     });
     let warned = |report: &SideReport| {
