@@ -48,9 +48,10 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     if !args.csv && !args.html {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
-        let shown = show(dir, &data, &summary, colour);
+        let shown = show_tables(dir, &data, &summary, colour);
         regatta_report::write_all(dir).map_err(Failure::failed)?;
         shown?;
+        show_whereabouts(dir)?;
     }
     Ok(code)
 }
@@ -67,20 +68,33 @@ fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
     output::out(&lines).map_err(Failure::failed)
 }
 
-/// Prints gates, tables, warnings and the verdict, and where the rest is.
+/// Prints gates, tables, warnings and the verdict, and where the rest is, which has been written.
 ///
 /// # Errors
 /// If standard output cannot be written.
 pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<(), Failure> {
+    show_tables(dir, data, summary, colour)?;
+    show_whereabouts(dir)
+}
+
+fn show_tables(
+    dir: &Path,
+    data: &RunData,
+    summary: &Summary,
+    colour: Colour,
+) -> Result<(), Failure> {
     let options = TerminalOptions {
         width: output::width(),
         color: colour.stdout,
     };
-    let mut text = terminal::render(summary, data, &options);
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str(&terminal::whereabouts(dir));
+    print(dir, terminal::render(summary, data, &options))
+}
+
+fn show_whereabouts(dir: &Path) -> Result<(), Failure> {
+    print(dir, terminal::whereabouts(dir))
+}
+
+fn print(dir: &Path, mut text: String) -> Result<(), Failure> {
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -223,7 +223,8 @@ fn not_started(error: EngineError) -> Failure {
                 Some(ResultsError::AlreadyExists { .. } | ResultsError::InUse { .. })
             ) =>
         {
-            Failure::bad(anyhow::Error::from_boxed(source))
+            let hint = source.downcast_ref().and_then(ResultsError::hint);
+            Failure::bad(anyhow::Error::from_boxed(source)).hint(hint.unwrap_or_default())
         }
         error => Failure::failed(error),
     }

@@ -221,7 +221,7 @@ impl ResultsError {
                 Some("choose another directory with `--out`, or move that file away".to_owned())
             }
             Self::Missing { .. } => {
-                Some("give the directory that `regatta run` named at its end".to_owned())
+                Some("give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned())
             }
             Self::Empty { .. } => Some("start the study again with `regatta run`".to_owned()),
             Self::NotResults { .. } => {

@@ -260,8 +260,8 @@ fn claim(path: &Path) -> io::Result<File> {
                 .write(true)
                 .create(true)
                 .truncate(false)
-                // Never through a link to somewhere else.
-                .custom_flags(OFlag::O_NOFOLLOW.bits())
+                // Never through a link to somewhere else, nor waiting for who reads a pipe.
+                .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
                 .open(path)
         };
         let file = open().or_else(|error| {
@@ -269,6 +269,10 @@ fn claim(path: &Path) -> io::Result<File> {
             fs::remove_file(path).map_err(|_| error)?;
             open()
         })?;
+        if !file.metadata()?.is_file() {
+            fs::remove_file(path)?;
+            continue;
+        }
         // Another process may be writing the same; it moves its file away when it is done. Where a
         // file system has no locks, the last one wins.
         let _ = file.lock();

@@ -134,6 +134,18 @@ fn a_study_file_becomes_results_and_reports() {
     for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
         assert!(out.join(name).exists(), "{name}");
     }
+    // A report that cannot be written is nowhere to be opened.
+    std::fs::remove_file(out.join("report.html")).expect("the file is there");
+    std::fs::create_dir(out.join("report.html")).expect("a directory");
+    let unwritten = bench.run(&["report", "out"]);
+    unwritten.assert_code(1);
+    assert!(unwritten.stdout.contains("tcp"), "{}", unwritten.stdout);
+    assert!(
+        !unwritten.stdout.contains("report.html"),
+        "{}",
+        unwritten.stdout
+    );
+    std::fs::remove_dir(out.join("report.html")).expect("still empty");
     let plain = bench
         .regatta(&["report", "out"])
         .env("LC_ALL", "C")

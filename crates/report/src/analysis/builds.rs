@@ -1,6 +1,6 @@
 //! What the program was built of, and whether its figures are those of a release build.
 
-use regatta_model::{HostFacts, RunHeader};
+use regatta_model::{Clock, HostFacts, RunHeader};
 
 use super::summary::{Build, CountedWarning};
 
@@ -106,9 +106,15 @@ pub fn warnings(header: &RunHeader) -> Vec<CountedWarning> {
     };
     let mut warnings = Vec::new();
     if let Some(why) = builds.iter().find_map(Build::debug) {
+        let effect = match header.study.guest.clock {
+            Clock::Virtual => {
+                "the run takes longer, though no figure in virtual time depends on it"
+            }
+            Clock::Real => "its own work slows the transports down",
+        };
         warnings.push(warning(
             "debug_build",
-            format!("Regatta was built with {why}, so that its own work slows the transports down"),
+            format!("Regatta was built with {why}, so that {effect}"),
             "build it with `make build` or `cargo build --release`, and run the study again",
         ));
     }

@@ -478,6 +478,27 @@ fn a_file_is_replaced_whole_by_several_at_once() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_a_temporary_file_holds_nothing_up() {
+    let dir = tempdir().unwrap();
+    let (path, pipe) = (
+        dir.path().join("trials.csv"),
+        dir.path().join(".trials.csv.tmp"),
+    );
+    let write = || exports::replace(&path, |out| out.write_all(b"whole")).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    write();
+    fs::remove_file(&path).unwrap();
+    // With somebody at its other end.
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut options = fs::OpenOptions::new();
+    let reader = options.read(true).write(true).open(&pipe).unwrap();
+    write();
+    drop(reader);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn exports_say_what_is_in_the_file() {
     let dir = tempdir().unwrap();
     write_run(dir.path());
