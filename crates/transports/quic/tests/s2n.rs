@@ -60,12 +60,18 @@ fn what_runs_is_read_back(name: &str) {
     assert_eq!(facts["tls.alpn"], "regatta");
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
     assert_eq!(receiver.facts["receive_buffer_drops.receiver"], "0");
-    // Handshake, with the random numbers seeded before it.
-    assert!(
-        sender.metrics["set_up_time_ns"] < 20e6,
-        "{:?}",
-        sender.metrics
-    );
+}
+
+mod real_time {
+    use super::*;
+
+    /// Seeding takes some 45 ms of CPU time, and is done before the clock starts.
+    #[test]
+    fn random_numbers_are_seeded_before_the_handshake() {
+        let (sender, _) = reports(pair(10_000, 10_000, |_| {}));
+        let set_up_ns = sender.metrics["set_up_time_ns"];
+        assert!(set_up_ns < 20e6, "{set_up_ns}");
+    }
 }
 
 #[test]
