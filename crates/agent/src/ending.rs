@@ -1,4 +1,5 @@
-//! Nothing outlives the agent: neither the agent its parent, nor what it started the agent.
+//! End of the agent: the agent does not outlive its parent, and nothing that it started outlives
+//! the agent.
 
 use std::{collections::BTreeSet, fs, io::Write};
 
@@ -38,7 +39,8 @@ fn parents() -> Option<Vec<(i32, i32)>> {
     Some(processes.collect())
 }
 
-/// Everything below a process in the tree of processes.
+/// Returns all descendants of the process `root`, from `parents`: pairs of a process and its
+/// parent.
 fn descendants(root: i32, parents: &[(i32, i32)]) -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![root];
@@ -52,7 +54,7 @@ fn descendants(root: i32, parents: &[(i32, i32)]) -> BTreeSet<i32> {
     found
 }
 
-/// Ends everything that this process started, and what that started.
+/// Kills all descendants of this process.
 fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     // A process that forks while it is being ended may leave a child, which is then ours: a few

@@ -9,7 +9,7 @@ use crate::error::AgentError;
 /// Longest line that is read; a message has a few kilobytes.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// How much of a malformed line an error shows, in characters.
+/// Longest part of a malformed line that an error shows, in characters.
 const SHOWN: usize = 120;
 
 /// Messages from lines, numbered for errors.

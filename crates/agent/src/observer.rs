@@ -15,7 +15,7 @@ use regatta_telemetry::{
 };
 use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, WindowEdge};
 
-/// What telemetry has to say about one end of one trial.
+/// Telemetry of one end of one trial.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Absent if the window did not begin or did not end.
@@ -68,7 +68,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Observes one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
-    /// Whose CPU time and memory are charged.
+    /// Process whose CPU time and memory are charged.
     subject: Subject,
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
     interface: Option<InterfaceInfo>,
@@ -135,7 +135,7 @@ impl TrialObserver {
         }
     }
 
-    /// Everything that was observed, after the session has ended.
+    /// Returns all observations, after the session has ended.
     pub(crate) fn finish(&self) -> Observed {
         let mut window = lock(&self.window);
         let series = window.sampler.take().map(Sampler::finish);

@@ -132,7 +132,8 @@ fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
     .collect()
 }
 
-/// Which interface was counted, and what a reader must know about it.
+/// Names the interface that was counted, with a warning if there is none or if its counters need an
+/// explanation.
 fn describe(
     deltas: &Option<WindowDeltas>,
     interface: Option<&InterfaceInfo>,

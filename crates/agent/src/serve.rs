@@ -21,10 +21,10 @@ use crate::{
     trial::{Failure, Trial, TrialEvent},
 };
 
-/// How long a session may take to end after its abort. Sessions promise a second.
+/// Longest time that a session may take to end after its abort. Sessions promise a second.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the loop waits for.
+/// Events that the loop waits for.
 enum Event {
     /// The controller said something; `None` at the end of input.
     Input(Result<Option<ToAgent>, AgentError>),
@@ -70,7 +70,7 @@ struct Current {
     /// Number of this trial among those of this process.
     number: u64,
     trial: Trial,
-    /// By when it must have ended, once it is aborted.
+    /// Moment by which the trial must have ended; absent until it is aborted.
     abort_by: Option<Instant>,
 }
 

@@ -15,7 +15,7 @@ use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, Tri
 
 use crate::{observer::TrialObserver, report};
 
-/// Why an end has no report, as the control protocol says it.
+/// Reason for which an end has no report, in the terms of the control protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
@@ -61,14 +61,14 @@ impl From<TransportError> for Failure {
     }
 }
 
-/// What a trial's threads tell the process.
+/// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]
 pub(crate) enum TrialEvent {
     /// Prepared; a receiver listens.
     Ready(Option<SocketAddr>),
     /// The transfer begins.
     Began,
-    /// To be passed on to the other end.
+    /// Note for the other end, to be passed on.
     Note(Note),
     /// The thread has ended.
     Ended(Result<Box<SideReport>, Failure>),
@@ -130,7 +130,7 @@ impl Trial {
         self.mailbox.put(note);
     }
 
-    /// Ends the trial; its thread says when it has ended.
+    /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
     pub(crate) fn abort(&mut self) {
         // A sender that was not started waits for nothing else.
         self.start = None;

@@ -9,7 +9,7 @@ use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
 
-/// The same trial at both ends, changed alike.
+/// Orders of the same trial for both ends, each changed by `change`.
 fn both(trial: u32, driver: &str, change: impl Fn(&mut TrialOrder)) -> [TrialOrder; 2] {
     let tls = tls();
     [Role::Receiver, Role::Sender].map(|role| {
@@ -76,7 +76,7 @@ drivers! {
     quic_go => "quic-go"
 }
 
-/// Of these, those that are programs of their own.
+/// Tested drivers that are programs of their own.
 const PROGRAMS: &[&str] = &["external", "quic-aioquic", "quic-go", "sctp-pysctp"];
 
 #[test]
@@ -112,7 +112,7 @@ fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
     report.series.iter().find(|series| series.name == name)
 }
 
-/// What every report must hold, whichever driver made it.
+/// Checks what holds for the reports of every driver.
 fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receiver: &SideReport) {
     for (report, side) in [(sender, "sender"), (receiver, "receiver")] {
         let about = format!("{driver}, {side}: {report:?}");
@@ -252,8 +252,9 @@ fn endless(order: &mut TrialOrder) {
     order.deadline = Duration::from_secs(600);
 }
 
-/// What a driver does by itself when its peer is gone, each driver's own tests hold; the controller
-/// knows at once that an agent died, and aborts the other.
+/// Kills the agent at one end in the middle of a transfer, aborts the trial at the other end, and
+/// runs a whole trial with a new agent. The controller knows at once that an agent died; how a
+/// driver notices by itself that its peer is gone is left to the driver's own tests.
 fn survives(driver: &'static str, carries: Carries, killed: Role, survivor: Role) {
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, driver, endless);

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::{distribution::t_critical, usable};
 
-/// What is said of the values of one metric in one cell. In the unit of the values, except `n`
-/// and `cv`.
+/// Descriptive statistics of the values of one metric in one cell. In the unit of the values,
+/// except `n` and `cv`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Description {
     /// Number of values, at least one.

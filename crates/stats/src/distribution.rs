@@ -18,7 +18,8 @@ pub(crate) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     incomplete_beta_of(a, b, x, 1.0 - x)
 }
 
-/// As [`incomplete_beta`], with 1 − x given by the caller, who may know it more exactly.
+/// Regularised incomplete beta function as [`incomplete_beta`], with `complement`, 1 − x, given by
+/// the caller, who may know it more exactly.
 pub(crate) fn incomplete_beta_of(a: f64, b: f64, x: f64, complement: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

@@ -12,11 +12,11 @@ use crate::{
 /// Of logarithms it is that of a geometric mean or of a ratio: see [`Estimate::interval_of_ratio`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Number of values behind it, at least one.
+    /// Number of values of the series, at least one.
     pub n: usize,
     /// The estimate.
     pub mean: f64,
-    /// Its standard error, and the degrees of freedom of that; absent for one value.
+    /// Standard error of the estimate, and its degrees of freedom; absent for one value.
     spread: Option<Spread>,
 }
 

@@ -57,8 +57,8 @@ const SYSCTLS: &[&str] = &[
     "net.sctp.sndbuf_policy",
 ];
 
-/// Everything known of this host, from inside the calling thread's network namespace. What cannot
-/// be read is left out.
+/// Returns all facts about this host, from inside the calling thread's network namespace. Those
+/// that cannot be read are left out.
 ///
 /// Names: `kernel.release`, `kernel.version`, `distribution`, `machine`, `cpu.model`, `cpu.cores`,
 /// `cpu.governor`, `cpu.mhz`, `memory.bytes`, `virtualisation`, `clock.source`, `sysctl.NAME`,
@@ -167,7 +167,7 @@ fn memory_bytes() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Whether this is a virtual machine or a container, and whose, as far as the kernel tells.
+/// Names the virtual machine or container in which this process runs, as far as the kernel tells.
 fn virtualisation(cpu: &str) -> Option<String> {
     let machine = ["sys_vendor", "product_name"]
         .iter()

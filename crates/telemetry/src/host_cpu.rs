@@ -14,7 +14,7 @@ const LEAST_NS: i64 = 100_000_000;
 pub struct HostCpu {
     /// Idle, waiting for I/O, or taken by a hypervisor: in nanoseconds.
     pub free_ns: i64,
-    /// In softirq, in nanoseconds; counted by ticks, thus about right over seconds at best.
+    /// Time in softirq, in nanoseconds; counted by ticks, thus about right over seconds at best.
     pub softirq_ns: i64,
 }
 

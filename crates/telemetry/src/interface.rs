@@ -59,7 +59,7 @@ impl InterfaceCounters {
         })
     }
 
-    /// What was counted between `earlier` and this. An interface that was made anew in between
+    /// Returns the counts between `earlier` and this. An interface that was made anew in between
     /// counts from zero: then nothing is negative.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -112,10 +112,10 @@ impl InterfaceFile {
     }
 }
 
-/// What is known of an interface besides its counters.
+/// Properties of an interface besides its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceInfo {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Largest IP packet, in bytes.
     pub mtu_bytes: Option<u32>,

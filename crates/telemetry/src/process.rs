@@ -8,17 +8,17 @@ use crate::{TelemetryError, clock::clock_ns, file};
 /// included; children are not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessCpu {
-    /// In user mode, in nanoseconds.
+    /// Time in user mode, in nanoseconds.
     pub user_ns: i64,
-    /// In the kernel on behalf of the process, in nanoseconds.
+    /// Time in the kernel on behalf of the process, in nanoseconds.
     pub system_ns: i64,
-    /// Both, in nanoseconds, from the scheduler's own account: exact where the kernel only
+    /// Both together, in nanoseconds, from the scheduler's own account: exact where the kernel only
     /// estimates how it divides into user and system (by timer ticks).
     pub total_ns: i64,
 }
 
 impl ProcessCpu {
-    /// What was used by now.
+    /// Returns the CPU time used so far.
     ///
     /// The sum is `CLOCK_PROCESS_CPUTIME_ID`; user and system are `getrusage`'s. A thread that is
     /// running on another core at this moment is accounted up to its last timer tick.
@@ -39,7 +39,7 @@ impl ProcessCpu {
         }
     }
 
-    /// What was used between `earlier` and this.
+    /// Returns the CPU time used between `earlier` and this.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl ResidentMemory {
         })
     }
 
-    /// In bytes.
+    /// Returns the resident set, in bytes.
     pub(crate) fn read(&mut self) -> Option<u64> {
         let text = self.file.read_start(256).ok()?;
         Some(file::numbers(text).nth(1)? * self.page_bytes)
@@ -91,7 +91,8 @@ pub fn peak_memory_bytes() -> Option<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// As [`peak_memory_bytes`], of another process; absent once it has ended.
+/// Largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent once the
+/// process has ended.
 pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
     peak_in(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
 }
@@ -108,9 +109,9 @@ fn peak_in(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Makes [`peak_memory_bytes`] start again from what is resident now, after giving memory that is
-/// free back to the kernel; so one trial's peak is not the one before's. Says whether the kernel
-/// could do it.
+/// Makes [`peak_memory_bytes`] start again from what is resident now, after giving free memory back
+/// to the kernel; so one trial's peak is not the one before's. Returns whether the kernel could do
+/// it.
 ///
 /// Source: proc_pid_clear_refs(5), value 5.
 pub fn reset_peak_memory() -> bool {

@@ -14,7 +14,7 @@ use crate::{
     series::{FlowSource, SeriesBuilder},
 };
 
-/// When samples are due: at whole multiples of the interval after the window's start.
+/// Schedule of samples: whole multiples of the interval after the window's start.
 ///
 /// A sample that comes late does not shift those after it, and one that was missed is not taken
 /// later in a burst: the next value then covers the longer interval.
@@ -47,7 +47,7 @@ impl Schedule {
     }
 }
 
-/// How a wait of the sampler ended.
+/// Reason for which a wait of the sampler ended.
 enum Wake {
     /// The moment has come.
     Due,
@@ -55,13 +55,13 @@ enum Wake {
     Changed,
 }
 
-/// What the sampler waits on; a test simulates it.
+/// Clock of the sampler; a test simulates it.
 trait Clock {
     fn now_ns(&self) -> i64;
     fn wait_until(&self, moment_ns: i64) -> Wake;
 }
 
-/// What the session's threads tell the sampler's thread.
+/// State shared by the session's threads and the sampler's thread.
 #[derive(Debug, Default)]
 struct Orders {
     /// Counts beginnings: a window may begin again before it ends.

@@ -4,7 +4,8 @@ use regatta_model::Series;
 
 use crate::reading::{Reading, WindowDeltas};
 
-/// What a transport tells of its flow at one moment; what it does not know is absent.
+/// Counters and state of a transport's flow at one moment; those that the transport does not know
+/// are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowSample {
     /// Application bytes delivered since the window began.
@@ -19,9 +20,9 @@ pub struct FlowSample {
     pub bytes_in_flight: Option<u64>,
 }
 
-/// Where the sampler asks for the transport's own figures.
+/// Source of a transport's own counters for the sampler.
 pub trait FlowSource: Send {
-    /// The figures now.
+    /// Returns the counters and state at this moment.
     fn sample(&mut self) -> FlowSample;
 }
 

@@ -51,7 +51,7 @@ struct Reading {
     all_ns: i64,
     steal_ns: i64,
     busy_ns: i64,
-    /// Of this process, its descendants, and those descendants that were waited for.
+    /// Time of this process, its descendants, and those descendants that were waited for.
     own_ns: i64,
     /// Processes that run or wait for a processor.
     runnable: i64,

@@ -21,7 +21,7 @@ use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, Wor
 /// Longest that any answer may take on a loaded machine; a test that waits so long fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came from an agent.
+/// Message from an agent; `None` at the end of its output.
 pub type Heard = Option<FromAgent>;
 
 /// One agent as a child process, ended when dropped.
@@ -252,7 +252,7 @@ fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
     agent
 }
 
-/// How one end of a race ended.
+/// Result of one end of a trial: its report, or the kind, causes and hint of its failure.
 pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
 
 impl Pair {

@@ -56,7 +56,7 @@ const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) ->
     }
 }
 
-/// What a session of a test does.
+/// Behaviour of a test driver's session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Work,

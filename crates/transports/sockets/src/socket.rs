@@ -11,7 +11,8 @@ use regatta_model::Warning;
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What the kernel granted, in bytes of its own accounting, which counts more than payload.
+/// Buffer sizes that the kernel granted, in bytes of its own accounting, which counts more than
+/// payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
     /// Receive buffer as it was asked for, in bytes of payload.
@@ -76,8 +77,8 @@ pub fn bind(
 }
 
 impl Buffers {
-    /// What a reader must know if the kernel granted less than was asked for: packets may be
-    /// dropped in the receive buffer. `side` is the end's name.
+    /// Warning for a receive buffer that is smaller than was asked for: packets may be dropped
+    /// there. `side` is the end's name.
     #[must_use]
     pub fn warning(&self, side: &str) -> Option<Warning> {
         // The kernel doubles what it is asked for, for its own accounting.
@@ -94,7 +95,7 @@ impl Buffers {
         })
     }
 
-    /// What was granted, by the whole name of the fact.
+    /// Granted sizes as facts, by the full name of the fact. `side` is the end's name.
     #[must_use]
     pub fn facts(&self, side: &str) -> [(String, String); 2] {
         [
@@ -115,7 +116,7 @@ impl Buffers {
 pub struct Counters(OwnedFd);
 
 impl Counters {
-    /// Of this socket.
+    /// Duplicates the descriptor of `socket`.
     ///
     /// # Errors
     /// When the process has no descriptors left.

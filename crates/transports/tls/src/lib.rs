@@ -38,19 +38,19 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 /// QUIC's own flow control limits it.
 const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
 
-/// Tickets that a listening end gives for each handshake. A connection takes one and brings so many,
+/// Tickets that a listening end gives for each handshake. A connection uses one and gets this many,
 /// a round trip after its early data was answered: meanwhile others can begin.
 const TICKETS: usize = 4;
 
-/// Which handshakes a connection may make after the first one.
+/// Handshakes that a connection may make after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Resumption {
-    /// Full ones: none profits from another.
+    /// Full handshakes: none profits from another.
     #[default]
     Off,
-    /// With a ticket of an earlier one (RFC 8446, 2.2).
+    /// Handshakes with a ticket of an earlier one (RFC 8446, 2.2).
     Tickets,
-    /// With a ticket, and data in the first flight (RFC 8446, 2.3).
+    /// Handshakes with a ticket, and data in the first flight (RFC 8446, 2.3).
     EarlyData,
 }
 
@@ -64,7 +64,11 @@ fn provider() -> Arc<CryptoProvider> {
     }))
 }
 
-/// Has the generator of random numbers seeded.
+/// Seeds the random number generator of `provider`.
+///
+/// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
+/// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that start
+/// later seed theirs from it in microseconds.
 ///
 /// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
 /// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that come later

@@ -1,4 +1,4 @@
-//! What a handshake brought, for stacks that do not tell: a certificate, tickets.
+//! Results of a handshake, for stacks that do not report them: certificate and tickets.
 
 use std::{
     cell::RefCell,
@@ -14,7 +14,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<HandshakeWatch>>> = const { RefCell::new(None) };
 }
 
-/// What is seen of one connection's handshake at its connecting end.
+/// Observed results of one connection's handshake at its connecting end.
 ///
 /// The other end shows its certificate in a full handshake, and shows none in one with a ticket
 /// (RFC 8446 §2.2). Tickets come after it, when they come. rustls tells both to what all connections
@@ -50,7 +50,7 @@ impl HandshakeWatch {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a ticket for later connections has come; one task may wait for it.
+    /// Ready once a ticket for later connections has come; one task may wait for it.
     pub fn poll_ticket(&self, context: &Context<'_>) -> Poll<()> {
         let mut ticket = self.ticket();
         if ticket.seen {
