@@ -36,7 +36,7 @@ enum Event {
 /// Serves until the end of input.
 ///
 /// # Errors
-/// Whatever makes the agent end before.
+/// The error that makes the agent end before.
 pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Result<(), AgentError> {
     let (events, received) = channel();
     let input = events.clone();

@@ -8,7 +8,7 @@ use crate::{TelemetryError, ethtool, file};
 
 /// Counters of one interface since it began, as the interface's driver counts.
 ///
-/// What is a packet depends on the interface: TUN and real hardware count packets of wire size,
+/// The meaning of a packet depends on the interface: TUN and real hardware count packets of wire size,
 /// virtual Ethernet and loopback with offloads count what they hand over at once, which can be
 /// 64 KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

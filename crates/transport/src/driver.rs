@@ -67,7 +67,7 @@ pub trait Driver: Send + Sync {
     /// nothing.
     ///
     /// # Errors
-    /// Whatever keeps it from listening or from reading the order.
+    /// The error that keeps it from listening or from reading the order.
     fn prepare(
         &self,
         order: &TrialOrder,
@@ -84,7 +84,7 @@ pub trait Session: Send {
     /// run as soon as it is prepared, a sender when both are, with the receiver's address.
     ///
     /// # Errors
-    /// Whatever keeps this end from a measurement; always in bounded time.
+    /// The error that keeps this end from a measurement; always in bounded time.
     fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError>;
 }
 

@@ -2,7 +2,7 @@
 
 use crate::driver::TransportError;
 
-/// What a flow between the two ends of a trial is for.
+/// Purpose of a flow between the two ends of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Round-trip delay before the transfer.
@@ -31,7 +31,7 @@ impl Purpose {
         }
     }
 
-    /// In words, for errors.
+    /// Returns the name of the purpose, for errors.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -55,7 +55,8 @@ pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     right.then_some(number)
 }
 
-/// Returns the number nearest to `near` whose lowest `bytes` bytes are `low`.
+/// Returns the number nearest to `near` whose lowest `bytes` bytes are `low`; `None` if it is
+/// farther than [`FARTHEST`].
 fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
     if bytes == 0 {
         return None;

@@ -26,7 +26,7 @@ pub(crate) enum Either<A, B> {
     B(B),
 }
 
-/// The same expression for whichever is there.
+/// Evaluates the same expression for either variant.
 macro_rules! either {
     ($self:expr, $it:ident => $result:expr) => {
         match $self {
