@@ -19,8 +19,8 @@ pub(crate) fn prepare() {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"regatta".as_ptr()) };
 }
 
-/// Parent of each process that this one's `/proc` shows; `None` if it shows those of another
-/// namespace of processes, where the same numbers mean others.
+/// Returns the parent of each process that this one's `/proc` shows; `None` if it shows those of
+/// another namespace of processes, where the same numbers mean others.
 fn parents() -> Option<Vec<(i32, i32)>> {
     let own = fs::read_link("/proc/self").ok()?;
     if own.to_str()? != std::process::id().to_string() {

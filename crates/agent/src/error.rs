@@ -56,7 +56,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// The process's exit code.
+    /// Returns the process's exit code.
     #[must_use]
     pub const fn exit_code(&self) -> i32 {
         match self {

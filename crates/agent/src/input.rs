@@ -28,7 +28,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next message; `None` at the end of input. Empty lines are passed over.
+    /// Returns the next message; `None` at the end of input. Empty lines are passed over.
     ///
     /// The first one must be a greeting of this version; the version is looked at before the rest
     /// of the greeting, which another version may have changed.
@@ -81,7 +81,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Standard input, from the process's own descriptor.
+/// Returns standard input, from the process's own descriptor.
 pub(crate) fn standard_input() -> Lines<io::StdinLock<'static>> {
     Lines::new(io::stdin().lock())
 }

@@ -71,7 +71,7 @@ fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
     }
 }
 
-/// The metrics of the data interface over the window.
+/// Returns the metrics of the data interface over the window.
 fn interface_metrics(
     deltas: &WindowDeltas,
     interface: Option<&InterfaceInfo>,

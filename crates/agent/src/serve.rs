@@ -242,8 +242,8 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// The session does not end. The answer is given in time; then the process ends, because the
-    /// stuck session would be charged to the trials after it.
+    /// Answers the abort of a session that does not end, and returns the error that ends the
+    /// process: the stuck session would be charged to the trials after it.
     fn give_up(&mut self) -> Result<(), AgentError> {
         let Some(current) = self.current.take() else {
             return Ok(());
@@ -257,7 +257,7 @@ impl<W: Write> Agent<W> {
     }
 }
 
-/// Facts about this host, the version of every stack, and what this program is built of.
+/// Returns facts about this host, the version of every stack, and what this program is built of.
 fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
     facts.0.extend(build.0.clone());

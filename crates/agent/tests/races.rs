@@ -240,7 +240,7 @@ fn races_through_two_agents(driver: &'static str, carries: Carries) {
 /// one that is stuck is given up after two; the rest is for a loaded machine.
 const ABORT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A transfer that cannot end by itself in the time that the test takes.
+/// Makes the transfer endless: it cannot end by itself in the time that the test takes.
 fn endless(order: &mut TrialOrder) {
     order.workload.kind = WorkloadKind::Bulk {
         size: Bytes(1_000_000_000_000),

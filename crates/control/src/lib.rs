@@ -127,7 +127,7 @@ pub struct TrialOrder {
 }
 
 impl TrialOrder {
-    /// Longest from the first connect call to the end of the transfer.
+    /// Returns the longest time from the first connect call to the end of the transfer.
     #[must_use]
     pub fn longest_transfer(&self) -> Duration {
         self.connect_deadline.saturating_add(self.deadline)

@@ -15,7 +15,7 @@ impl FlowSource for NoFlow {
     }
 }
 
-/// CPU time of one call, in microseconds, mean of many.
+/// Returns the CPU time of one call, in microseconds, mean of many.
 fn cost(mut call: impl FnMut()) -> f64 {
     const CALLS: u32 = 2000;
     let start = thread_cpu_ns();

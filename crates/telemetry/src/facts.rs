@@ -120,20 +120,21 @@ pub fn host_facts() -> HostFacts {
     facts
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// The value of a sysctl as the calling thread's network namespace has it, blanks made single.
+/// Returns the value of a sysctl as the calling thread's network namespace has it, blanks made
+/// single.
 #[must_use]
 pub fn sysctl(name: &str) -> Option<String> {
     let value = line(&format!("/proc/sys/{}", name.replace('.', "/")))?;
     Some(value.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The value behind the first `key` in lines of `key SEPARATOR value`.
+/// Returns the value behind the first `key` in lines of `key SEPARATOR value`.
 fn value_of(text: &str, key: &str, separator: char) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
@@ -147,7 +148,8 @@ fn distribution() -> Option<String> {
         .find_map(|path| value_of(&fs::read_to_string(path).ok()?, "PRETTY_NAME", '='))
 }
 
-/// The governors of all cores, each named once; `None` where the kernel scales no frequency.
+/// Returns the governors of all cores, each named once; `None` where the kernel scales no
+/// frequency.
 pub(crate) fn governor() -> Option<String> {
     let mut names: Vec<String> = fs::read_dir("/sys/devices/system/cpu")
         .ok()?
@@ -159,7 +161,7 @@ pub(crate) fn governor() -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Memory of the host, in bytes.
+/// Returns the memory of the host, in bytes.
 fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let total = value_of(&text, "MemTotal", ':')?;

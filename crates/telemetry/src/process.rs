@@ -50,7 +50,7 @@ impl ProcessCpu {
     }
 }
 
-/// CPU time that the calling thread has used since it began, in nanoseconds.
+/// Returns the CPU time that the calling thread has used since it began, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -78,26 +78,27 @@ impl ResidentMemory {
     }
 }
 
-/// Size of a page of memory, in bytes.
+/// Returns the size of a page of memory, in bytes.
 fn page_bytes() -> u64 {
     // SAFETY: takes no pointer.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Largest resident set of this process since it began or since [`reset_peak_memory`], in bytes.
+/// Returns the largest resident set of this process since it began or since [`reset_peak_memory`],
+/// in bytes.
 #[must_use]
 pub fn peak_memory_bytes() -> Option<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent once the
-/// process has ended.
+/// Returns the largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent
+/// once the process has ended.
 pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
     peak_in(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
 }
 
-/// Resident set of another process, in bytes; absent once it has ended.
+/// Returns the resident set of another process, in bytes; absent once it has ended.
 pub(crate) fn resident_bytes_of(process: i32) -> Option<u64> {
     let text = fs::read(format!("/proc/{process}/statm")).ok()?;
     Some(file::numbers(&text).nth(1)? * page_bytes()).filter(|bytes| *bytes > 0)

@@ -95,8 +95,9 @@ impl Instruments {
 }
 
 impl Instruments {
-    /// Largest resident set of the subject so far, in bytes. Of a tree of several processes it is
-    /// the largest sum that a reading of any instruments with this subject has seen.
+    /// Returns the largest resident set of the subject so far, in bytes. Of a tree of several
+    /// processes it is the largest sum that a reading of any instruments with this subject has
+    /// seen.
     #[must_use]
     pub fn peak_memory_bytes(&self) -> Option<u64> {
         match self.subject.other() {
@@ -105,7 +106,7 @@ impl Instruments {
         }
     }
 
-    /// CPU time of the subject. A tree that has ended keeps what it had used.
+    /// Returns the CPU time of the subject. A tree that has ended keeps what it had used.
     fn cpu(&mut self) -> ProcessCpu {
         let Some(root) = self.subject.other() else {
             return ProcessCpu::now();

@@ -28,7 +28,7 @@ impl Schedule {
     /// Shortest time between samples: below it the sampler would measure itself.
     pub const SHORTEST: Duration = Duration::from_millis(1);
 
-    /// A schedule from `start_ns` on the monotonic clock.
+    /// Makes a schedule from `start_ns` on the monotonic clock.
     #[must_use]
     pub fn new(start_ns: i64, interval: Duration) -> Self {
         let interval = interval.max(Self::SHORTEST);
@@ -38,7 +38,7 @@ impl Schedule {
         }
     }
 
-    /// The first moment of the schedule after `now_ns`.
+    /// Returns the first moment of the schedule after `now_ns`.
     #[must_use]
     pub fn next_after(self, now_ns: i64) -> i64 {
         let passed = (now_ns - self.start_ns).max(0) / self.interval_ns;
@@ -177,7 +177,7 @@ impl Sampler {
         })
     }
 
-    /// The window begins with this reading. A second call begins it anew; what was sampled before
+    /// Begins the window with this reading. A second call begins it anew; what was sampled before
     /// is forgotten.
     pub fn begin(&self, start: Reading) {
         let mut orders = self.shared.lock();
@@ -187,13 +187,13 @@ impl Sampler {
         self.shared.changed.notify_all();
     }
 
-    /// The window ends with this reading: no sample is taken after it. Returns at once.
+    /// Ends the window with this reading: no sample is taken after it. Returns at once.
     pub fn end(&self, end: Reading) {
         self.shared.lock().end = Some(end);
         self.shared.changed.notify_all();
     }
 
-    /// The series of the window, once it has ended; none if it never began or did not end.
+    /// Returns the series of the window, once it has ended; none if it never began or did not end.
     #[must_use]
     pub fn finish(mut self) -> Vec<Series> {
         {

@@ -67,13 +67,13 @@ impl MachineLoad {
         }
     }
 
-    /// Shares since [`MachineLoad::watch`].
+    /// Returns the shares since [`MachineLoad::watch`].
     #[must_use]
     pub fn shares(&self) -> LoadShares {
         self.before.shares_until(&Reading::now())
     }
 
-    /// One line about the machine since [`MachineLoad::watch`].
+    /// Returns one line about the machine since [`MachineLoad::watch`].
     #[must_use]
     pub fn line(&self) -> String {
         let now = Reading::now();

@@ -44,7 +44,7 @@ impl Subject {
         self.0.process.store(process, Ordering::Release);
     }
 
-    /// Number of the other process; `None` for this one.
+    /// Returns the number of the other process; `None` for this one.
     #[must_use]
     pub fn other(&self) -> Option<i32> {
         Some(self.0.process.load(Ordering::Acquire)).filter(|process| *process > 0)
@@ -56,7 +56,8 @@ impl Subject {
         self.0.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Largest resident set of the tree that any reading has seen, in bytes; absent if none has.
+    /// Returns the largest resident set of the tree that any reading has seen, in bytes; absent if
+    /// none has.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
         Some(self.0.peak_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
@@ -106,7 +107,7 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
-/// CPU time of one process and of the children that it has waited for.
+/// Returns the CPU time of one process and of the children that it has waited for.
 fn own_cpu(process: i32) -> Option<ProcessCpu> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let [user, system, waited_user, waited_system] = ticks(&stat)?;
@@ -121,7 +122,7 @@ fn own_cpu(process: i32) -> Option<ProcessCpu> {
     })
 }
 
-/// `utime`, `stime`, `cutime`, `cstime` of a line of `/proc/PID/stat`, in ticks.
+/// Reads `utime`, `stime`, `cutime`, `cstime` of a line of `/proc/PID/stat`, in ticks.
 fn ticks(stat: &str) -> Option<[i64; 4]> {
     // The name in brackets may hold anything, brackets and blanks included. After it the state is
     // field 3 of proc_pid_stat(5), and `utime` field 14.
@@ -131,7 +132,8 @@ fn ticks(stat: &str) -> Option<[i64; 4]> {
     Some([next()?, next()?, next()?, next()?])
 }
 
-/// CPU time of all threads of another process, those that have ended included, in nanoseconds.
+/// Returns the CPU time of all threads of another process, those that have ended included, in
+/// nanoseconds.
 fn process_clock_ns(process: i32) -> Option<i64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` is a valid place for one clock's number.
@@ -157,8 +159,8 @@ fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-/// The children of all threads of a process. A kernel without `CONFIG_PROC_CHILDREN` does not list
-/// them; then every process is asked for its parent.
+/// Returns the children of all threads of a process. A kernel without `CONFIG_PROC_CHILDREN` does
+/// not list them; then every process is asked for its parent.
 fn children(process: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return Vec::new();

@@ -60,7 +60,7 @@ impl Add<Duration> for MonotonicTime {
 impl Sub for MonotonicTime {
     type Output = i64;
 
-    /// Signed difference in nanoseconds.
+    /// Returns the signed difference in nanoseconds.
     fn sub(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
     }

@@ -166,18 +166,18 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// An error of the system; to be used with `map_err`.
+    /// Makes an error of the system; to be used with `map_err`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// A thread that cannot be started; to be used with `map_err`.
+    /// Makes the error of a thread that cannot be started; to be used with `map_err`.
     pub const fn thread(source: io::Error) -> Self {
         Self::Thread { source }
     }
 
-    /// An error of a stack; to be used with `map_err`.
+    /// Makes an error of a stack; to be used with `map_err`.
     pub fn stack<E: Into<Box<dyn Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {

@@ -47,7 +47,7 @@ impl Purpose {
 pub struct Token(pub [u8; 16]);
 
 impl std::fmt::Debug for Token {
-    /// A token is a secret of the trial, so it is not printed.
+    /// Hides the token, which is a secret of the trial.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
@@ -81,7 +81,7 @@ pub const OPENING_BYTES: usize = 24;
 
 const MAGIC: [u8; 7] = *b"regatta";
 
-/// The first [`OPENING_BYTES`] of a flow: `regatta`, the purpose, the token.
+/// Returns the first [`OPENING_BYTES`] of a flow: `regatta`, the purpose, the token.
 #[must_use]
 pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
     let mut bytes = [0; OPENING_BYTES];

@@ -193,7 +193,7 @@ impl Delays {
         self.sent - self.answers()
     }
 
-    /// Value at a quantile, in nanoseconds; `None` without answers.
+    /// Returns the value at a quantile, in nanoseconds; `None` without answers.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut sorted = self.delays.clone();
         sorted.sort_by(f64::total_cmp);
@@ -202,15 +202,15 @@ impl Delays {
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
     }
 
-    /// 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
+    /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
     pub(crate) fn p99(&self) -> Option<f64> {
         (self.answers() >= LEAST_FOR_P99)
             .then(|| self.quantile(0.99))
             .flatten()
     }
 
-    /// Median in nanoseconds, the mean of the middle two for an even number; `None` without
-    /// answers.
+    /// Returns the median in nanoseconds, the mean of the middle two for an even number; `None`
+    /// without answers.
     pub(crate) fn median(&self) -> Option<f64> {
         let mut sorted = self.delays.clone();
         sorted.sort_by(f64::total_cmp);
@@ -231,12 +231,13 @@ impl Delays {
         self.delays.iter().copied().max_by(f64::total_cmp)
     }
 
-    /// The distribution under this name.
+    /// Returns the distribution under this name.
     pub(crate) fn histogram(&self, name: &str) -> Option<Histogram> {
         encode(name, "sender", &self.histogram)
     }
 
-    /// The delays over the scheduled departures, in the order of departure, under this name.
+    /// Returns the delays over the scheduled departures, in the order of departure, under this
+    /// name.
     pub(crate) fn series(&self, name: &str) -> Series {
         let mut points: Vec<_> = self.departures.iter().zip(&self.delays).collect();
         points.sort_by_key(|(departure, _)| **departure);
@@ -250,7 +251,7 @@ impl Delays {
     }
 }
 
-/// An empty histogram that grows with its values.
+/// Makes an empty histogram that grows with its values.
 pub(crate) fn new_histogram() -> Hdr<u64> {
     match Hdr::new(DIGITS) {
         Ok(histogram) => histogram,
@@ -269,7 +270,7 @@ pub(crate) fn record(histogram: &mut Hdr<u64>, delay: i64, count: u64) {
     let _ = histogram.record_n(delay, count);
 }
 
-/// HdrHistogram V2 encoding in base64; `None` for an empty one.
+/// Returns the HdrHistogram V2 encoding in base64; `None` for an empty one.
 pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<Histogram> {
     if histogram.is_empty() {
         return None;

@@ -108,13 +108,13 @@ impl fmt::Debug for Stop {
 }
 
 impl Stop {
-    /// A flag that is not raised.
+    /// Makes a flag that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that is raised with this one, and can be raised alone.
+    /// Makes a flag that is raised with this one, and can be raised alone.
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::new();

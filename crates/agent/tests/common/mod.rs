@@ -102,7 +102,7 @@ impl Agent {
         writeln!(input, "{line}").expect("the agent reads");
     }
 
-    /// The next message.
+    /// Waits for the next message.
     pub fn hear(&self) -> FromAgent {
         self.heard
             .recv_timeout(PATIENCE)
@@ -125,7 +125,7 @@ impl Agent {
         }
     }
 
-    /// The next message, which must be a failure.
+    /// Waits for the next message, which must be a failure.
     pub fn hear_failure(&self) -> (FailureKind, Vec<String>, String) {
         match self.hear() {
             FromAgent::Failed {
@@ -168,7 +168,7 @@ pub fn hello() -> ToAgent {
     }
 }
 
-/// A certificate and its key.
+/// Makes a certificate and its key.
 pub fn tls() -> TlsMaterial {
     let name = "regatta.test".to_owned();
     let made = rcgen::generate_simple_self_signed(vec![name.clone()]).expect("a certificate");
@@ -179,7 +179,7 @@ pub fn tls() -> TlsMaterial {
     }
 }
 
-/// An order over loopback. The sender gets no key.
+/// Makes an order over loopback. The sender gets no key.
 pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOrder {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let mut tls = tls.clone();
@@ -371,7 +371,7 @@ impl Pair {
         }
     }
 
-    /// One whole trial.
+    /// Runs one whole trial.
     pub fn race(
         &mut self,
         receiver: TrialOrder,

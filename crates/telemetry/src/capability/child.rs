@@ -71,7 +71,7 @@ fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
     }
 }
 
-/// The child's part; returns an error number or 0. Every error number fits an exit status.
+/// Makes the attempt in the child; returns an error number or 0. Every error number fits an exit status.
 ///
 /// # Safety
 /// Only between `fork` and `_exit`.
@@ -251,8 +251,8 @@ unsafe fn netem() -> libc::c_int {
     }
 }
 
-/// Hint for a system where an ordinary user may not make namespaces; distributions differ in the
-/// setting that forbids it.
+/// Returns the hint for a system where an ordinary user may not make namespaces; distributions
+/// differ in the setting that forbids it.
 fn user_namespace_hint() -> &'static str {
     let is = |name: &str, value: &str| crate::facts::sysctl(name).as_deref() == Some(value);
     if is("kernel.unprivileged_userns_clone", "0") {

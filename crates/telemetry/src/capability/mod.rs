@@ -56,9 +56,9 @@ pub fn capabilities() -> Vec<Capability> {
     all
 }
 
-/// Hint for something that the kernel has as a module: the command that loads `module`, or, where
-/// the kernel loads none, the `setting` it must be built with. The kernels of guests have all of
-/// them.
+/// Returns the hint for something that the kernel has as a module: the command that loads `module`,
+/// or, where the kernel loads none, the `setting` it must be built with. The kernels of guests have
+/// all of them.
 fn module_hint(module: &str, setting: &str) -> String {
     if std::fs::exists("/proc/modules").unwrap_or(false) {
         format!("modprobe {module}; or run with `--bed uml`, whose kernel has it")

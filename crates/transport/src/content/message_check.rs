@@ -10,8 +10,8 @@ use crate::clock::MonotonicTime;
 /// Most messages of one transfer, so that a sequence number fits its place.
 pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
 
-/// Sequence number (4 bytes), time of sending (8), check of both and of the trial (4);
-/// little-endian. The length is the message's own.
+/// Writes a header: sequence number (4 bytes), time of sending (8), check of both and of the trial
+/// (4); little-endian. The length is the message's own.
 pub(crate) fn write_header(plan: &Plan, sequence: u64, sent: MonotonicTime, place: &mut [u8]) {
     place[..4].copy_from_slice(&(sequence as u32).to_le_bytes());
     place[4..12].copy_from_slice(&sent.0.to_le_bytes());

@@ -95,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// Requests that may leave at `now`, capped at `most`.
+    /// Returns the number of requests that may leave at `now`, capped at `most`.
     pub(crate) fn due(&self, now: MonotonicTime, most: u64) -> u64 {
         let mut most = most.min(self.rules.count - self.sent);
         if !self.rules.gap.is_zero() {
@@ -204,32 +204,33 @@ impl Ledger {
         self.sent == self.rules.count && self.unanswered == 0
     }
 
-    /// Number of requests that have left.
+    /// Returns the number of requests that have left.
     pub(crate) const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Number of requests that wait for their answer.
+    /// Returns the number of requests that wait for their answer.
     pub(crate) const fn unanswered(&self) -> u64 {
         self.unanswered
     }
 
-    /// Number of requests that were given up.
+    /// Returns the number of requests that were given up.
     pub(crate) const fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Number of answers that came after their request was given up.
+    /// Returns the number of answers that came after their request was given up.
     pub(crate) const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Delays of the answers in time.
+    /// Returns the delays of the answers in time.
     pub(crate) const fn delays(&self) -> &Distribution {
         &self.delays
     }
 
-    /// Answers in time over the time from the first departure, as counted, to the last answer.
+    /// Returns the answers in time over the time from the first departure, as counted, to the last
+    /// answer.
     pub(crate) fn answers_per_second(&self) -> Option<f64> {
         let span = self.last_answer - self.first?.counted_from;
         Some(if span > 0 {
@@ -239,8 +240,8 @@ impl Ledger {
         })
     }
 
-    /// Rate of departures over the rate that was asked for; `None` where none was, and for a
-    /// single departure.
+    /// Returns the rate of departures over the rate that was asked for; `None` where none was, and
+    /// for a single departure.
     pub(crate) fn rate_ratio(&self) -> Option<f64> {
         let Arrivals::Open {
             requests_per_second,

@@ -75,7 +75,7 @@ impl<'a> Arrivals<'a> {
         delivered
     }
 
-    /// Number of messages that did not come as they were sent.
+    /// Returns the number of messages that did not come as they were sent.
     pub(super) const fn corrupted(&self) -> u64 {
         self.corrupted
     }

@@ -215,6 +215,8 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// Makes the content of an order.
+    ///
     /// # Errors
     /// [`TransportError::Unsupported`] for what cannot be asked of a transfer,
     /// [`TransportError::Order`] for an order that cannot be carried out.

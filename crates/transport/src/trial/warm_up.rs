@@ -32,7 +32,7 @@ impl fmt::Debug for WarmUp {
 }
 
 impl WarmUp {
-    /// A warm-up of this length, which may be zero, of a transfer that has not begun.
+    /// Makes a warm-up of this length, which may be zero, of a transfer that has not begun.
     pub(crate) fn new(observer: &Arc<dyn Observer>, length: Duration) -> Self {
         Self {
             observer: Arc::clone(observer),

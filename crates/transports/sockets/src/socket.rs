@@ -23,7 +23,7 @@ pub struct Buffers {
     pub send_bytes: usize,
 }
 
-/// A socket option that takes a size in bytes; `false` if the kernel refuses.
+/// Sets a socket option that takes a size in bytes; returns `false` if the kernel refuses.
 fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the descriptor is open while `socket` is borrowed; `value` is one c_int of the
@@ -77,8 +77,8 @@ pub fn bind(
 }
 
 impl Buffers {
-    /// Warning for a receive buffer that is smaller than was asked for: packets may be dropped
-    /// there. `side` is the end's name.
+    /// Returns a warning for a receive buffer that is smaller than was asked for: packets may be
+    /// dropped there. `side` is the end's name.
     #[must_use]
     pub fn warning(&self, side: &str) -> Option<Warning> {
         // The kernel doubles what it is asked for, for its own accounting.
@@ -95,7 +95,7 @@ impl Buffers {
         })
     }
 
-    /// Granted sizes as facts, by the full name of the fact. `side` is the end's name.
+    /// Returns the granted sizes as facts, by the full name of the fact. `side` is the end's name.
     #[must_use]
     pub fn facts(&self, side: &str) -> [(String, String); 2] {
         [
@@ -124,7 +124,7 @@ impl Counters {
         socket.as_fd().try_clone_to_owned().map(Self)
     }
 
-    /// Packets that reached this socket and were dropped because its receive buffer was full;
+    /// Returns the packets that reached this socket and were dropped, its receive buffer being full;
     /// `None` where the kernel does not tell.
     ///
     /// Source: `SO_MEMINFO`, `SK_MEMINFO_DROPS`, socket(7), Linux 4.12.

@@ -31,7 +31,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set; to be made inside the runtime that waits for it.
+    /// Makes a timer that is not set; to be made inside the runtime that waits for it.
     ///
     /// # Errors
     /// When the process has no descriptors left.

@@ -42,8 +42,8 @@ impl KeyLog for KeyLogFile {
     }
 }
 
-/// A log of secrets in a new file, for `key_log` of a configuration of rustls. An older file of
-/// that name is overwritten; only its owner can read it.
+/// Makes a log of secrets in a new file, for `key_log` of a configuration of rustls. An older file
+/// of that name is overwritten; only its owner can read it.
 ///
 /// # Errors
 /// When the file cannot be made.

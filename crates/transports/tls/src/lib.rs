@@ -86,7 +86,7 @@ fn decode(base64: &str, what: &str) -> Result<Vec<u8>, TransportError> {
     })
 }
 
-/// The run's certificate.
+/// Returns the run's certificate.
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is not base64.
@@ -94,7 +94,7 @@ pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>, Tr
     decode(&material.certificate_der_base64, "certificate").map(Into::into)
 }
 
-/// The key of the run's certificate, which only the listening end is given.
+/// Returns the key of the run's certificate, which only the listening end is given.
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is absent or not base64.
@@ -116,7 +116,8 @@ fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
     alpn.map(<[u8]>::to_vec).into_iter().collect()
 }
 
-/// Configuration of the connecting end. To be made before anything is timed, as it takes its time.
+/// Makes the configuration of the connecting end. To be made before anything is timed, as it takes
+/// its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate that cannot be read.
@@ -143,7 +144,8 @@ pub fn client(
     Ok(config)
 }
 
-/// Configuration of the listening end. To be made before anything is timed, as it takes its time.
+/// Makes the configuration of the listening end. To be made before anything is timed, as it takes
+/// its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate or key that is absent or cannot be read,

@@ -50,7 +50,7 @@ impl HandshakeWatch {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ready once a ticket for later connections has come; one task may wait for it.
+    /// Returns `Ready` once a ticket for later connections has come; one task may wait for it.
     pub fn poll_ticket(&self, context: &Context<'_>) -> Poll<()> {
         let mut ticket = self.ticket();
         if ticket.seen {
@@ -61,7 +61,7 @@ impl HandshakeWatch {
     }
 }
 
-/// A ticket came over the connection that is driven in this thread.
+/// Notes that a ticket came over the connection that is driven in this thread.
 pub(crate) fn note_ticket() {
     let waker = CURRENT.with_borrow(|current| {
         let mut ticket = current.as_ref()?.ticket();
@@ -73,7 +73,7 @@ pub(crate) fn note_ticket() {
     }
 }
 
-/// A certificate came in the handshake that is driven in this thread.
+/// Notes that a certificate came in the handshake that is driven in this thread.
 pub(crate) fn note_certificate() {
     CURRENT.with_borrow(|current| {
         if let Some(watch) = current {

@@ -238,7 +238,7 @@ async fn carry<E: StreamEndpoint>(
     }
 }
 
-/// A lane's connection and its stream, opened and introduced.
+/// Opens a lane's connection and its stream, and sends the lane's index.
 async fn connect<E: StreamEndpoint>(
     shared: &Shared<'_>,
     lane: &Lane,
