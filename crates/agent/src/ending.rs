@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs, io::Write};
 
 /// Asks the kernel to end this process with its parent, and to hand it the orphans of what it
-/// started, so that they can be ended too. Errors are left: end of input does the same a little
+/// started, so that they can be ended too. Errors are ignored: end of input does the same a little
 /// later.
 pub(crate) fn prepare() {
     // SAFETY: none of these calls takes a pointer. SIGINT from a terminal goes to the whole group;

@@ -1,4 +1,4 @@
-//! Reads the controller's lines.
+//! Reader of the controller's lines.
 
 use std::io::{self, BufRead, Read};
 

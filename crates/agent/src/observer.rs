@@ -1,5 +1,5 @@
-//! Takes CPU, memory and interface counters at the edges of the transfer window, and has the
-//! samples taken in between.
+//! Readings of CPU, memory and interface counters at the edges of the transfer window, and the
+//! samples in between.
 
 use std::{
     net::IpAddr,
@@ -18,7 +18,7 @@ use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, Windo
 /// Telemetry of one end of one trial.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Absent if the window did not begin or did not end.
+    /// Changes over the window; absent if it did not begin or did not end.
     pub deltas: Option<WindowDeltas>,
     /// The samples of the window.
     pub series: Vec<Series>,
@@ -65,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Observes one end of one trial.
+/// Observer of one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
     /// Process whose CPU time and memory are charged.
@@ -73,7 +73,7 @@ pub(crate) struct TrialObserver {
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
     interface: Option<InterfaceInfo>,
     send_note: Box<dyn Fn(Note) + Send + Sync>,
-    /// Called when the window begins.
+    /// Callback for the beginning of the window.
     begun: Option<Box<dyn Fn() + Send + Sync>>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers the controller: one loop that never blocks on anything but its events.
+//! Loop that answers the controller and never blocks on anything but its events.
 
 use std::{
     collections::BTreeMap,
@@ -26,10 +26,9 @@ const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Events that the loop waits for.
 enum Event {
-    /// The controller said something; `None` at the end of input.
+    /// Message of the controller; `None` at the end of input.
     Input(Result<Option<ToAgent>, AgentError>),
-    /// A trial's thread said something; the number tells a trial from an earlier one that was
-    /// aborted.
+    /// Event of a trial's thread; the number tells a trial from an earlier one that was aborted.
     Trial(u64, TrialEvent),
 }
 

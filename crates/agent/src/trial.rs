@@ -64,7 +64,7 @@ impl From<TransportError> for Failure {
 /// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]
 pub(crate) enum TrialEvent {
-    /// Prepared; a receiver listens.
+    /// The trial is prepared; a receiver listens on this address.
     Ready(Option<SocketAddr>),
     /// The transfer begins.
     Began,
@@ -84,8 +84,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Starts the trial's thread. Everything that it has to say goes through `tell`, last of all
-    /// that it has ended.
+    /// Starts the trial's thread. All its events go through `tell`, last of all that it has ended.
     ///
     /// # Errors
     /// If no thread can be made.
@@ -118,14 +117,14 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Lets the sender connect; says whether there was one that waited.
+    /// Lets the sender connect; returns whether there was one that waited.
     pub(crate) fn start(&mut self, peer: SocketAddr) -> bool {
         self.start
             .take()
             .is_some_and(|start| start.send(peer).is_ok())
     }
 
-    /// Hands over what the other end said.
+    /// Hands over a note of the other end.
     pub(crate) fn note(&self, note: Note) {
         self.mailbox.put(note);
     }

@@ -35,7 +35,7 @@ fn both(trial: u32, program: &Path, size: u64) -> [TrialOrder; 2] {
     })
 }
 
-/// A script of the shell beside which it may leave files.
+/// A shell script beside which its test may leave files.
 struct Script(PathBuf);
 
 impl Script {

@@ -9,7 +9,7 @@ use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
 
-/// Orders of the same trial for both ends, each changed by `change`.
+/// Makes the orders of the same trial for both ends, each changed by `change`.
 fn both(trial: u32, driver: &str, change: impl Fn(&mut TrialOrder)) -> [TrialOrder; 2] {
     let tls = tls();
     [Role::Receiver, Role::Sender].map(|role| {
@@ -89,8 +89,8 @@ fn every_driver_of_the_registry_has_its_tests() {
     assert_eq!(names, tested);
 }
 
-/// Runs a test of a driver with what it carries. Where this host does not support the driver, an
-/// agent must say so.
+/// Runs a test of a driver with the unit that it carries. Where this host does not support the
+/// driver, an agent must say so.
 fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
     let registry = regatta_agent::registry();
     let driver = registry.iter().find(|it| it.descriptor().name == name);
@@ -236,7 +236,7 @@ fn races_through_two_agents(driver: &'static str, carries: Carries) {
     }
 }
 
-/// Longest that an answer to an abort may take: a session that is well needs no more than a second,
+/// Longest time that an answer to an abort may take: a working session needs no more than a second,
 /// one that is stuck is given up after two; the rest is for a loaded machine.
 const ABORT_LIMIT: Duration = Duration::from_secs(10);
 

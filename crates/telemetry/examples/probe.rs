@@ -1,4 +1,4 @@
-//! Prints what this machine can do, what is known of it, and what taking a sample costs.
+//! Prints the capabilities of this machine, the facts about it, and the cost of taking a sample.
 
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ trait Clock {
 /// State shared by the session's threads and the sampler's thread.
 #[derive(Debug, Default)]
 struct Orders {
-    /// Counts beginnings: a window may begin again before it ends.
+    /// Number of beginnings so far: a window may begin again before it ends.
     begun: u64,
     start: Option<Reading>,
     end: Option<Reading>,
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Wakes as late as it is told, in turn, and then says that the window has ended.
+    /// Clock whose waits end late by `lateness_ns`, in turn; after the last one the window has ended.
     struct Late<'a> {
         now_ns: &'a Cell<i64>,
         lateness_ns: &'a [i64],

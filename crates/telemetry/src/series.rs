@@ -45,7 +45,7 @@ const NAMES: [&str; 15] = [
     "bytes_in_flight_bytes",
 ];
 
-/// Builds the series of one window, sample by sample.
+/// Builder of the series of one window, sample by sample.
 #[derive(Debug)]
 pub struct SeriesBuilder {
     columns: [(Vec<i64>, Vec<f64>); NAMES.len()],

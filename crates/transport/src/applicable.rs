@@ -1,4 +1,4 @@
-//! Checks whether a transport can run a workload at all, before anything of it is tried.
+//! Checks of a transport against a workload, made before anything is tried.
 
 use regatta_model::{
     BulkOptions, Handshake, Pattern, ProbePlacement, Spread, Workload, WorkloadKind,

@@ -129,7 +129,7 @@ impl StatisticsSource for AllConnections {
 mod tests {
     use super::*;
 
-    /// Says a number until it is asked for the second time.
+    /// Statistics that give a number once and nothing after that.
     struct Fading(Mutex<Option<u64>>);
 
     impl StatisticsSource for Fading {

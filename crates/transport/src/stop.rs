@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-/// Wakes the task that runs a future.
+/// Waker of the task that runs a future.
 #[derive(Default)]
 struct WakeOnStop(Mutex<Option<Waker>>);
 

@@ -40,9 +40,9 @@ pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io
     }
 }
 
-/// Waits at a listening socket for whoever comes next, as [`StreamEndpoint::accept`] promises it:
-/// `take` is called whenever somebody may have come, and says that nobody has with `None`. It must
-/// not block for that. `what` is waited for, in words.
+/// Waits at a listening socket for the next peer, as [`StreamEndpoint::accept`] promises it. `take`
+/// is called whenever a peer may have come, and returns `None` if none has; it must not block for
+/// that. `what` names the peer in errors.
 ///
 /// # Errors
 /// Those of `take`; [`TransportError::Cancelled`] within some tens of milliseconds after the stop

@@ -33,13 +33,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one, unread by anybody so far.
+    /// Starts an agent and does not greet it.
     pub fn start() -> Self {
         let (tell, heard) = channel();
         Self::start_telling(tell, |heard| heard, heard)
     }
 
-    /// Starts one whose messages go into a channel that others use as well.
+    /// Starts an agent whose messages go to `tell`, a channel that others use as well.
     fn start_telling<T: Send + 'static>(
         tell: Sender<T>,
         wrap: impl Fn(Heard) -> T + Send + 'static,
@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Starts one and greets it.
+    /// Starts an agent and greets it.
     pub fn greeted() -> Self {
         let mut agent = Self::start();
         agent.say(&hello());
@@ -138,8 +138,8 @@ impl Agent {
         }
     }
 
-    /// Waits for the end of its output and of the process; returns what it wrote to standard
-    /// error.
+    /// Waits for the end of the agent's output and of its process; returns what it wrote to
+    /// standard error.
     pub fn wait(mut self) -> (ExitStatus, String) {
         while self
             .heard
@@ -236,7 +236,7 @@ pub fn with_option(mut order: TrialOrder, name: &str, value: OptionValue) -> Tri
     order
 }
 
-/// Two agents and what they say, in one channel.
+/// Two agents and their messages, in one channel.
 pub struct Pair {
     pub receiver: Agent,
     pub sender: Agent,
@@ -244,7 +244,7 @@ pub struct Pair {
     heard: Receiver<(Role, Heard)>,
 }
 
-/// Starts and greets an agent that tells into a channel shared by both ends.
+/// Starts and greets an agent whose messages go to `tell`, shared by both ends.
 fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
     let (_, nothing) = channel();
     let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);

@@ -3,10 +3,6 @@
 //! All are tried, not guessed from names: namespaces and devices in a child process that ends at
 //! once, sockets by opening them. Nothing stays behind, except that the kernel may load a module
 //! that was asked for (`sch_netem`), as `tc` would have it do.
-//!
-//! Everything is tried, not guessed from names: namespaces and devices in a child process that
-//! ends at once, sockets by opening them. Nothing stays behind, except that the kernel may load a
-//! module that was asked for (`sch_netem`), as `tc` would have it do.
 
 mod child;
 mod sockets;

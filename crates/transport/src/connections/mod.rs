@@ -93,7 +93,7 @@ fn head(token: Token, number: u64) -> [u8; OPENING_BYTES + NUMBER_BYTES] {
     head
 }
 
-/// Compares the bytes that come with those that are expected.
+/// Comparison of the bytes that come with those that are expected.
 #[derive(Debug)]
 struct Expected<'a> {
     rest: &'a [u8],

@@ -27,7 +27,7 @@ fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
     (stored == check(plan.salt, &message[..12])).then_some((sequence.into(), MonotonicTime(sent)))
 }
 
-/// Counts the messages of a transfer that may lose, duplicate and reorder them.
+/// Check and counts of the messages of a transfer that may lose, duplicate and reorder them.
 #[derive(Debug)]
 pub(crate) struct MessageCheck {
     plan: Plan,

@@ -20,8 +20,8 @@ pub(crate) fn check(salt: u32, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads a stream of messages piece by piece and counts them. A reliable stream can lose nothing,
-/// so whatever is not as planned is corrupt.
+/// Check and counts of the messages of a stream, which is read piece by piece. A reliable stream
+/// can lose nothing, so all that differs from the plan is corrupt.
 #[derive(Debug)]
 pub(crate) struct StreamCheck {
     plan: Plan,

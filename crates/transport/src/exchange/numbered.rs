@@ -1,7 +1,7 @@
 //! Messages that carry their number, however short, over a transport that may lose them.
 //!
-//! One of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one begins
-//! with the low bytes of its number, at most four, and is its pattern after them.
+//! A message of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one
+//! begins with the low bytes of its number, at most four, and its pattern follows them.
 
 use crate::content::{
     plan::{HEADER_BYTES, Plan, looks_right},

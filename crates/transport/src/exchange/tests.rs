@@ -39,7 +39,7 @@ const LEAVE: usize = 30;
 /// Time that leaving takes: longer than a receiver waits for messages that have left.
 const LEAVING: Duration = Duration::from_millis(200);
 
-/// Decides by a message's length and number; of control messages the number means nothing.
+/// Decision by a message's length and number; of control messages the number means nothing.
 type Decide = fn(usize, u64) -> Fate;
 
 struct End {

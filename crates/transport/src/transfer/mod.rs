@@ -1,14 +1,14 @@
 //! Systems that move whole files their own way, and the bulk transfer over them.
 //!
 //! Such a system has connections, framing and an end of its own, so a workload cannot be written
-//! against its flows. What is moved is still the workload's: [`Outgoing`] is the content with its
+//! against its flows. The content is still the workload's: [`Outgoing`] is the content with its
 //! headers, [`Incoming`] counts and compares what arrives, in whatever order and over however many
 //! connections. Both are a range of bytes that the system cuts into files and blocks as it likes.
 //!
 //! Beside the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the probes,
 //! and the *meeting*, which is opened with the trial's token before the clock starts. On it the
-//! receiver makes its offer (where it listens, what the transfer is called), as such systems are
-//! given theirs by other means, and in the end it says there what it got.
+//! receiver sends its offer (the address on which it listens, the name of the transfer), which such
+//! systems otherwise learn by other means, and in the end its acknowledgement.
 
 mod incoming;
 mod meeting;

@@ -55,7 +55,7 @@ pub(crate) struct Trial {
     pub token: Token,
     pub probe: ProbePlan,
     pub context: TrialContext,
-    /// Stops everything of this session; the host's stop raises it.
+    /// Stop of everything in this session; the host's stop raises it.
     pub stop: Stop,
 }
 

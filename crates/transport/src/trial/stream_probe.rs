@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Interval at which the probe under load looks whether the transfer has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Cuts a stream of answers into messages of one size.
+/// A stream of answers, cut into messages of one size.
 struct Answers {
     message: Vec<u8>,
     size: usize,

@@ -119,7 +119,7 @@ impl Counters {
     /// Duplicates the descriptor of `socket`.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// The error of the system if the process has no descriptors left.
     pub fn of(socket: &UdpSocket) -> io::Result<Self> {
         socket.as_fd().try_clone_to_owned().map(Self)
     }

@@ -69,10 +69,6 @@ fn provider() -> Arc<CryptoProvider> {
 /// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
 /// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that start
 /// later seed theirs from it in microseconds.
-///
-/// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
-/// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that come later
-/// have theirs from it in microseconds.
 fn seed(provider: &CryptoProvider) -> Result<(), TransportError> {
     let mut number = [0; 16];
     provider.secure_random.fill(&mut number).map_err(|_| {

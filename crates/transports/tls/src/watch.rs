@@ -10,15 +10,16 @@ use std::{
 };
 
 thread_local! {
-    /// The connection for which TLS works in this thread.
+    /// Watch of the connection whose TLS runs in this thread.
     static CURRENT: RefCell<Option<Arc<HandshakeWatch>>> = const { RefCell::new(None) };
 }
 
 /// Observed results of one connection's handshake at its connecting end.
 ///
 /// The other end shows its certificate in a full handshake, and shows none in one with a ticket
-/// (RFC 8446 §2.2). Tickets come after it, when they come. rustls tells both to what all connections
-/// of an end share, and does not say of which of them: so whoever drives a connection says it here.
+/// (RFC 8446 §2.2). Tickets come after it, if they come. rustls reports both to objects that all
+/// connections of an end share, without naming the connection: so the code that drives a connection
+/// names it here, with [`HandshakeWatch::during`].
 #[derive(Debug, Default)]
 pub struct HandshakeWatch {
     certificate_seen: AtomicBool,
@@ -32,7 +33,7 @@ struct Ticket {
 }
 
 impl HandshakeWatch {
-    /// Runs what may drive this connection's handshake, in this thread.
+    /// Runs `drive`, which may drive this connection's handshake, in this thread.
     pub fn during<T>(self: &Arc<Self>, drive: impl FnOnce() -> T) -> T {
         let before = CURRENT.replace(Some(Arc::clone(self)));
         let output = drive();
