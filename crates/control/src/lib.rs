@@ -188,12 +188,12 @@ pub enum ToAgent {
         /// `a` or `b`, for logs and errors.
         host: String,
     },
-    /// Get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
+    /// Order to get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
     Prepare {
         /// Order of the trial.
         order: Box<TrialOrder>,
     },
-    /// To the sender, once both are ready: connect and send.
+    /// Order to the sender, once both ends are ready, to connect and send.
     Start {
         /// Position in the plan.
         trial: u32,
@@ -207,7 +207,7 @@ pub enum ToAgent {
         /// The note, as in [`FromAgent::Note`].
         note: Note,
     },
-    /// End this trial now and report nothing; the agent answers [`FromAgent::Aborted`].
+    /// Order to end this trial now and report nothing; the agent answers [`FromAgent::Aborted`].
     Abort {
         /// Position in the plan.
         trial: u32,

@@ -9,7 +9,8 @@ use crate::{
 
 /// An estimate whose distance from the truth, in standard errors, follows Student's t.
 ///
-/// Of logarithms it is that of a geometric mean or of a ratio: see [`Estimate::interval_of_ratio`].
+/// An estimate of logarithms is one of a geometric mean or of a ratio: see
+/// [`Estimate::interval_of_ratio`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Number of values of the series, at least one.
@@ -103,9 +104,9 @@ impl Estimate {
     /// Returns the confidence interval of the estimated quantity; absent for one value and for a
     /// `confidence` that is not between 0 and 1.
     ///
-    /// Of values that are all the same it is that value if the range of n values covers the median
-    /// with this confidence, and absent otherwise. It leaves out zero where the p-value is below
-    /// 1 − `confidence`.
+    /// For values that are all the same, the interval is that value if the range of n values covers
+    /// the median with this confidence, and absent otherwise. The interval leaves out zero where the
+    /// p-value is below 1 − `confidence`.
     ///
     /// Source: Conover 1999, 3.2 (order statistics).
     #[must_use]

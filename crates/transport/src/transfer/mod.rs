@@ -103,9 +103,9 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
 /// and for the report.
 pub struct Connections {
     all: AllConnections,
-    /// At a receiver: observer and warm-up. The first connection opens the window.
+    /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// At a sender: callback for each connection that is made.
+    /// Callback of a sender for each connection that is made.
     connected: Option<Box<dyn Fn() + Send + Sync>>,
     times: Mutex<Times>,
 }

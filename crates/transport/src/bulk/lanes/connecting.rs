@@ -154,7 +154,7 @@ pub(super) async fn run<E: StreamEndpoint>(
 }
 
 /// Waits for the receiver's account of what it got, while the stack closes the connections that
-/// were abandoned: one that runs on this thread needs to be polled for that.
+/// were abandoned: a stack that runs on this thread needs to be polled for that.
 async fn answer_while_closing<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
