@@ -1,4 +1,4 @@
-//! What needs a namespace of its own, tried in a child process.
+//! Probes that need a namespace of their own, made in a child process.
 //!
 //! The child is a fork of a process that may have threads, so it calls nothing but system calls
 //! and allocates nothing; all texts are made before the fork.
@@ -7,10 +7,10 @@ use std::{io, mem};
 
 use super::{Capability, module_hint};
 
-/// What the child tries after it has its namespaces.
+/// Probe that the child makes once it has its namespaces.
 #[derive(Clone, Copy)]
 enum Attempt {
-    /// Nothing more.
+    /// No more than the namespaces themselves.
     Namespaces,
     /// Makes a TUN interface.
     Tun,
@@ -40,7 +40,7 @@ impl IdMaps {
 /// Tries in a child, which enters namespaces of its own first. `flags` are those of `unshare`.
 ///
 /// # Errors
-/// What the kernel said to the child, or `fork`'s own failure.
+/// The error of the kernel in the child, or of `fork` itself.
 fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
     let maps = IdMaps::own();
     // SAFETY: the child calls system calls only and ends with `_exit`, which is allowed after a
@@ -71,7 +71,7 @@ fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
     }
 }
 
-/// The child's part; returns an error number or 0. Every error number fits an exit status.
+/// Makes the attempt in the child; returns an error number or 0. Every error number fits an exit status.
 ///
 /// # Safety
 /// Only between `fork` and `_exit`.
@@ -176,7 +176,7 @@ struct NetemRequest {
     options: [u32; 6],
 }
 
-/// What the kernel answers to a request with NLM_F_ACK.
+/// Answer of the kernel to a request with NLM_F_ACK.
 #[repr(C)]
 struct Answer {
     header: libc::nlmsghdr,
@@ -251,7 +251,8 @@ unsafe fn netem() -> libc::c_int {
     }
 }
 
-/// What to type where an ordinary user may not make namespaces; distributions differ in the lock.
+/// Returns the hint for a system where an ordinary user may not make namespaces; distributions
+/// differ in the setting that forbids it.
 fn user_namespace_hint() -> &'static str {
     let is = |name: &str, value: &str| crate::facts::sysctl(name).as_deref() == Some(value);
     if is("kernel.unprivileged_userns_clone", "0") {

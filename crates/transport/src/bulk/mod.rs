@@ -1,5 +1,5 @@
 //! The workload `bulk`: one flow of messages from the connecting end to the listening one, and in
-//! [`lanes`] what differs from that.
+//! [`lanes`] the transfers that differ from that.
 
 pub(crate) mod lanes;
 pub(crate) mod messages;

@@ -26,7 +26,7 @@ use crate::{
 /// Memory to receive into, for each stream.
 const SCRATCH_BYTES: usize = 32 << 10;
 
-/// Length of the moment that the schedule begins with, on the first stream.
+/// Length of the schedule's beginning, a moment that is sent on the first stream, in bytes.
 const START_BYTES: usize = 8;
 
 type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
@@ -46,7 +46,7 @@ fn out_of_order() -> TransportError {
     }
 }
 
-/// Reads so many bytes, beginning with what is there already. What came after them stays.
+/// Reads `N` bytes, beginning with those that are there already. Bytes after them stay there.
 async fn read<const N: usize, S: ByteStream>(
     stream: &mut S,
     rest: &mut Vec<u8>,
@@ -135,10 +135,10 @@ async fn take_all<E: StreamEndpoint>(
     })
 }
 
-/// What came over one stream.
+/// Messages that came over one stream.
 struct Lane<'a> {
     arrivals: Arrivals<'a>,
-    /// When the schedule began; the first stream says it.
+    /// Beginning of the schedule, which the first stream brings.
     start: Option<MonotonicTime>,
     result: Result<(), TransportError>,
 }

@@ -1,4 +1,5 @@
-//! What every driver of streams must do when a bulk transfer is more than one whole flow.
+//! Clauses of the contract for drivers of streams, for a bulk transfer that is more than one whole
+//! flow.
 
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
     );
 }
 
-/// It sends for about as long as was asked, and all that it sent arrives.
+/// A transfer with a duration takes about as long as was asked, and all that was sent arrives.
 pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
     let what = format!("{} for a time", driver.descriptor().name);
     let options = BulkOptions {
@@ -116,7 +117,7 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
     }
 }
 
-/// What arrives during the warm-up is told apart.
+/// Bytes that arrive during the warm-up are counted apart.
 pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
     let what = format!("{} with a warm-up", driver.descriptor().name);
     let options = BulkOptions {
@@ -204,7 +205,8 @@ pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
     );
 }
 
-/// More than fits into the deadline: both ends stop, and agree about what was delivered.
+/// A transfer of more than fits into the deadline stops at both ends, which agree about what was
+/// delivered.
 pub fn the_deadline_ends_every_flow(driver: &dyn Driver, direction: Direction) {
     let what = format!("{} {direction:?} at the deadline", driver.descriptor().name);
     let options = BulkOptions {

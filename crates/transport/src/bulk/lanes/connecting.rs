@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// How long closing may take when all is agreed.
+/// Longest time that closing may take once both ends agree on what was delivered.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What a task does.
+/// Task of the connecting end.
 enum Part<'a, S> {
     Lane(&'a Lane),
     Probe(&'a mut S),
@@ -153,8 +153,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     Ok(findings.0)
 }
 
-/// Waits for what the receiver says that it got, while connections that were abandoned say so to
-/// the other end: a stack that runs on this thread needs its turns for that.
+/// Waits for the receiver's account of what it got, while the stack closes the connections that
+/// were abandoned: a stack that runs on this thread needs to be polled for that.
 async fn answer_while_closing<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
@@ -238,7 +238,7 @@ async fn carry<E: StreamEndpoint>(
     }
 }
 
-/// A lane's connection and its stream, opened and introduced.
+/// Opens a lane's connection and its stream, and sends the lane's index.
 async fn connect<E: StreamEndpoint>(
     shared: &Shared<'_>,
     lane: &Lane,

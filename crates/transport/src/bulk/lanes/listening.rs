@@ -22,15 +22,15 @@ use crate::{
     },
 };
 
-/// How long a lane may take to say which one it is, beside the path's longest round trip.
+/// Longest time that a lane may take to send its index, beside the path's longest round trip.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 
-/// What the tasks of this end share beside the lanes' own.
+/// State shared by the tasks of this end beside the lanes' own.
 struct Listening<'a, E> {
     shared: &'a Shared<'a>,
     watch: &'a ReceiverWatch,
     endpoint: &'a E,
-    /// Ends the wait for further connections once every lane has ended.
+    /// Stop that ends the wait for further connections once every lane has ended.
     accepting: Stop,
     refused: std::sync::atomic::AtomicU64,
 }
@@ -233,7 +233,8 @@ async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: A
     admitted.connection.close(until).await;
 }
 
-/// Every lane has ended here.
+/// Completes the transfer, if no lane failed, and ends the wait for further connections; called
+/// when every lane has ended.
 fn finish<E: StreamEndpoint>(listening: &Listening<'_, E>) {
     let shared = listening.shared;
     if shared.tally().error.is_none() {
@@ -252,7 +253,7 @@ fn finish<E: StreamEndpoint>(listening: &Listening<'_, E>) {
     listening.accepting.stop();
 }
 
-/// Carries one lane's part; says whether it was sent from here.
+/// Carries one lane's part; returns whether it was sent from here.
 async fn part<E: StreamEndpoint>(
     listening: &Listening<'_, E>,
     admitted: &mut Admitted<E>,
@@ -271,7 +272,7 @@ async fn part<E: StreamEndpoint>(
     }
 }
 
-/// Reads which lane a connection is, and what came after that.
+/// Reads a lane's index; returns the lane and the bytes that came after the index.
 async fn introduced<'a, E: StreamEndpoint>(
     shared: &Shared<'a>,
     admitted: &mut Admitted<E>,
@@ -306,7 +307,7 @@ async fn introduced<'a, E: StreamEndpoint>(
     Ok((lane, rest))
 }
 
-/// Raises another stop.
+/// Stop that is raised together with another one.
 struct Linked(Stop);
 
 impl crate::stop::Abort for Linked {

@@ -4,8 +4,8 @@
 //!
 //! A *lane* is one connection that carries one direction's part. Several flows are several lanes;
 //! both directions are two sets of them, as a stream that is being written cannot be read by the
-//! same task. The plain transfer has rooms of its own beside this one: it is what drivers are
-//! benched with, and pays for none of this.
+//! same task. The plain transfer has modules of its own beside this one: it is what drivers are
+//! benchmarked with, and pays for none of this.
 
 mod connecting;
 mod listening;
@@ -38,11 +38,11 @@ use crate::{
 /// One direction's part on one connection.
 #[derive(Debug)]
 struct Lane {
-    /// Told at its opening, so that both ends mean the same part.
+    /// Index of the lane, sent after its opening, so that both ends mean the same part.
     index: u16,
     sent_by: Role,
     plan: Plan,
-    /// Where its part of the file begins, in bytes.
+    /// Offset of the lane's part in the file, in bytes.
     offset: u64,
 }
 
@@ -51,16 +51,16 @@ struct Lane {
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     options: BulkOptions,
-    /// At an end that sends from a file.
+    /// File that is sent, at an end that sends from one.
     noise: Option<Noise>,
     /// Bytes of the file, where there is one.
     file_bytes: u64,
-    /// Bytes of each direction.
+    /// Size of each direction, in bytes.
     size: u64,
 }
 
 impl Lanes {
-    /// The lanes of an order; `None` if it is a plain transfer.
+    /// Makes the lanes of an order; `None` if it is a plain transfer.
     ///
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out, [`TransportError::Io`]
@@ -145,13 +145,13 @@ pub(crate) async fn run<E: StreamEndpoint>(
     }
 }
 
-/// What the tasks of one end share.
+/// State shared by the tasks of one end.
 struct Shared<'a> {
     trial: &'a Trial,
     lanes: &'a Lanes,
-    /// Ends the transfer: at the deadline, or when a lane breaks.
+    /// Stop that ends the transfer: at the deadline, or when a lane breaks.
     stop: Stop,
-    /// Raised when every lane has ended.
+    /// Stop that is raised when every lane has ended.
     over: Stop,
     statistics: std::sync::Arc<AllConnections>,
     started: MonotonicTime,
@@ -163,17 +163,17 @@ struct Shared<'a> {
     tally: Mutex<Tally>,
 }
 
-/// What the lanes have come to.
+/// Totals over the lanes.
 #[derive(Default)]
 struct Tally {
     corrupted: u64,
     deliveries: Option<Deliveries>,
-    /// What the other end's acknowledgements say.
+    /// Sum of the other end's acknowledgements.
     acknowledged: Acknowledgement,
     last_end: Option<MonotonicTime>,
-    /// Of each connection, from its own connect call.
+    /// Set-up time of each connection, from its own connect call.
     set_up: Vec<Duration>,
-    /// The first that went wrong.
+    /// Error of the first lane that failed.
     error: Option<TransportError>,
 }
 
@@ -216,18 +216,19 @@ impl<'a> Shared<'a> {
         lane.sent_by == self.trial.order.role
     }
 
-    /// Whether the warm-up is over at this moment.
+    /// Whether the warm-up is over at `now`.
     fn is_warm(&self, now: MonotonicTime) -> bool {
         self.warm_up.is_over(now)
     }
 
-    /// Until when lanes of a transfer with a duration send.
+    /// Returns the moment until which the lanes of a transfer with a duration send; `None` without
+    /// a duration.
     fn sends_until(&self) -> Option<MonotonicTime> {
         let duration = self.lanes.options.duration?;
         Some(self.started + duration)
     }
 
-    /// Notes the end of a lane; says whether it was the last one.
+    /// Notes the end of a lane; returns whether it was the last one.
     fn ended(&self, result: Result<(), TransportError>) -> bool {
         let now = MonotonicTime::now();
         let mut tally = self.tally();
@@ -249,25 +250,25 @@ impl<'a> Shared<'a> {
         last
     }
 
-    /// Whether lanes carry something from this end, and whether some carry something to it.
+    /// Returns whether lanes carry data from this end, and whether lanes carry data to it.
     fn ways(&self) -> (bool, bool) {
         let lanes = &self.lanes.lanes;
         let out = lanes.iter().any(|lane| self.sends(lane));
         (out, !lanes.iter().all(|lane| self.sends(lane)))
     }
 
-    /// What this end has sent, by its live counters.
+    /// Returns the bytes and messages that this end has sent, by its live counters.
     fn sent(&self) -> Delivered {
         Delivered::sent(&self.trial.context.live)
     }
 
-    /// What this end has got, by its live counters.
+    /// Returns the bytes and messages that this end has got, by its live counters.
     fn delivered(&self) -> Delivered {
         Delivered::here(&self.trial.context.live)
     }
 
-    /// Puts what this end knows of the lanes into its report. `ours`: what it has got when the
-    /// transfer ended; `theirs`: what the other end has got of this end's, where that is known.
+    /// Adds the results of the lanes to this end's report. `ours` is what this end had got when the
+    /// transfer ended; `theirs` is what the other end has got of this end's, where that is known.
     fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
         let (sends, receives) = self.ways();
         let options = &self.lanes.options;

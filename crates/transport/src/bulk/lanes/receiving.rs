@@ -15,19 +15,19 @@ use crate::{
     trial::findings::Deliveries,
 };
 
-/// Length of what introduces a lane, in bytes.
+/// Length of a lane's index, which follows the opening, in bytes.
 pub(super) const INTRODUCTION_BYTES: usize = 2;
 
-/// What the receiving end of a lane that will be abandoned says once it knows the lane.
+/// Answer of the receiving end to a lane that will be abandoned, sent once it knows the lane.
 pub(super) const WELCOME: &[u8] = b"!";
 
-/// Says that the lane is known.
+/// Sends [`WELCOME`].
 pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
     stream.send_message(WELCOME, &Bytes::new()).await?;
     stream.flush().await
 }
 
-/// Takes a lane's part and acknowledges it. `rest` is what came with its opening.
+/// Takes a lane's part and acknowledges it. `rest` are the bytes that came with its opening.
 pub(super) async fn receive<S: ByteStream>(
     shared: &Shared<'_>,
     lane: &Lane,
@@ -65,8 +65,8 @@ pub(super) async fn receive<S: ByteStream>(
     stream.flush().await
 }
 
-/// Takes what comes until all is here, or the sender has ended a lane without a size; false if it
-/// closed before.
+/// Takes data until the lane's part is complete, or the sender has ended a lane without a size;
+/// returns false if it closed before.
 async fn take<S: ByteStream>(
     shared: &Shared<'_>,
     stream: &mut S,
@@ -122,7 +122,7 @@ async fn take<S: ByteStream>(
     }
 }
 
-/// Waits until the other end has closed, at most until the moment.
+/// Waits until the other end has closed, at most until `until`.
 pub(super) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {
     let mut scratch = [0; 256];
     while let Ok(Received::Bytes(_)) = stream

@@ -17,7 +17,8 @@ use crate::{
     stream::{ByteStream, Received},
 };
 
-/// The clock is looked at after so many bytes, where a transfer ends by it.
+/// Bytes sent between two looks at the clock, in a transfer that ends by the clock or has a
+/// warm-up.
 const LOOK_BYTES: u64 = 64 << 10;
 
 /// Sends a lane's part, and waits for its acknowledgement unless it is abandoned.
@@ -105,7 +106,7 @@ pub(super) async fn send<S: ByteStream>(
     Ok(())
 }
 
-/// Tells which lane this is, after the opening.
+/// Sends the lane's index, after the opening.
 pub(super) async fn introduce<S: ByteStream>(
     lane: &Lane,
     stream: &mut S,
