@@ -19,20 +19,20 @@ pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
 use crate::path::{MAX_PATH_BYTES, RelativePath, UnsafePath};
 
-/// Bytes of a refused path that are told.
+/// Maximum length of a refused path in an error message, in bytes.
 const TOLD_BYTES: usize = 200;
 
-/// What can be made of the bytes so far.
+/// Result of decoding the bytes that have arrived so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<T> {
-    /// The first `length` bytes are this.
+    /// A complete message in the first `length` bytes.
     Whole {
-        /// What they say.
+        /// Decoded message.
         value: T,
-        /// How many they are, padding included.
+        /// Length of the message in bytes, padding included.
         length: usize,
     },
-    /// At least so many bytes more belong to it.
+    /// Incomplete message: minimum number of bytes still missing.
     Needs(usize),
 }
 
@@ -56,12 +56,12 @@ pub enum Malformed {
     Path {
         /// The path as it came, cut where it is very long.
         path: Box<[u8]>,
-        /// What is wrong with it.
+        /// Reason for the refusal.
         why: UnsafePath,
     },
 }
 
-/// Why reading a field stopped.
+/// Reason why the decoding of a field stopped.
 enum Stop {
     Needs(usize),
     Malformed(Malformed),

@@ -1,5 +1,5 @@
-//! What a receiver has from an earlier transfer, as a sender that resumes it is told: CHUNKS, and frames
-//! of entries after it.
+//! Messages about the data that a receiver holds from an earlier transfer: CHUNKS, followed by
+//! frames of entries, one entry per file.
 
 use super::number::{Fields, put_string, put_uvar};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
@@ -10,7 +10,7 @@ pub const FRAME_BYTES: usize = 256 << 10;
 /// The longest frame that is taken.
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// What is there of one file.
+/// Byte ranges of one file that the receiver holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChunks {
     /// The file's number in the earlier transfer, which it keeps.
@@ -19,7 +19,7 @@ pub struct FileChunks {
     pub path: RelativePath,
     /// The file's size in bytes.
     pub size: u64,
-    /// Where each range begins and ends, in order.
+    /// Start and end offset of each range in bytes, in ascending order.
     pub chunks: Vec<(u64, u64)>,
 }
 

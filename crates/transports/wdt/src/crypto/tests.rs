@@ -1,4 +1,4 @@
-//! What is sealed opens again, however it is cut into pieces, and nothing else does.
+//! Sealed bytes open again however they are cut into pieces, and no other bytes do.
 
 use proptest::prelude::*;
 
