@@ -1,7 +1,7 @@
 //! A file or a directory tree that a sender reads.
 //!
 //! Only regular files are sent. Symbolic links are not followed unless that is asked for, and
-//! pipes, sockets and devices are not opened; [`TreeSource::left_out`] lists them. Empty
+//! pipes, sockets and devices are not opened; [`TreeSource::left_out()`] lists them. Empty
 //! directories have no file and are not sent. A file that cannot be read is an error before
 //! anything is sent, since a tree that arrives with holes would look whole. Names are bytes and
 //! need not be UTF-8.

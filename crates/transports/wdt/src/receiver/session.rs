@@ -127,7 +127,7 @@ enum Chunks {
 /// Answer of a port whose sender asks for the chunks of an earlier transfer.
 pub(super) enum Listing {
     Tell(Vec<FileChunks>),
-    /// Another port tells it.
+    /// Another port is sending them.
     Wait,
     Told,
 }
