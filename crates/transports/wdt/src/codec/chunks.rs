@@ -60,7 +60,8 @@ impl FileChunks {
     }
 }
 
-/// Appends frames of these entries, each as long as [`FRAME_BYTES`] unless a single entry is longer.
+/// Appends frames of these entries, each at most [`FRAME_BYTES`] long unless a single entry is
+/// longer.
 pub fn encode_frames(files: &[FileChunks], out: &mut Vec<u8>) {
     let mut rest = files;
     while !rest.is_empty() {
