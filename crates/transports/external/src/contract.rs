@@ -124,7 +124,7 @@ pub(crate) enum FromProgram {
 }
 
 impl FromProgram {
-    /// Its `type`.
+    /// Returns the value of `type`.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Description(_) => "description",

@@ -22,7 +22,7 @@ use crate::{
     socket::Connected,
 };
 
-/// A TCP connection under a [`Layer`](crate::layer::Layer).
+/// A TCP connection under a `Layer`.
 pub struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
