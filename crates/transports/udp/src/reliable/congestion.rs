@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_transport::MonotonicTime;
 
-/// Who decides how much may be under way, besides the option `window`.
+/// Congestion control, which limits the bytes in flight besides the option `window`.
 #[derive(Debug, Clone)]
 pub(crate) enum Congestion {
     /// None: the window alone.
