@@ -34,7 +34,7 @@ pub(crate) enum ProgramError {
     /// A line of its output does not follow the contract.
     #[error("it wrote a line that is not of the contract: `{line}`")]
     Rubbish {
-        /// The line's beginning.
+        /// Beginning of the line.
         line: String,
         /// Error of the JSON parser.
         #[source]

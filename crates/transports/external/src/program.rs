@@ -3,8 +3,8 @@
 //!
 //! Where the system allows it, the program is the first process of a process namespace of its own:
 //! when the program or the agent ends, for whatever reason, the kernel kills everything in there.
-//! Elsewhere the program is the leader of a session, which is killed as a process group; processes
-//! that have left the session are found by a mark in their environment.
+//! Elsewhere the program is the leader of a session, whose process group is killed; processes that
+//! have left the group are found by a mark in their environment.
 
 use std::{
     fs,
@@ -405,7 +405,7 @@ impl Group {
         self.end_strays();
     }
 
-    /// Kills the processes that have left the program's session.
+    /// Kills the processes that have left the program's process group, found by their mark.
     fn end_strays(&self) {
         if self.enclosed {
             return;

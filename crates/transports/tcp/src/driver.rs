@@ -27,10 +27,10 @@ pub const CC: OptionDefinition = OptionDefinition {
 
 const OPTIONS: &[OptionDefinition] = &[CC];
 
-/// TCP with nothing on top.
+/// Driver of TCP with nothing on top.
 pub(crate) struct Tcp;
 
-/// TCP with TLS 1.3 on top.
+/// Driver of TCP with TLS 1.3 on top.
 pub(crate) struct TcpTls;
 
 static TCP: DriverDescriptor = DriverDescriptor {
@@ -63,7 +63,7 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     options: OPTIONS,
 };
 
-/// TCP over several paths.
+/// Driver of TCP over several paths.
 pub(crate) struct Mptcp;
 
 static MPTCP: DriverDescriptor = DriverDescriptor {

@@ -1,4 +1,4 @@
-//! The encryption layer: below the commands, for each connection and direction by itself.
+//! The encryption layer below the commands, separate for each connection and direction.
 //!
 //! A side begins with a prologue in clear: `e`, the cipher, sixteen random bytes, and the tag
 //! interval in bytes. Everything after it is one stream of AES-128 in counter mode. With GCM, tags
@@ -25,7 +25,7 @@ pub const TAG_BYTES: usize = 16;
 pub const PROLOGUE: u8 = b'e';
 /// Bytes of a prologue: the command, the cipher, the IV with its length, the tag interval.
 pub const PROLOGUE_BYTES: usize = 2 + 1 + IV_BYTES + 4;
-/// The tag interval if nothing else is asked for, in bytes.
+/// Default tag interval, in bytes.
 pub const DEFAULT_TAG_INTERVAL_BYTES: u32 = 4 << 20;
 /// Default number of bytes after which a new IV is sent.
 pub const DEFAULT_IV_CHANGE_BYTES: u64 = 32 << 30;
@@ -33,7 +33,7 @@ pub const DEFAULT_IV_CHANGE_BYTES: u64 = 32 << 30;
 /// Encryption algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
-    /// AES-128 in counter mode: nothing shows that bytes were changed on the way.
+    /// AES-128 in counter mode, which does not detect changed bytes.
     Aes128Ctr,
     /// AES-128 in Galois/counter mode, with a tag at every interval.
     Aes128Gcm,
@@ -63,13 +63,13 @@ impl Cipher {
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// The key of these bytes.
+    /// Returns the key of these bytes.
     #[must_use]
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// A key from the system's random numbers.
+    /// Returns a key from the system's random number generator.
     ///
     /// # Errors
     /// [`CryptoError::Library`] if there are none.
@@ -77,7 +77,7 @@ impl Key {
         cipher::random().map(Self)
     }
 
-    /// The bytes, for the connection URL.
+    /// Returns the bytes, for the connection URL.
     pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }

@@ -155,7 +155,7 @@ impl Sink for MemorySink {
     }
 }
 
-/// Writes one block into a [`MemorySink`].
+/// Writer of one block into a [`MemorySink`].
 #[derive(Debug)]
 pub struct MemoryWriter {
     files: Files,

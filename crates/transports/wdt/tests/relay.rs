@@ -1,5 +1,5 @@
-//! Both ends over real connections that a relay between them breaks, at another address with the
-//! same ports, as checkpoints name ports.
+//! Both ends over real connections that a relay breaks. The relay has the receiver's ports at
+//! another address, as checkpoints name ports.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -20,7 +20,8 @@ use regatta_transport_wdt::{receiver, sender};
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
 const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Listens at the receiver's own address alone, so that the relay can have its ports at another.
+/// Host that listens at the receiver's own address only, so that the relay can have its ports at
+/// another.
 struct AtReceiver;
 
 impl Host for AtReceiver {

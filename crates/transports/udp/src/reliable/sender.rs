@@ -14,8 +14,8 @@ use super::{
     rtt::RoundTrip,
 };
 
-/// Number of later datagrams, one of which must have arrived for a message to be lost (RFC 9002
-/// §6.1.1).
+/// Reordering threshold: a message is lost when a datagram sent this many positions later has
+/// arrived (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
 
 /// Maximum number of buffers of earlier messages that are kept for later ones.
@@ -29,7 +29,7 @@ pub(crate) struct Rules {
     /// Longest wait before a message without an acknowledgement is sent again; always that for
     /// stop-and-wait.
     pub max_wait: Duration,
-    /// Maximum number of retransmissions of one message.
+    /// Maximum number of retransmission time-outs in a row; the next one ends the connection.
     pub max_retransmits: u32,
     /// Whether CUBIC limits the bytes in flight.
     pub cubic: bool,

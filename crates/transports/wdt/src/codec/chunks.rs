@@ -5,9 +5,9 @@ use super::number::{Fields, put_string, put_uvar};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
 use crate::path::RelativePath;
 
-/// The size of a buffer of the reference, which a frame fits into.
+/// Length of a frame in bytes; the size of the reference's buffer.
 pub const FRAME_BYTES: usize = 256 << 10;
-/// The longest frame that is taken.
+/// Maximum length of a frame that is accepted, in bytes.
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// Byte ranges of one file that the receiver holds.

@@ -21,13 +21,13 @@ pub const MAX_TRANSFER_ID_BYTES: usize = 1024;
 /// A command of a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begins every connection.
+    /// SETTINGS, the first command of every connection.
     Settings(Settings),
     /// Total size of the transfer in bytes, for progress only.
     Size(u64),
     /// A block; its bytes follow, and after them a FOOTER if the settings say so.
     File(FileHeader),
-    /// The CRC of the block before.
+    /// CRC of the preceding block.
     Footer(u32),
     /// End of the data on this connection; padded to [`DONE_BYTES`].
     Done(Done),

@@ -2,7 +2,7 @@
 
 use super::{Malformed, Stop};
 
-/// The most bytes of a number: the ninth carries eight bits.
+/// Maximum length of a number in bytes: the ninth byte carries eight bits.
 const MAX_UVAR_BYTES: usize = 9;
 
 /// Appends an unsigned number: seven bits to a byte, lowest first, the high bit for "more"; a ninth

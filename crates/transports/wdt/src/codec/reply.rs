@@ -17,9 +17,9 @@ const LOCAL_CHECKPOINT: u8 = 1;
 
 /// Length of a local checkpoint with its padding, in bytes.
 pub const LOCAL_CHECKPOINT_BYTES: usize = 60;
-/// The most checkpoints in one message: there are no more ports.
+/// Maximum number of checkpoints in one message: the number of ports.
 const MAX_CHECKPOINTS: usize = u16::MAX as usize;
-/// The fewest bytes of a checkpoint.
+/// Minimum length of a checkpoint, in bytes.
 const MIN_CHECKPOINT_BYTES: usize = 5;
 
 /// A message of a receiver.
@@ -51,7 +51,7 @@ pub enum Reply {
 /// ABORT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The protocol's version that the receiver would speak.
+    /// Version of the protocol that the receiver would speak.
     pub version: u32,
     /// Reason, as the code of a [`Status`](crate::status::Status).
     pub code: u8,
@@ -64,9 +64,9 @@ pub struct Abort {
 pub struct Checkpoint {
     /// The port of the receiver.
     pub port: u16,
-    /// Whole blocks, over all connections of the port.
+    /// Number of whole blocks, over all connections of the port.
     pub blocks: u64,
-    /// Bytes of the block after those, 0 for none.
+    /// Bytes received of the next block, 0 for none.
     pub partial_bytes: u64,
     /// Sequence id of the partial block's file.
     pub partial_sequence: u64,

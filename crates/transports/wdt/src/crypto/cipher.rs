@@ -54,7 +54,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Begins again under another IV.
+    /// Restarts the stream under another IV.
     pub(super) fn restart(&mut self, iv: &[u8; IV_BYTES]) -> Result<(), CryptoError> {
         let (kind, iv_bytes) = match self.cipher {
             // SAFETY: gives a pointer to a constant of the library.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::cipher::Stream;
 use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, PROLOGUE_BYTES, Secret, TAG_BYTES};
 
-/// Decrypts what one side of a connection receives, and takes prologue, tags and IVs out of it.
+/// Decryptor of the bytes that one side of a connection receives; removes prologue, tags and IVs.
 pub struct Open(Option<Opening>);
 
 struct Opening {

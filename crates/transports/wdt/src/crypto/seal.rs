@@ -3,7 +3,7 @@
 use super::cipher::{self, Stream};
 use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, Secret};
 
-/// Encrypts what one side of a connection sends, and puts prologue, tags and IVs in between.
+/// Encryptor of the bytes that one side of a connection sends; inserts prologue, tags and IVs.
 pub struct Seal(Option<Sealing>);
 
 struct Sealing {

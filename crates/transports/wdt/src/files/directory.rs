@@ -50,7 +50,7 @@ impl Default for DirectoryOptions {
     }
 }
 
-/// Puts files into a directory.
+/// Sink that puts files into a directory.
 #[derive(Clone, Debug)]
 pub struct DirectorySink(Arc<Shared>);
 
@@ -403,7 +403,7 @@ impl Sink for DirectorySink {
     }
 }
 
-/// Writes one block into a file of a [`DirectorySink`].
+/// Writer of one block into a file of a [`DirectorySink`].
 #[derive(Debug)]
 pub struct DirectoryWriter {
     shared: Arc<Shared>,

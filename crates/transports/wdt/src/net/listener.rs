@@ -62,7 +62,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The ports, for the connection URL.
+    /// Returns the ports, for the connection URL.
     #[must_use]
     pub fn ports(&self) -> &[u16] {
         &self.ports

@@ -38,7 +38,7 @@ pub struct Options {
     pub connect_interval: Duration,
     /// Number of reconnections in a row without any progress after which a port is given up.
     pub fruitless_reconnections: u32,
-    /// Limit of the rate of payload; none without.
+    /// Limit of the rate of payload; `None` for no limit.
     pub rate_limit: Option<RateLimit>,
 }
 

@@ -43,7 +43,8 @@ pub struct Refusal {
     pub from: usize,
 }
 
-/// Puts everything into memory and into a directory: both must make a whole of the same blocks.
+/// Sink that puts everything into memory and into a directory: both must get whole files from the
+/// same blocks.
 #[derive(Clone)]
 pub struct Tee(pub MemorySink, pub DirectorySink);
 

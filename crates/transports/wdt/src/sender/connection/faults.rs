@@ -11,7 +11,8 @@ use crate::source::Source;
 use crate::status::Status;
 
 impl<S: Source> Connection<S> {
-    /// Gives the port up after bytes of the receiver that cannot be decoded.
+    /// Ends the connection after bytes of the receiver that cannot be decoded; gives the port up
+    /// unless another connection may help.
     pub(super) fn unreadable(&mut self, error: &WireError, next: Option<&u8>) {
         let port = self.port;
         let (status, why) = match (self.disagreement(error, next), error) {
