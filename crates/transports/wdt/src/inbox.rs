@@ -85,7 +85,7 @@ impl Inbox {
         Ok(&wire[plain])
     }
 
-    /// Takes the tag that ends the stream; returns whether it was complete.
+    /// Takes the tag that ends the stream; returns whether the stream is complete.
     pub(crate) fn end(&mut self, wire: &[u8], at: &mut usize) -> Result<bool, CryptoError> {
         let (consumed, ended) = self.open.finish(&wire[*at..])?;
         *at += consumed;

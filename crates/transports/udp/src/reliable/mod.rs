@@ -1,13 +1,10 @@
 //! `udp-reliable`: reliable delivery over UDP datagrams, by stop-and-wait or a sliding window.
 //!
-//! - `frame` defines the datagrams, `sender` and `receiver` the two halves of a connection, `rtt`
-//! and
-//!   `congestion` the timer and the window of the sender, `core` combines them: pure state
-//! machines,
-//!   which `tests` runs over simulated paths.
-//! - `connection` advances a core over a socket, `caretaker` does so while no call does, `stream`
-//! and
-//!   `endpoint` are the interface to the workloads.
+//! - `frame` defines the datagrams, `sender` and `receiver` the two halves of a connection,
+//!   `rtt` and `congestion` the timer and the window of the sender, `core` combines them: pure
+//!   state machines, which `tests` runs over simulated paths.
+//! - `connection` advances a core over a socket, `caretaker` does so while no call does,
+//!   `stream` and `endpoint` are the interface to the workloads.
 
 mod caretaker;
 mod congestion;

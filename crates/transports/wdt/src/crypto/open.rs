@@ -119,7 +119,7 @@ impl Open {
     }
 
     /// Takes the tag that ends the direction from the front of `wire`. Returns the number of bytes
-    /// consumed, and whether the tag was complete.
+    /// consumed, and whether the direction is complete, as it always is without tags.
     ///
     /// # Errors
     /// [`CryptoError::Tag`].

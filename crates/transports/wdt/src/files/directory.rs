@@ -323,7 +323,7 @@ impl DirectorySink {
     }
 }
 
-/// Returns a random number that makes the name of a staging directory unique.
+/// Returns a random number for the name of a staging directory; a name that exists is an error.
 fn mark() -> u32 {
     use std::hash::{BuildHasher as _, Hasher as _};
     let random = std::collections::hash_map::RandomState::new();
