@@ -1,4 +1,4 @@
-//! The commented example, held to what a reader of results relies on, over loopback.
+//! The commented example, checked for everything that a reader of results relies on, over loopback.
 
 mod common;
 
@@ -67,7 +67,7 @@ fn every_size_and_pattern_is_delivered(size: u64, message: u64, pattern: Pattern
     }
 }
 
-/// Enough for a transfer that cannot end by itself.
+/// Bytes of a transfer that cannot end by itself.
 const ENDLESS: u64 = 40_000_000_000_000;
 
 #[test]

@@ -1,5 +1,5 @@
-//! A thread that answers for connections while nobody calls them: a CONN that comes again, data
-//! whose acknowledgement was lost, a retransmission that is due.
+//! A thread that advances connections while no call does: it answers a repeated CONN and data whose
+//! acknowledgement was lost, and sends retransmissions that are due.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use regatta_transport::TransportError;
 
 use super::connection::Link;
 
-/// How often it looks. An application that sends or receives does not wait for it.
+/// Interval of the thread. An application that sends or receives does not wait for it.
 const LOOK: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Shared {
     links: Mutex<Vec<Weak<Link>>>,
 }
 
-/// The thread, until this is dropped.
+/// The thread, which ends when this is dropped.
 pub(crate) struct Caretaker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -48,7 +48,7 @@ impl Caretaker {
         })
     }
 
-    /// Answers for this connection from now on, as long as it is there.
+    /// Advances this connection from now on, until that is dropped.
     pub(crate) fn take(&self, link: &Arc<Link>) {
         self.shared
             .links
