@@ -15,6 +15,10 @@ use super::{
 /// Packets at the beginning that are not judged: queues fill, and CoDel finds its pace.
 const WARM_UP: usize = 1000;
 
+/// Standard deviations of the delay by which the time between a first and a last arrival may differ from
+/// the time between their departures.
+const EDGE_DEVIATIONS: f64 = 4.0;
+
 /// Batches by whose means the error of a mean is told, whatever packets have to do with one another.
 const BATCHES: usize = 50;
 
@@ -64,6 +68,8 @@ struct Seen {
     loss: Mean,
     loss_interval: [f64; 2],
     rate_bps: f64,
+    /// Part of the rate by which delays that differ shift its first and last arrival.
+    rate_edges: f64,
     copies: u64,
     reordered: u64,
     link: LinkCounters,
@@ -92,15 +98,18 @@ impl Seen {
         ) else {
             return Err("nothing arrived".into());
         };
+        let lasted_ns = (to - from).max(1) as f64;
+        let deviation_ns = spread.sd.unwrap_or(0.0);
         let bits = 8.0 * flow.sending.packet_bytes as f64 * (delays.len() - 1) as f64;
         let count = judged.len() - delays.len();
         Ok(Self {
             delay,
-            deviation_ns: spread.sd.unwrap_or(0.0),
+            deviation_ns,
             p99_ns: quantile(&delays, 0.99).unwrap_or(f64::NAN),
             loss,
             loss_interval: binomial_interval(count as u64, judged.len() as u64, 0.95),
-            rate_bps: bits * 1e9 / (to - from).max(1) as f64,
+            rate_bps: bits * 1e9 / lasted_ns,
+            rate_edges: EDGE_DEVIATIONS * deviation_ns / lasted_ns,
             copies: flow.copies(),
             reordered: flow.reordered(),
             link: flow.counters.forward,
@@ -191,8 +200,10 @@ fn judge(case: &Case, netem: &Seen, userspace: &Seen, differences: &mut Vec<Stri
         differences.push(format!("{name}: losses of {n:.5} and {u:.5}"));
     }
     let (n, u) = (netem.rate_bps, userspace.rate_bps);
-    // The loss moves the rate of what arrives.
-    let allowed = 0.002 + netem.loss.half_width.hypot(userspace.loss.half_width);
+    // The loss moves the rate of what arrives, and delays that differ its first and last arrival.
+    let allowed = 0.002
+        + netem.loss.half_width.hypot(userspace.loss.half_width)
+        + netem.rate_edges.hypot(userspace.rate_edges);
     if (n / u - 1.0).abs() > allowed {
         differences.push(format!("{name}: rates of {n:.0} and {u:.0} bit/s"));
     }

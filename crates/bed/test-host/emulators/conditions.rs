@@ -6,7 +6,7 @@ use regatta_model::{
     BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, Link, QueueDiscipline, Ratio,
 };
 
-use super::hosts::Sending;
+use super::{hosts::Sending, is_long};
 
 /// A condition and its load.
 pub(super) struct Case {
@@ -41,10 +41,10 @@ pub(super) fn forward(name: &str, link: Link) -> Condition {
     }
 }
 
-/// 10 000 packets of 1000 bytes, but for one of them.
+/// 10 000 packets of 1000 bytes; 5000 in the short form.
 pub(super) fn cases() -> Vec<Case> {
     let packets = |interval| Sending {
-        packets: 10_000,
+        packets: if is_long() { 10_000 } else { 5000 },
         packet_bytes: 1000,
         interval,
     };

@@ -22,7 +22,7 @@ receive_buffer = "4kB"
 /// What `udp` loses at a receive buffer that is too small is told from what the path loses.
 #[track_caller]
 fn small_buffer(condition: &str) {
-    let study = [SMALL_BUFFER, &PATHS.replace("rate = \"100Mbit/s\"\n", "")].concat();
+    let study = [SMALL_BUFFER, &PATHS.replace("rate = \"50Mbit/s\"\n", "")].concat();
     let trials = shared_trials("cli-losses-small-buffer", &study);
     assert_eq!(trials.len(), 3);
     let trial = cell(&trials, "udp-small-buffer", "bulk", condition);

@@ -22,12 +22,12 @@ deadline = "10s"
 [[transport]]
 label = "udp"
 driver = "udp"
-rate = "40Mbit/s"
+rate = "20Mbit/s"
 
 [[transport]]
 label = "udp-framed"
 driver = "udp"
-rate = "40Mbit/s"
+rate = "20Mbit/s"
 frame = "conn"
 "#;
 
@@ -36,18 +36,18 @@ pub(crate) const PATHS: &str = r#"
 [[condition]]
 name = "clean"
 rtt = "4ms"
-rate = "100Mbit/s"
+rate = "50Mbit/s"
 
 [[condition]]
 name = "one-percent"
 rtt = "4ms"
-rate = "100Mbit/s"
+rate = "50Mbit/s"
 loss = "1%"
 
 [[condition]]
 name = "five-percent"
 rtt = "4ms"
-rate = "100Mbit/s"
+rate = "50Mbit/s"
 loss = "5%"
 
 [[workload]]

@@ -60,14 +60,14 @@ fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> S
     );
     match driver {
         // As fast as it can it would only fill the queue of the path.
-        "udp" => text += "rate = \"40Mbit/s\"\n",
+        "udp" => text += "rate = \"16Mbit/s\"\n",
         // The published second for each loss would make minutes of this.
         "udp-reliable" => text += "max_wait = \"100ms\"\n",
         _ => {}
     }
     for (name, loss) in losses {
         text += &format!(
-            "\n[[condition]]\nname = \"{name}\"\nrtt = \"10ms\"\nrate = \"50Mbit/s\"\nloss = \"{loss}\"\n"
+            "\n[[condition]]\nname = \"{name}\"\nrtt = \"10ms\"\nrate = \"20Mbit/s\"\nloss = \"{loss}\"\n"
         );
     }
     for (name, keys) in workloads {

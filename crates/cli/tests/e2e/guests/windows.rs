@@ -121,16 +121,16 @@ name = "steps"
 rtt = "300ms"
 rate = "20Mbit/s"
 [[condition.step]]
-at = "10s"
+at = "5s"
 rtt = "100ms"
 [[condition.step]]
-at = "20s"
+at = "10s"
 rtt = "200ms"
 
 [[workload]]
 name = "bulk"
 kind = "bulk"
-size = "75MB"
+size = "38MB"
 message = "60kB"
 [workload.probe]
 idle_messages = 0
