@@ -1,4 +1,4 @@
-//! What the emulator costs: the pure state machine alone, and the forwarder with its devices.
+//! Benchmark of the emulator: the pure state machine alone, and the forwarder with its devices.
 //!
 //! `path_bench HOST_PROGRAM [ROUNDS]` prints one JSON object. `HOST_PROGRAM` is `regatta-bed-host`,
 //! which stands in for `regatta` in this crate's tests. Figures are medians over the rounds, with

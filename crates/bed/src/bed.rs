@@ -139,7 +139,7 @@ impl Bed {
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm {
@@ -213,14 +213,14 @@ impl Bed {
         ADDRESSES[host as usize].into()
     }
 
-    /// Whether both hosts read the same monotonic clock.
+    /// Whether both hosts read the same monotonic clock: always, as they share a kernel.
     #[must_use]
     pub fn shares_clock(&self) -> bool {
         true
     }
 
-    /// Gives the path a condition: empties its queues, zeroes its counters, sets the largest
-    /// packet of both hosts' interfaces.
+    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
+    /// packet (MTU) of both hosts' interfaces.
     ///
     /// The same seed and sequence of packets in a direction lose the same packets.
     ///
@@ -240,7 +240,7 @@ impl Bed {
         }
     }
 
-    /// Begins the condition's schedule and its traces: the transfer starts now.
+    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.
@@ -270,7 +270,7 @@ impl Bed {
         }
     }
 
-    /// Ends the capture and tells what it holds; nothing if there is none.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.
@@ -284,7 +284,7 @@ impl Bed {
         }
     }
 
-    /// What happened on the path since [`Bed::set_condition`].
+    /// Returns the counters of both directions since [`Bed::set_condition`].
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.

@@ -1,4 +1,4 @@
-//! Where a study runs: two hosts and the path between them.
+//! Test bed of a study: two hosts and the path between them.
 //!
 //! [`Bed::up`] starts a process that keeps the path (`path-keeper`, [`keeper::main`]): two network
 //! namespaces, a TUN device in each, and one thread that carries packets between them through

@@ -1,5 +1,4 @@
-//! What the controller and the path keeper say to one another: JSON lines, one answer to each
-//! request.
+//! Messages between the controller and the path keeper: JSON lines, one answer to each request.
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 /// bed was made with another.
 pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 4;
 
-/// From the controller.
+/// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToKeeper {
@@ -42,13 +41,13 @@ pub(crate) enum ToKeeper {
 /// One end of a path whose other end another kernel has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Which host: 0 is a, 1 is b.
+    /// Number of the host: 0 is a, 1 is b.
     pub(crate) host: usize,
     /// Name of the interface that leads to the other one, in the first network namespace.
     pub(crate) wire: String,
 }
 
-/// What one end does in a check of the path.
+/// Requests to one end in a check of the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
@@ -74,7 +73,7 @@ pub(crate) enum Probe {
     Close,
 }
 
-/// From the keeper.
+/// Answers of the keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromKeeper {
@@ -95,9 +94,9 @@ pub(crate) enum FromKeeper {
     Counters { counters: Box<PathCounters> },
     /// Packets are captured.
     Capturing,
-    /// What was captured; nothing if there was no capture.
+    /// Summary of the capture; `None` if there was no capture.
     Captured { summary: Option<CaptureSummary> },
-    /// What was measured.
+    /// Result of the path check.
     Checked { check: PathCheck },
     /// A socket for a check is open.
     Opened { port: u16 },
@@ -105,9 +104,9 @@ pub(crate) enum FromKeeper {
     Probed,
     /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
     RoundTrips { delays_ns: Vec<f64> },
-    /// When each packet of a train was sent, by this end's clock.
+    /// Time at which each packet of a train was sent, by this end's clock.
     Sent { departures: Vec<u64> },
-    /// What arrived of a train: place in it, and time by this end's clock.
+    /// Packets of a train that arrived: place in the train, and time by this end's clock.
     Train { arrivals: Vec<(u64, u64)> },
     /// A check is over; evidence that this end's machine kept it from measuring, if there is some.
     Closed { spoiled: Option<String> },
@@ -115,12 +114,12 @@ pub(crate) enum FromKeeper {
     Failed {
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
     },
 }
 
-/// What the path turned out to be.
+/// Emulator of a path as it was set up: the choices that a request may leave open are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathForm {
     /// Never [`Emulator::Auto`].
@@ -134,7 +133,7 @@ pub(crate) struct PathForm {
     pub(crate) seeded: bool,
 }
 
-/// What one direction of a path does not tell.
+/// Counters of one direction that this emulator cannot provide.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Untold {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
@@ -152,11 +151,11 @@ pub struct Untold {
     pub duplicated: bool,
     /// Most bytes that waited.
     pub queue_max_bytes: bool,
-    /// How late packets left.
+    /// Lateness of the packets that left.
     pub lateness: bool,
 }
 
-/// What happened in one direction of the path since its condition was set.
+/// Counters of one direction of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets that entered the path.
@@ -198,13 +197,14 @@ pub struct LinkCounters {
     pub queue_max_bytes: u64,
     /// Packets delivered more than 2 ms after they were due.
     pub late_packets: u64,
-    /// Mean time between a packet's being due and its delivery, in nanoseconds: at most so long, since
-    /// what it waited in the sending host's device before the emulator read it is bounded, not known.
-    /// That counts by what it delays the bottleneck; without one the device is the path's queue.
+    /// Upper bound of the mean time between a packet's being due and its delivery, in nanoseconds.
+    /// It is a bound because the time that a packet waited in the sending host's device before the
+    /// emulator read it is bounded, not known. That time counts by what it delays the bottleneck;
+    /// without a bottleneck the device is the path's queue.
     pub lateness_mean_ns: f64,
     /// Longest such time, in nanoseconds.
     pub lateness_max_ns: u64,
-    /// What of this is 0 only because whoever carries the packets does not tell.
+    /// Counters that are 0 only because this emulator cannot provide them.
     #[serde(default)]
     pub untold: Untold,
 }
@@ -217,12 +217,12 @@ impl LinkCounters {
     }
 }
 
-/// What happened on the path since its condition was set.
+/// Counters of both directions of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathCounters {
-    /// From host a to host b.
+    /// Direction from host a to host b.
     pub forward: LinkCounters,
-    /// From host b to host a.
+    /// Direction from host b to host a.
     pub reverse: LinkCounters,
     /// CPU time of the keeper, all threads, user and system, in nanoseconds.
     ///

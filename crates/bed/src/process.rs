@@ -24,7 +24,7 @@ use crate::{
     messages::{FromKeeper, ToKeeper},
 };
 
-/// How long an ended keeper is waited for before it is killed.
+/// Time that a keeper has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// The file that every process of a bed is started from.
@@ -71,7 +71,7 @@ impl Executable {
 /// Namespaces to be entered, in order, by the descriptors that hold them.
 pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
-/// What a process is given beside its program.
+/// Streams and files that a process is given beside its program.
 pub(crate) struct Given<'a> {
     pub(crate) input: Stdio,
     pub(crate) output: Stdio,
@@ -154,7 +154,7 @@ pub(crate) fn spawn(
 /// Command of the process that keeps a path.
 pub(crate) const PATH_KEEPER: &str = "path-keeper";
 
-/// Where the keeper is.
+/// Handle of the keeper, in this guest or in the other.
 #[derive(Debug)]
 enum Kept {
     Here(Child),
@@ -193,7 +193,7 @@ impl KeeperProcess {
         })
     }
 
-    /// Its process identifier where it is.
+    /// Returns the keeper's process identifier here, or its number in the other guest.
     pub(crate) fn pid(&self) -> u32 {
         match &self.kept {
             Kept::Here(child) => child.id(),
@@ -279,7 +279,8 @@ impl KeeperProcess {
         Ok(Some(line))
     }
 
-    /// How it ended, if it does in time.
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the keeper still
+    /// runs.
     fn wait(&mut self, within: Duration) -> Option<String> {
         match &mut self.kept {
             Kept::Here(child) => ended(child, within),
@@ -288,7 +289,8 @@ impl KeeperProcess {
     }
 }
 
-/// How a process ended, in words, if it does in time.
+/// Waits for at most `within` until `child` has ended and returns its exit status, in words; `None`
+/// if it still runs.
 pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
     let until = Instant::now() + within;
     loop {

@@ -50,7 +50,7 @@ struct Side {
 #[derive(Debug)]
 pub struct TwoGuests {
     executable: Executable,
-    /// Of hosts a and b.
+    /// Ends of the path at hosts a and b.
     sides: [Side; 2],
     far: FarGuest,
     path: PathForm,
@@ -109,7 +109,7 @@ impl TwoGuests {
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm { kernel, seeded, .. } = &self.path;
@@ -151,7 +151,7 @@ impl TwoGuests {
         ADDRESSES[host as usize].into()
     }
 
-    /// As [`crate::Bed::set_condition`], for both ends.
+    /// Does the same as [`crate::Bed::set_condition`], for both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
@@ -168,8 +168,9 @@ impl TwoGuests {
         Ok(())
     }
 
-    /// As [`crate::Bed::begin`]: both ends are told at once, and begin within the time that a word
-    /// takes to the other guest, a fraction of a millisecond on an idle machine.
+    /// Does the same as [`crate::Bed::begin`]. Both ends are told at once, and begin within the
+    /// time that a message takes to the other guest, a fraction of a millisecond on an idle
+    /// machine.
     ///
     /// # Errors
     /// [`BedError`] when a keeper does not answer.
@@ -183,8 +184,8 @@ impl TwoGuests {
         Ok(())
     }
 
-    /// What happened on the path since [`TwoGuests::set_condition`]; each end counts what sets out
-    /// from it.
+    /// Returns the counters since [`TwoGuests::set_condition`]; each end counts the packets that it
+    /// sends.
     ///
     /// # Errors
     /// [`BedError`] when a keeper does not answer.
@@ -204,7 +205,7 @@ impl TwoGuests {
         }
     }
 
-    /// As [`crate::Bed::check_path`]; both ends make it together.
+    /// Does the same as [`crate::Bed::check_path`], with both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.

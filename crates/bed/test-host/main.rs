@@ -1,4 +1,4 @@
-//! What the bed's own tests and bench start in the place of `regatta`.
+//! Host program of the bed's own tests and benchmarks, in the place of `regatta`.
 //!
 //! `path-keeper` is the keeper. `agent` serves one line at a time on its standard input and answers
 //! each with one line, `error …` when it could not:

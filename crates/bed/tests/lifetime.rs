@@ -1,4 +1,4 @@
-//! Nothing outlives the run, however it ends.
+//! Tests that nothing outlives the run, however it ends.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::{Agent, bed, children, condition, executable};
 use regatta_bed::{Bed, BedError, Host};
 use regatta_model::{BedKind, PathSetup};
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Whether the process `pid` runs; a zombie does not.
 fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
         !status

@@ -40,7 +40,7 @@ fn text_of(output: &Output) -> String {
     text
 }
 
-/// What `check` prints in a mount namespace that a shell has prepared.
+/// Returns what `check` prints in a mount namespace that the shell command `prepare` has prepared.
 fn as_nobody(prepare: &str) -> Option<String> {
     let (_directory, check) = check_as_nobody()?;
     let output = Command::new("unshare")

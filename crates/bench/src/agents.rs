@@ -32,12 +32,12 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 const SERVER_NAME: &str = "regatta";
 
-/// What is measured.
+/// Transfer to be measured.
 #[derive(Debug, Clone)]
 pub struct Race {
     /// Name of the driver.
     pub driver: &'static str,
-    /// Its options.
+    /// Options of the driver.
     pub options: BTreeMap<String, OptionValue>,
     /// Bytes to move.
     pub bytes: u64,
@@ -45,7 +45,7 @@ pub struct Race {
     pub message: u64,
     /// Connections at once that share the bytes.
     pub flows: u32,
-    /// What the driver is told of the path.
+    /// Properties of the path that the driver is told.
     pub path: PathHints,
 }
 
@@ -69,7 +69,7 @@ pub struct Outcome {
     pub sender: SideReport,
     /// The receiver's.
     pub receiver: SideReport,
-    /// Of both agents, from start to end.
+    /// CPU time of both agents, from start to end.
     pub usage: Usage,
 }
 

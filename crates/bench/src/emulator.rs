@@ -1,4 +1,4 @@
-//! What the emulator costs: the pure state machine alone, in simulated time.
+//! Benchmark of the emulator: the pure state machine alone, in simulated time.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl Packet for Sized {
 /// Cost of the state machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Emulation {
-    /// What was emulated.
+    /// Description of the emulated link.
     pub link: String,
     /// Packets for each second: of one core for the state machine alone, of the clock for a whole
     /// path, both directions.

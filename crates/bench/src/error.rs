@@ -1,12 +1,12 @@
-//! What can go wrong in the bench.
+//! Errors of the bench.
 
-/// Why the bench has no figures.
+/// Reasons why the bench has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// A program that the bench compares with is not installed.
     #[error("`{program}` is not installed")]
     Missing {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// The command that installs it.
         hint: &'static str,
@@ -17,9 +17,9 @@ pub enum BenchError {
     /// A process ended badly.
     #[error("`{command}` failed: {message}")]
     Process {
-        /// What was run.
+        /// Command of the process.
         command: String,
-        /// What it said.
+        /// Description of the failure.
         message: String,
     },
     /// A side of a trial has no report.
@@ -49,7 +49,7 @@ impl BenchError {
         Self::Reference(source.into())
     }
 
-    /// What to type next; empty if nothing can be done.
+    /// Returns a command that helps; empty if none is known.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Missing { hint, .. } => hint,

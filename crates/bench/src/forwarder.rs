@@ -1,5 +1,5 @@
-//! What the whole emulated path costs: two namespaces, their devices, the forwarding thread; loaded
-//! by one TCP flow between two agents.
+//! Benchmark of the whole emulated path: two namespaces, their devices and the forwarding thread,
+//! loaded by one TCP flow between two agents.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

@@ -16,10 +16,10 @@ use crate::{
     rounds::Figures,
 };
 
-/// What to type where it is missing.
+/// Hint for a machine without iperf3.
 const INSTALL: &str = "run `apt-get install iperf3`";
 
-/// How long the server may take to listen.
+/// Longest time that the server may take until it listens.
 const START: Duration = Duration::from_secs(5);
 
 /// Version line of the installed `iperf3`.
@@ -110,7 +110,7 @@ fn with_reason(error: BenchError, said: &str) -> BenchError {
     }
 }
 
-/// What the receiver counted: bytes and seconds.
+/// Returns the receiver's figures: bytes and seconds.
 fn received(receiver: &Value) -> Result<(f64, f64), BenchError> {
     let sum = &receiver["end"]["sum_received"];
     match (sum["bytes"].as_f64(), sum["seconds"].as_f64()) {

@@ -56,7 +56,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 #[derive(Debug, Parser)]
 #[command(name = "regatta-bench", version)]
 struct Arguments {
-    /// How often each comparison is made.
+    /// Number of times that each comparison is made.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Three rounds of less data: to see that it works, not to publish.
@@ -65,14 +65,14 @@ struct Arguments {
     /// Print JSON alone on standard output.
     #[arg(long)]
     json: bool,
-    /// Only these parts.
+    /// Run only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
     #[command(subcommand)]
     role: Option<Role>,
 }
 
-/// What is measured.
+/// Parts of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// `tcp` against iperf3.
@@ -97,7 +97,7 @@ enum Role {
     /// The listening end of the least program on a library.
     #[command(hide = true)]
     ReferenceReceive { library: Library, bytes: u64 },
-    /// Its sending end.
+    /// The sending end of the least program on a library.
     #[command(hide = true)]
     ReferenceSend {
         library: Library,
@@ -110,7 +110,7 @@ enum Role {
 struct Small {
     driver: &'static str,
     message: u64,
-    /// How many of them, in a whole bench.
+    /// Number of messages, in a whole bench.
     messages: u64,
 }
 
@@ -139,7 +139,7 @@ const SMALL: &[Small] = &[
     },
 ];
 
-/// How much is moved.
+/// Amounts of data and time of the bench's parts.
 #[derive(Debug, Clone, Copy)]
 struct Amounts {
     rounds: u32,
@@ -378,7 +378,7 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     Ok(())
 }
 
-/// Both ends of the least program on a library, in processes of their own.
+/// Runs both ends of the least program on a library, in processes of their own.
 fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, BenchError> {
     use std::io::{BufRead, BufReader};
 

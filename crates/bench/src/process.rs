@@ -14,9 +14,9 @@ use crate::error::BenchError;
 /// CPU time of an ended process, all its threads and the children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// In user mode.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// In the kernel on its behalf.
+    /// CPU time in the kernel on behalf of the process.
     pub system: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Running {
         }
     }
 
-    /// Its process, to talk to.
+    /// Returns the process, to talk to.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it was finished.
@@ -86,7 +86,7 @@ impl Running {
         })
     }
 
-    /// Its standard output, once.
+    /// Returns the standard output of the process, once.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it was taken.
@@ -174,7 +174,7 @@ pub fn collect(mut output: ChildStdout) -> thread::JoinHandle<io::Result<String>
     })
 }
 
-/// What [`collect`] read.
+/// Returns what [`collect`] has read.
 ///
 /// # Errors
 /// [`BenchError::Io`] if it could not be read.

@@ -1,4 +1,4 @@
-//! What the bench prints.
+//! Report of the bench: JSON and tables.
 
 use std::fmt::Write;
 
@@ -75,12 +75,12 @@ impl Report {
         self.emulation = emulation;
     }
 
-    /// Whether every gate was passed.
+    /// Whether every gate is passed.
     pub fn passed(&self) -> bool {
         self.comparisons.iter().all(|comparison| comparison.passed)
     }
 
-    /// As a table.
+    /// Returns the report as tables.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

@@ -17,7 +17,7 @@ use crate::{
 /// The program, as it stands in the repository.
 const SOURCE: &str = include_str!("../usrsctp/transfer.c");
 
-/// What to type where the library is missing.
+/// Hint for a machine without the library.
 const INSTALL: &str = "run `apt-get install build-essential libusrsctp-dev`";
 
 /// The compiled program.
@@ -57,8 +57,8 @@ impl Program {
         }
     }
 
-    /// Moves bytes in messages of one size over one stream of one association, in IP packets of
-    /// at most so many bytes; the receiver's bytes and time.
+    /// Moves `bytes` in messages of one size over one stream of one association, in IP packets of
+    /// at most `mtu` bytes. Returns the receiver's bytes and time.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it fails.
@@ -98,7 +98,7 @@ fn free_ports() -> Result<[u16; 2], BenchError> {
     Ok([one.local_addr()?.port(), other.local_addr()?.port()])
 }
 
-/// What the receiver counted: bytes and seconds.
+/// Returns the receiver's figures: bytes and seconds.
 fn received(said: &str) -> Result<(f64, f64), BenchError> {
     let mut numbers = said.split_whitespace().map(str::parse::<f64>);
     match (numbers.next(), numbers.next()) {

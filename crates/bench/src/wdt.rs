@@ -32,7 +32,8 @@ fn options(encryption: &str, connections: u32) -> BTreeMap<String, OptionValue> 
     options
 }
 
-/// Both modes, over one connection and over as many as are the default.
+/// Compares both encryption modes with `tcp`, over one connection and over as many as are the
+/// default.
 pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
     for (encryption, gate) in [("none", Some(Gate::AtLeast(LEAST))), ("aes128-gcm", None)] {
         for connections in [1, 8] {

@@ -11,7 +11,8 @@ pub(crate) struct Codel {
     interval: u64,
     /// A queue of at most this many bytes is never too long: one full packet.
     max_packet: u64,
-    /// When the delay will have been above the target for an interval; `None` below it.
+    /// Time at which the delay will have been above the target for an interval; `None` while it is
+    /// below.
     first_above_time: Option<u64>,
     drop_next: u64,
     count: u64,

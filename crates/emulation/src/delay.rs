@@ -20,7 +20,7 @@ const FRACTION_BITS: u32 = 16;
 /// Deviations from the mean at which both tables end.
 const REACH: f64 = 4.0;
 
-/// Where the tail of the Pareto distribution that begins at 1 is cut off, so that it ends
+/// Value at which the tail of the Pareto distribution that begins at 1 is cut off, so that it ends
 /// [`REACH`] standard deviations above its mean.
 const PARETO_CUT: f64 = 3.7269;
 

@@ -5,7 +5,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 
-/// What a stream of draws is for; each has numbers of its own from the same seed.
+/// Purpose of a stream of draws; each purpose has its own random numbers from the same seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Loss = 0,
@@ -73,7 +73,7 @@ impl Chance {
         Self((ratio * 2f64.powi(64)) as u64)
     }
 
-    /// Whether a draw falls below it.
+    /// Whether `draw` falls below the probability.
     #[inline]
     pub(crate) fn hits(self, draw: u64) -> bool {
         draw < self.0 || self.0 == u64::MAX

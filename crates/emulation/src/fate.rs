@@ -1,4 +1,4 @@
-//! What chance does to each packet, drawn when it is offered.
+//! Impairments of each packet, drawn when the packet is offered.
 
 use regatta_model::Link;
 
@@ -7,11 +7,11 @@ use crate::{
     line::Cause,
 };
 
-/// What was drawn for one packet: two words, which stay in registers.
+/// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Fate {
     flags: u64,
-    /// Stands for its propagation delay.
+    /// Draw of the packet's propagation delay.
     pub(crate) delay_draw: u64,
 }
 
@@ -27,7 +27,8 @@ impl Fate {
         self.flags |= if hit { flag } else { 0 };
     }
 
-    /// Why it is lost on the wire, if it is. What was to be lost anyway is not charged to chance.
+    /// Returns the cause of the packet's loss on the wire, if it is lost. Where several causes
+    /// apply, the list comes first, then bursts, then loss at random.
     #[inline]
     pub(crate) fn lost(self) -> Option<Cause> {
         match self.flags & (Self::LOSS | Self::BURST | Self::LIST) {
@@ -38,19 +39,19 @@ impl Fate {
         }
     }
 
-    /// It arrives twice.
+    /// Whether the packet arrives twice.
     #[inline]
     pub(crate) fn twice(self) -> bool {
         self.flags & Self::TWICE != 0
     }
 
-    /// It skips the propagation delay.
+    /// Whether the packet skips the propagation delay.
     #[inline]
     pub(crate) fn skips(self) -> bool {
         self.flags & Self::SKIPS != 0
     }
 
-    /// One of its bits is flipped, see [`Fates::flipped_bit`].
+    /// Whether one of the packet's bits is flipped; see [`Fates::flipped_bit`].
     #[inline]
     pub(crate) fn corrupted(self) -> bool {
         self.flags & Self::CORRUPTED != 0
@@ -82,17 +83,17 @@ impl Bursts {
     }
 }
 
-/// What is asked for seldom; a line that has none of it pays for one comparison.
+/// Impairments that few links ask for; a link with none of them pays for one comparison.
 #[derive(Debug, Clone)]
 struct Rare {
     bursts: Option<Bursts>,
-    /// Ordinals from 0, rising; those before `listed` are behind us.
+    /// Ordinals of the packets to lose, from 0, rising; those before index `listed` have passed.
     list: Vec<u64>,
     listed: usize,
     reordering: Option<Trial>,
     duplication: Option<Trial>,
     corruption: Option<Trial>,
-    /// Stands for the bit to be flipped, if one is, of the last packet.
+    /// Draw of the bit to flip in the last packet, if one is to be flipped.
     flipped: u64,
 }
 
@@ -181,7 +182,7 @@ impl Fates {
         fate
     }
 
-    /// Stands for the bit that is flipped in the packet whose fate was told last.
+    /// Returns the draw of the bit to flip in the packet of the last call of [`Self::next`].
     #[cold]
     pub(crate) fn flipped_bit(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.flipped)

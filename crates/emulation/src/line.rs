@@ -14,7 +14,7 @@ use crate::{
     wire::{Held, Wire},
 };
 
-/// What a line needs to know of a packet, and to do with it.
+/// Packet as a line handles it.
 pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
     fn size(&self) -> usize;
@@ -23,7 +23,7 @@ pub trait Packet: Sized {
     #[must_use]
     fn duplicate(&self) -> Self;
 
-    /// Flips one bit of the IP packet. `draw` stands for which: any number, all equally likely.
+    /// Flips one bit of the IP packet, chosen by `draw`: any number, all equally likely.
     fn flip_bit(&mut self, draw: u64);
 
     /// Takes note that the packet skips the propagation delay, and so goes ahead of others.
@@ -47,42 +47,42 @@ impl Packet for Vec<u8> {
     }
 }
 
-/// Which way a line goes; the two directions of a path draw from different random streams.
+/// Direction of a line; the two directions of a path draw from different random streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the connecting host to the listening one.
+    /// Direction from the connecting host to the listening one.
     Forward,
-    /// From the listening host to the connecting one.
+    /// Direction from the listening host to the connecting one.
     Reverse,
 }
 
-/// Why a packet was dropped.
+/// Cause of a packet's drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is larger than the path's largest packet.
+    /// The packet is larger than the path's largest packet.
     Mtu,
     /// The bottleneck's queue has no room for it.
     Queue,
     /// The queue's discipline dropped it, so that the queue becomes shorter: CoDel.
     Discipline,
-    /// It was lost at random on the wire.
+    /// The packet was lost at random on the wire.
     Loss,
-    /// It was lost on the wire in a burst.
+    /// The packet was lost on the wire in a burst.
     Burst,
-    /// It is one of those that the condition names.
+    /// The packet is one of those that the condition names.
     List,
 }
 
-/// What became of an offered packet.
+/// Outcome of offering a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer<P> {
-    /// It will come out of [`Line::poll`], unless the queue's discipline drops it before.
+    /// The packet will come out of [`Line::poll`], unless the queue's discipline drops it before.
     Carried,
-    /// It was dropped and is given back, for its buffer.
+    /// The packet was dropped and is given back, for its buffer.
     Dropped {
         /// The packet.
         packet: P,
-        /// Why.
+        /// Cause of the drop.
         cause: Cause,
     },
 }
@@ -90,7 +90,7 @@ pub enum Offer<P> {
 /// A packet that leaves the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<P> {
-    /// When it was due, in nanoseconds; never after the time of the poll.
+    /// Time at which the packet was due, in nanoseconds; never after the time of the poll.
     pub at: u64,
     /// The packet.
     pub packet: P,
@@ -99,13 +99,13 @@ pub struct Due<P> {
 /// A packet that the queue's discipline dropped after it had been taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded<P> {
-    /// When, in nanoseconds.
+    /// Time of the drop, in nanoseconds.
     pub at: u64,
     /// The packet.
     pub packet: P,
 }
 
-/// What happened to the packets so far.
+/// Counters of a line's packets so far.
 ///
 /// `offered` + `duplicated` = `delivered` + the six drops + [`Line::in_flight`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -140,21 +140,21 @@ pub struct Counters {
 /// A link that cannot be emulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LinkError {
-    /// Nothing would ever arrive.
+    /// The link rate is 0, so that nothing would ever arrive.
     #[error("a link rate of `0 bit/s` carries nothing")]
     NoRate,
-    /// Not a probability.
+    /// A ratio is not a probability.
     #[error("a {what} ratio of `{value}` is not between 0 and 1")]
     Ratio {
-        /// Of what.
+        /// Name of the ratio.
         what: &'static str,
-        /// As it was asked for.
+        /// Value of the ratio.
         value: f64,
     },
-    /// Too long to count in nanoseconds.
+    /// A time is too long to count in nanoseconds.
     #[error("a time of `{0:?}` is too long to emulate")]
     Delay(Duration),
-    /// Not a trace.
+    /// The times of a trace do not rise.
     #[error("the times of the trace `{0}` do not rise")]
     Trace(String),
 }
@@ -180,7 +180,8 @@ pub enum LinkError {
 #[derive(Debug, Clone)]
 pub struct Line<P> {
     settings: Settings,
-    /// What is still to come, and when the next of it does.
+    /// Settings of the schedule that are still to come; `next_change` is when the first of them
+    /// begins.
     schedule: VecDeque<Settings>,
     next_change: u64,
     begun: bool,
@@ -317,7 +318,8 @@ impl<P: Packet> Line<P> {
         self.discarded.pop()
     }
 
-    /// When to poll next, in nanoseconds: nothing is due before. `None` if nothing is under way.
+    /// Returns the time at which to poll next, in nanoseconds: nothing is due before. `None` if
+    /// nothing is under way.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let wire = self.wire.next();
@@ -334,8 +336,9 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// When the bottleneck can begin to send a packet of this size that arrives now; `u64::MAX` if others
-    /// wait for it, `None` without a bottleneck.
+    /// Returns the time at which the bottleneck can begin to send a packet of `size` bytes that
+    /// arrives now, in nanoseconds: `u64::MAX` if other packets wait for it, `None` without a
+    /// bottleneck.
     #[must_use]
     #[inline]
     pub fn free_at(&self, size: usize) -> Option<u64> {
@@ -354,14 +357,14 @@ impl<P: Packet> Line<P> {
         self.wire.len() as u64 + self.queue.present()
     }
 
-    /// What happened so far.
+    /// Returns the counters of the packets so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// When a packet that arrives `now` begins to be sent, if it need not wait. Without a
-    /// bottleneck it need not, as long as there is memory.
+    /// Returns the time at which a packet that arrives at `now` begins to be sent, or `None` if it
+    /// has to wait. Without a bottleneck it need not wait, as long as there is memory.
     #[inline]
     fn start(&mut self, now: u64, size: u64) -> Option<u64> {
         if self.bottleneck.is_unlimited() {
@@ -380,7 +383,8 @@ impl<P: Packet> Line<P> {
         free.then_some(now)
     }
 
-    /// When the bottleneck can begin to send a packet of this size.
+    /// Returns the time at which the bottleneck can begin to send a packet of `size` bytes, in
+    /// nanoseconds.
     #[inline]
     fn ready(&self, size: u64) -> u64 {
         self.bottleneck.ready(self.settings.rate_of.bytes_of(size))
@@ -466,7 +470,7 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Puts a packet into the queue; `None` is one that is lost behind it.
+    /// Appends a packet to the queue; `packet` is `None` for one that is lost after the bottleneck.
     #[inline]
     fn wait(&mut self, arrived: u64, ordinal: u64, size: u64, fate: Fate, packet: Option<P>) {
         self.queue.push(Waiting {

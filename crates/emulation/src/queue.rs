@@ -20,7 +20,7 @@ pub(crate) struct Waiting<P> {
 pub(crate) struct Queue<P> {
     waiting: VecDeque<Waiting<P>>,
     bytes: u64,
-    /// Those that are not lost on the wire.
+    /// Number of waiting packets that are not lost on the wire.
     present: u64,
 }
 

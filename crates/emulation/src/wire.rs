@@ -50,7 +50,7 @@ impl<P> Wire<P> {
         }
     }
 
-    /// From now on packets may overtake one another.
+    /// Allows packets to overtake one another from now on.
     pub(crate) fn allow_reordering(&mut self) {
         if let Self::InOrder(queue) = self {
             *self = Self::Reordering(queue.drain(..).map(Reverse).collect());

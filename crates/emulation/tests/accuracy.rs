@@ -18,7 +18,7 @@ fn line(link: Link, direction: Direction, seed: u64) -> Result<Line<Vec<u8>>, Li
     Line::new(&condition, direction, seed)
 }
 
-/// Which of `count` packets are lost.
+/// Returns for each of `count` packets whether it is lost.
 fn losses(loss: f64, direction: Direction, seed: u64, count: usize) -> Vec<bool> {
     let link = Link {
         loss: Ratio(loss),

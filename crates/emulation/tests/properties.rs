@@ -1,4 +1,4 @@
-//! What holds for every link, seed and sequence of packets.
+//! Properties that hold for every link, seed and sequence of packets.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -340,7 +340,8 @@ proptest! {
         prop_assert_eq!(run_path(&condition, seed, &arrivals), again);
     }
 
-    /// When it is polled changes nothing: all that is polled for at the end comes out the same.
+    /// The time of polling changes nothing: all packets that are polled for at the end come out the
+    /// same.
     #[test]
     fn polling_late_changes_no_fate(condition in conditions(), seed: u64, arrivals in arrivals()) {
         let often = run_path(&condition, seed, &arrivals);
@@ -365,7 +366,7 @@ proptest! {
         }
     }
 
-    /// What the queue drops depends on timing; what is lost at random does not shift with it.
+    /// Drops by the queue depend on timing; losses at random do not shift with them.
     #[test]
     fn a_drop_by_the_queue_shifts_no_loss(link in simple_links(), seed: u64, arrivals in arrivals()) {
         let wide = Link { rate: Some(BitRate(1_000_000)), queue: Some(Bytes(1 << 40)), ..link };

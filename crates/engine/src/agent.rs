@@ -26,13 +26,14 @@ const KEPT_LINES: usize = 12;
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// What wakes the engine.
+/// Message that wakes the engine.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// An agent said something or ended.
     Agent {
         host: Host,
-        /// Which process of this host: what an earlier one said before it was replaced is void.
+        /// Number of the agent process on this host: messages of a process that has been replaced
+        /// are void.
         generation: u32,
         what: Said,
     },
@@ -61,11 +62,11 @@ pub(crate) struct Agent {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// What is known of an agent's end.
+/// Information about an agent's end.
 pub(crate) struct Burial {
-    /// It did not end by itself once its input was closed.
+    /// Whether the agent was killed, as it did not end by itself once its input was closed.
     pub killed: bool,
-    /// How its process ended, and its last words.
+    /// Exit status of the process, and its last lines of output.
     pub reasons: Vec<String>,
 }
 
@@ -180,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// Says something to the agent.
+    /// Sends a message to the agent.
     pub fn say(&mut self, message: &ToAgent) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -188,7 +189,7 @@ impl Agent {
         self.input.flush()
     }
 
-    /// Ends the agent, whatever it does, and says what is known of its end.
+    /// Ends the agent, if need be by killing it, and returns the information about its end.
     pub fn bury(self) -> Burial {
         let Self {
             input,

@@ -1,4 +1,4 @@
-//! Why a trial has no figures, and what is said of it.
+//! Reasons why a trial has no figures, and what its record says of them.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) fn other(host: Host) -> Host {
     }
 }
 
-/// Why a trial has no two reports.
+/// Reason why a trial does not have both reports.
 pub(crate) enum Broken {
     Stopped,
     /// An agent is missing and none could be started, with the causes.

@@ -31,13 +31,13 @@ const LONGEST_PART: usize = 60;
 /// A capture that goes on, or the reason why there is none.
 pub(crate) struct Capturing {
     file: PathBuf,
-    /// From the run's directory on.
+    /// Path of the file, relative to the run's directory.
     shown: String,
     refused: Option<BedError>,
 }
 
 impl Crew<'_> {
-    /// Has the path captured from now on, if the study asks for it.
+    /// Starts a capture of the path, if the study asks for one.
     pub(crate) fn start_capture(&mut self, trial: &PlannedTrial) -> Result<(), EngineError> {
         let (Some(setup), Some(files)) = (self.plan.study().capture, &self.options.files) else {
             return Ok(());
@@ -77,7 +77,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Ends the capture, and adds to the trial's record what is to be said of it.
+    /// Ends the capture, and adds its figures and warnings to the trial's record.
     pub(crate) fn end_capture(
         &mut self,
         trial: &PlannedTrial,
@@ -207,7 +207,8 @@ fn transfer_time(
     Ok(time_ns)
 }
 
-/// What an IPv4 packet with the beginning of a UDP datagram carries of it.
+/// Returns the UDP payload of an IPv4 packet, as far as it is captured; `None` for other packets
+/// and for fragments after the first.
 fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
     const UDP: u8 = 17;
     const UDP_HEADER_BYTES: usize = 8;

@@ -1,4 +1,4 @@
-//! How long things may take before the engine steps in.
+//! Time limits after which the engine steps in.
 //!
 //! Drivers and agents end by agreement in bounded time; these limits only catch what hangs.
 

@@ -44,7 +44,7 @@ const SUMS_OF_BOTH: &[&str] = &[
     "retransmitted_packets",
 ];
 
-/// What both ends and the path together know of a trial.
+/// Metrics, series and facts of a trial, from both ends and the path together.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     pub metrics: BTreeMap<String, f64>,
@@ -185,10 +185,11 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     facts
 }
 
-/// Puts the listening end's CPU over the transfer time, which is the connecting one's.
+/// Scales the listening end's CPU metrics to the transfer time, which the connecting end measures.
 ///
-/// It measured it over its own window, from the arrival of the flow to its last part in it: shorter
-/// by about one round trip, in which it does nothing. Both windows are without the warm-up.
+/// The listening end measured CPU time over its own window, from the arrival of the flow to its
+/// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
+/// without the warm-up.
 fn charge_listening(
     metrics: &mut BTreeMap<String, f64>,
     listening: Role,
@@ -210,7 +211,7 @@ fn charge_listening(
     }
 }
 
-/// What became of the data on each link, of a transfer in both directions at once.
+/// Adds the goodput of each direction, of a transfer in both directions at once.
 fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport); 2]) {
     let (Some(goodput), Some(all)) = (
         metrics.get("goodput_bps").copied(),
@@ -289,8 +290,9 @@ fn add_path(
     }
 }
 
-/// What a link did that only some conditions ask for: zero is said where it was asked for, nothing
-/// elsewhere, and nothing where who carries the packets does not tell. `back` is the condition's link from the listening host.
+/// Adds counters of impairments that only some conditions ask for: with zero where the condition
+/// asks for the impairment, and none where it does not or where the emulator cannot count it.
+/// `back` selects the condition's link from the listening host.
 fn add_asked(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
@@ -387,7 +389,7 @@ fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), h
     }
 }
 
-/// All bytes of a workload.
+/// Returns the number of bytes that a workload transfers.
 pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
     match kind {
         WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
@@ -476,8 +478,8 @@ mod tests {
         assert!((found / value - 1.0).abs() < 1e-9, "{name}: {found}");
     }
 
-    /// In reverse the listening end sends: its CPU is put over the connecting end's transfer time,
-    /// and the link of the data is the path's reverse one.
+    /// With direction reverse the listening end sends: its CPU time is divided by the connecting
+    /// end's transfer time, and the link of the data is the path's reverse one.
     #[test]
     fn in_reverse_the_listening_sender_is_charged_over_the_transfer() {
         let options = regatta_model::BulkOptions {
@@ -502,8 +504,8 @@ mod tests {
         near(&metrics, "path_reverse_packets", 3.0);
     }
 
-    /// What was delivered after the warm-up is put over the receiver's time after it, CPU over the
-    /// sender's.
+    /// The bytes delivered after the warm-up are divided by the receiver's time after it, CPU time
+    /// by the sender's.
     #[test]
     fn a_warm_up_is_in_no_figure() {
         let options = regatta_model::BulkOptions {

@@ -1,4 +1,4 @@
-//! Which trials a study asks for, and in which order.
+//! Trials that a study asks for, and their order.
 //!
 //! A plan is a pure function of the study: resuming a run builds the same plan again and leaves
 //! out what is done. Every round runs every cell once. The order within a round is random, so
@@ -36,7 +36,7 @@ pub struct PlannedTrial {
     pub attempt: u32,
     /// Round, from 0.
     pub round: u32,
-    /// What is run.
+    /// Combination of transport, condition and workload.
     pub cell: Cell,
     /// Seed of the path and of random data. All cells of a round under one condition have the
     /// same: their paths draw the same losses for the same sequence of packets, which is what
@@ -48,7 +48,7 @@ pub struct PlannedTrial {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Attempts {
     made: u32,
-    /// Whether the last one was invalid.
+    /// Whether the last attempt was invalid.
     spoiled: bool,
     /// The metric of the ranking, if the last one was measured.
     value: Option<f64>,
@@ -132,9 +132,9 @@ pub struct TooManyTrials {
 pub struct OtherPlan {
     /// Position in the plan.
     pub index: u32,
-    /// What the results hold.
+    /// Description of the trial in the results.
     pub found: String,
-    /// What the plan holds.
+    /// Description of the trial in the plan.
     pub planned: String,
 }
 

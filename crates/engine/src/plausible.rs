@@ -1,4 +1,4 @@
-//! What makes a trial's figures doubtful, and what to do about it.
+//! Warnings about figures of a trial that are doubtful, with remedies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -153,8 +153,9 @@ fn late_ratio(path: &PathCounters) -> f64 {
     late as f64 / delivered as f64
 }
 
-/// Why a trial's figures must not be used: its path was another than the one asked for. Up to
-/// [`MOST_LATE`] a path is within its tolerance, between the two the trial is marked.
+/// Returns the reason why a trial's figures must not be used, if the path was too far from the one
+/// asked for. Up to [`MOST_LATE`] late packets the path is within its tolerance; between that and
+/// [`TOO_LATE`] the trial has a warning.
 pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
     let late = late_ratio(path);
     (late > TOO_LATE).then(|| {
@@ -165,8 +166,8 @@ pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
     })
 }
 
-/// Says what a path check found wrong, in one warning; `None` if nothing is. A check that the machine
-/// spoiled finds nothing wrong with the path, and nothing right.
+/// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
+/// machine disturbed proves neither that the path is wrong nor that it is right.
 pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
     let step = match check.step_at_ns {
         0 => String::new(),
@@ -248,7 +249,7 @@ fn in_words(name: &str, value: f64) -> String {
     }
 }
 
-/// At most four significant digits, for messages.
+/// Formats a number with at most four significant digits, for messages.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();

@@ -34,7 +34,7 @@ const PATH_CHECKS: u32 = 3;
 /// Time after which the path of a condition is checked again before the next round.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What a run needs to know beside its plan.
+/// Settings of a run beside its plan.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Identifier of the run, unique; a resumed run keeps its own.
@@ -140,22 +140,22 @@ pub(crate) struct Crew<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
     path_check_interval: Duration,
-    /// What the last path check says against a condition, by its position.
+    /// Warning of the last path check of a condition, by the condition's position in the study.
     doubted: BTreeMap<usize, Warning>,
-    /// When the path of a condition was checked last, by its position.
+    /// Time of the last path check of a condition, by the condition's position in the study.
     checked: BTreeMap<usize, Instant>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
     pub asked: &'a AtomicBool,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
-    /// By host: 0 is A, 1 is B.
+    /// Agents by the index of their host: 0 is A, 1 is B.
     pub agents: BTreeMap<usize, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
 }
 
-/// What earlier trials of this part of the run have shown.
+/// Findings of earlier trials of this part of the run.
 #[derive(Default)]
 struct Known {
     /// Cells that cannot run here.

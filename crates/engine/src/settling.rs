@@ -1,4 +1,4 @@
-//! How long each transport takes to settle after each step of the path's schedule.
+//! Time that each transport takes to settle after each step of the path's schedule.
 
 use regatta_model::{Condition, Series};
 use regatta_stats::{Settling, settling_time};

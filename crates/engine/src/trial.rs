@@ -24,16 +24,16 @@ use crate::{
     run::{Crew, slot, unix_ns},
 };
 
-/// What became of a trial.
+/// Result of running a trial.
 pub(crate) enum Verdict {
-    /// It has a record, whatever its outcome.
+    /// The trial has a record, whatever its outcome.
     Ended(Box<TrialRecord>),
     /// The run was stopped meanwhile, so it has none.
     Stopped,
 }
 
-/// How often both ends are asked to get ready for a trial at most: one that died or hung since the
-/// last trial is replaced, as nothing is measured yet.
+/// Most attempts to get both ends ready for a trial: an agent that died or hung since the last
+/// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
 
 /// Heard while waiting.
@@ -422,10 +422,10 @@ impl Crew<'_> {
         agent.is_some_and(|agent| agent.generation == generation)
     }
 
-    /// After something broke: aborts the trial at both ends and waits for them, so that nothing of
-    /// this trial reaches into the next. An agent answers at once if it has no part in the trial
-    /// any more; one that does not answer is killed, so that this also tells who hangs. Returns
-    /// what is known of the agents that are gone.
+    /// Cleans up after a trial that broke: aborts it at both ends and waits for them, so that
+    /// nothing of this trial reaches into the next. An agent answers at once if it has no part in
+    /// the trial any more; one that does not answer is killed, so that this also finds which agent
+    /// hangs. Returns the information about the agents that are gone.
     fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Burial)> {
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         match broken {

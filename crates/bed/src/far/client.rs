@@ -1,4 +1,4 @@
-//! Where the engine is: the other guest's processes as handles.
+//! Client of the other guest: handles of processes there, for the guest that has the engine.
 
 use std::{
     io::{self, Write},
@@ -34,11 +34,11 @@ pub struct FarProcess {
 /// The ends of a process in the other guest that its owner holds.
 #[derive(Debug)]
 pub struct FarStreams {
-    /// Its standard input; dropping it is the end of its input.
+    /// Standard input of the process; dropping it closes it.
     pub input: FarInput,
-    /// Its standard output.
+    /// Standard output of the process.
     pub output: TcpStream,
-    /// Its standard error.
+    /// Standard error of the process.
     pub errors: TcpStream,
 }
 
@@ -131,13 +131,13 @@ fn open(opening: &Opening, within: Duration) -> io::Result<TcpStream> {
 }
 
 impl FarProcess {
-    /// Its number among those of its guest that were started from here.
+    /// Returns the number of this process among those of its guest that were started from here.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// How it ended, in words, if it ends within this time. A guest that does not answer has nothing
-    /// to tell.
+    /// Waits for at most `within` until the process has ended and returns its exit status, in
+    /// words. `None` if it still runs, or if its guest does not answer.
     pub fn ended(&mut self, within: Duration) -> Option<String> {
         let request = Request::Ended {
             number: self.number,

@@ -25,7 +25,7 @@ pub const COMMAND: &str = "guest-far";
 /// Addresses on the wire for control: of the guest with the engine, and of the other.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 61, 0, 1), Ipv4Addr::new(10, 61, 0, 2)];
 
-/// Where the steward listens.
+/// TCP port on which the steward listens.
 const PORT: u16 = 7000;
 
 /// Longest line that either side takes.
@@ -54,7 +54,7 @@ struct NamespaceOf {
     file: i32,
 }
 
-/// What is asked about processes.
+/// Request about a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Request {
@@ -64,7 +64,7 @@ enum Request {
     Kill { number: u32 },
 }
 
-/// How it ended, in words, if it has.
+/// Exit status of the process, in words, if it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Answer {
     ended: Option<String>,

@@ -1,4 +1,4 @@
-//! In the other guest: starts processes and tells how they end.
+//! Server in the other guest: starts processes and reports their exit status.
 
 use std::{
     collections::BTreeMap,

@@ -19,22 +19,22 @@ use crate::{
     process::{self, Executable, Given},
 };
 
-/// How long an ended keeper is waited for before it is killed.
+/// Time that a keeper has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What can go wrong with a guest before it says anything.
+/// Errors of starting a guest, before the guest itself can report any.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// Its keeper could not be started.
+    /// The guest's keeper could not be started.
     #[error(transparent)]
     Keeper(#[from] BedError),
-    /// Its keeper could not be told what to do.
+    /// The guest's keeper could not be given its order.
     #[error("cannot tell the guest's keeper what to do")]
     Order(#[source] io::Error),
-    /// Nothing to join two guests with could be made.
+    /// The sockets that join two guests could not be created.
     #[error("cannot make the wires between two guests")]
     Wires(#[source] io::Error),
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
@@ -43,7 +43,7 @@ pub enum GuestError {
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
-    /// Its end ends the keeper.
+    /// Standard input of the keeper; closing it ends the keeper.
     orders: Option<ChildStdin>,
     said: Receiver<Said>,
     reader: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! Which kernel a guest runs.
+//! Search for the kernel that a guest runs.
 
 use std::{
     env,
@@ -16,10 +16,10 @@ const VARIABLE: &str = "REGATTA_UML_KERNEL";
 /// Name of the kernel that Debian's package `user-mode-linux` has.
 const PACKAGED: &str = "linux.uml";
 
-/// What to type where there is no kernel for a real clock.
+/// Hint for a machine without a kernel for a real clock.
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
-/// What to type where there is no kernel for a virtual clock.
+/// Hint for a machine without a kernel for a virtual clock.
 pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
 /// Longest that a kernel may take to say what it is; it starts nothing for that.
@@ -28,25 +28,25 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// A kernel that was found to be fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its file.
+    /// Path of the kernel's executable.
     pub path: PathBuf,
-    /// Its release, such as `6.12.117`.
+    /// Release of the kernel, such as `6.12.117`.
     pub release: String,
-    /// Whether it can have a virtual clock.
+    /// Whether the kernel supports a virtual clock (time travel mode).
     pub travels_in_time: bool,
 }
 
-/// Why there is no kernel to run.
+/// Reasons why there is no kernel to run.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// Nothing was named, and nothing was found where kernels are looked for.
+    /// No kernel was named, and none was found in the usual places.
     #[error("there is no User Mode Linux kernel {purpose}: looked for {looked_for}")]
     Missing {
         /// `for a real clock` or `for a virtual clock`.
         purpose: &'static str,
-        /// Where, in words.
+        /// Places that were searched, in words.
         looked_for: String,
-        /// Which clock it was for.
+        /// Clock that the kernel was to have.
         clock: Clock,
     },
     /// The file that was named cannot be run.
@@ -54,7 +54,7 @@ pub enum ImageError {
     NotRun {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -72,13 +72,13 @@ pub enum ImageError {
     NoTimeTravel {
         /// The file.
         path: PathBuf,
-        /// Its release.
+        /// Release of the kernel.
         release: String,
     },
 }
 
 impl ImageError {
-    /// What to type next.
+    /// Returns a command that helps.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ fn shown(path: Option<PathBuf>) -> String {
     path.map_or_else(|| "~/.cache".to_owned(), |path| path.display().to_string())
 }
 
-/// Where `lab/build-kernel` keeps what it builds.
+/// Returns the directory in which `lab/build-kernel` keeps what it builds.
 fn cache() -> Option<PathBuf> {
     if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
         return Some(own.into());
@@ -202,8 +202,8 @@ fn inspect(path: &Path) -> Result<Image, ImageError> {
     })
 }
 
-/// What a program prints when it is asked; another program than a kernel may do anything, so it is
-/// given nothing to read and little time.
+/// Returns what the program at `path` prints when it is run with the argument `question`. A program
+/// that is no kernel may do anything, so it is given no input and little time.
 fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),

@@ -66,7 +66,7 @@ enum GuestKeeperError {
 }
 
 impl GuestKeeperError {
-    /// Whether it is this machine that lacks something.
+    /// Whether the cause is that this machine lacks something.
     const fn is_unsupported(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,8 @@ fn fail(error: &GuestKeeperError) {
     });
 }
 
-/// Tells the controller; when it is gone this process is about to end anyway.
+/// Writes `said` to the controller; when the controller is gone this process is about to end
+/// anyway.
 fn pass_on(said: &Said) {
     let Ok(mut line) = serde_json::to_vec(said) else {
         return;
@@ -265,7 +266,7 @@ fn locked(exchange: &Mutex<Exchange>) -> std::sync::MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// How the guest's end is told.
+/// Returns the message to the controller about the guest's end.
 fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
@@ -378,7 +379,7 @@ static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
 /// Linux takes.
 #[cfg(target_arch = "x86_64")]
 fn state_is_larger_than_known() -> bool {
-    /// Of Linux up to 6.12, `HOST_FP_SIZE`.
+    /// `HOST_FP_SIZE` of Linux up to 6.12.
     const KNOWN_BYTES: u32 = 2696;
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     /// Leaf 0xd tells of the state, and its EBX how large it is.
@@ -395,9 +396,9 @@ fn state_is_larger_than_known() -> bool {
     false
 }
 
-/// Has the system refuse random numbers to the program that this process becomes. The guest's kernel
-/// mixes the host's into its own wherever it gets them, and then no two runs are alike; without
-/// them it has those alone that its first process seeds it with.
+/// Makes `getrandom` fail in the program that this process becomes. The guest's kernel mixes the
+/// host's random numbers into its own wherever it gets them, and then no two runs are alike;
+/// without them it has only those with which its first process seeds it.
 fn without_random_numbers() -> io::Result<()> {
     // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
     // others pass. The number is this architecture's, and the kernel is a program of the same.
@@ -443,7 +444,7 @@ fn without_random_numbers() -> io::Result<()> {
     }
 }
 
-/// What has been read of the exchange so far.
+/// State of reading the exchange.
 #[derive(Default)]
 struct Exchange {
     up: bool,

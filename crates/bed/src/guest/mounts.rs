@@ -23,10 +23,10 @@ const ROOM: &str = "/run";
 /// The running program, under a name that stays the same whatever happens to its file.
 pub(super) const PROGRAM: &str = "/run/regatta/program";
 
-/// Where the kernel keeps the guest's memory and its own sockets.
+/// Directory in which the kernel keeps the guest's memory and its own sockets.
 pub(super) const KERNEL_DIRECTORY: &str = "/run/regatta/kernel";
 
-/// Room for everything but the guest's memory, in MiB.
+/// Memory for everything but the guest's own, in MiB.
 const EXTRA_MIB: u32 = 256;
 
 /// A step that did not succeed.

@@ -1,4 +1,4 @@
-//! What the controller, the keeper and the guest say to one another.
+//! Messages between the controller, the keeper and the guest.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Version of these messages; all ends are the same program, so a difference is a mistake.
 pub(super) const PROTOCOL_VERSION: u32 = 2;
 
-/// What a guest is to be and to do.
+/// Settings of a guest: its kernel, its clock and memory, and the program that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// The kernel's file.
@@ -26,7 +26,7 @@ pub struct Order {
     pub environment: Vec<(String, String)>,
     /// Directory that the guest may write to; it sees it as [`super::FILES`].
     pub files: Option<PathBuf>,
-    /// What the program reads with [`super::payload`].
+    /// Text that the program reads with [`super::payload`].
     pub payload: String,
 }
 
@@ -35,7 +35,7 @@ impl Order {
     pub const DEFAULT_MEMORY_MIB: u32 = 1024;
 }
 
-/// What the keeper is told, in one line.
+/// First line on the keeper's standard input: the order and the file descriptors of the wires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instructions {
     pub protocol: u32,
@@ -44,7 +44,7 @@ pub(super) struct Instructions {
     pub wires: Vec<i32>,
 }
 
-/// What is heard of a guest.
+/// Messages from a guest or about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Said {
@@ -58,17 +58,17 @@ pub enum Said {
     Beat,
     /// A line of the kernel's console.
     Console {
-        /// Without its end.
+        /// The line without its line feed.
         line: String,
     },
     /// A line of the program's standard output or error.
     Output {
-        /// Without its end.
+        /// The line without its line feed.
         line: String,
     },
-    /// What the program said with [`super::say`].
+    /// Message that the program sent with [`super::say`].
     Message {
-        /// As it was said.
+        /// The message, unchanged.
         text: String,
     },
     /// The program has ended, and with it the guest. The last that is heard.
@@ -80,9 +80,9 @@ pub enum Said {
     Failed {
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
-        /// Whether this machine makes no guests at all.
+        /// Whether this machine cannot run guests at all.
         unsupported: bool,
     },
 }

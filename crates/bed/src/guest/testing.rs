@@ -54,8 +54,8 @@ const LONGEST_CASE: Duration = Duration::from_secs(180);
 /// Longest that processes of a case may outlive it.
 const LONGEST_LEAK: Duration = Duration::from_secs(5);
 
-/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
-/// new guest, and `false` is returned when it has succeeded.
+/// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
+/// the test in a new guest and returns `false` when it has succeeded.
 ///
 /// `case` is the test's whole name with its modules.
 ///
@@ -71,9 +71,9 @@ pub fn in_guest(case: &str, clock: Clock) -> bool {
     false
 }
 
-/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
-/// guest that it shares with the other tests of its module, and `false` is returned when this one
-/// has succeeded.
+/// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
+/// the test in a guest that it shares with the other tests of its module, and returns `false` when
+/// this test has succeeded.
 ///
 /// `module` is the module's name in its test program, `case` the name of the test below it, and
 /// `clock` the same in all of the module's tests. The first process of a test run that needs the
@@ -162,7 +162,7 @@ fn heard_file(directory: &Path) -> PathBuf {
     directory.join("guest.heard")
 }
 
-/// Before the release of the guest's kernel, in what was heard of the guest.
+/// Text before the release of the guest's kernel, in the lines that were received from the guest.
 const GUEST: &str = "guest with Linux ";
 
 /// Runs cases in a new guest and writes their verdicts and outputs to a directory.
@@ -293,7 +293,7 @@ fn tell_line(case: &str, line: String) {
     tell(&Progress::Line { case, line });
 }
 
-/// Whether a case passes in a process of its own.
+/// Runs a test case in a process of its own and returns whether it passed.
 fn run_case(case: &str) -> io::Result<bool> {
     let (reader, writer) = io::pipe()?;
     let mut child = Command::new(env::current_exe()?)

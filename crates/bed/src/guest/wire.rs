@@ -1,5 +1,5 @@
-//! What joins two guests: virtual Ethernets, each a pair of sockets of which either kernel has one as
-//! a network interface.
+//! Wires between two guests: virtual Ethernets, each a pair of sockets of which either kernel has
+//! one as a network interface.
 //!
 //! Nothing of this machine's network takes part: a frame is one message between two processes. The
 //! sockets keep the frames' boundaries, lose none, and have a sender wait while the other end has

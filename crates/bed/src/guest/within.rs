@@ -1,4 +1,4 @@
-//! What a program in a guest uses to speak with the controller.
+//! Communication of a program in a guest with the controller.
 //!
 //! Files are the way: the guest writes them through to the host at once, without waiting for an
 //! answer, so that its clock takes no notice. A serial line would have the guest wait for the
@@ -17,7 +17,7 @@ use crate::keeper::monotonic_ns;
 /// The one directory that both sides write to, in the keeper's own memory.
 pub(super) const EXCHANGE: &str = "/run/regatta/exchange";
 
-/// Where a guest sees the directory of [`super::Order::files`].
+/// Path at which a guest sees the directory of [`super::Order::files`].
 pub const FILES: &str = "/run/regatta/files";
 
 /// Messages, each a file of its own that the keeper removes once it is read, so that a long run
@@ -30,7 +30,7 @@ pub fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
 
-/// What the controller gave the program of this guest.
+/// Returns the payload that the controller gave the program of this guest.
 ///
 /// # Errors
 /// If this is no guest, or its exchange cannot be read.
@@ -38,7 +38,7 @@ pub fn payload() -> io::Result<String> {
     fs::read_to_string(Path::new(EXCHANGE).join("payload"))
 }
 
-/// Tells the controller something. Messages arrive in the order in which they were told.
+/// Sends a message to the controller. Messages arrive in the order in which they were sent.
 ///
 /// # Errors
 /// If this is no guest, or its exchange cannot be written.

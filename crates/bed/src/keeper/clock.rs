@@ -67,8 +67,8 @@ fn is_asked(word: &str) -> bool {
     words.split(',').any(|asked| asked == word)
 }
 
-/// Whether the forwarder polls busily instead of sleeping: a core for it alone, which only
-/// [`SCHEDULING`] asks for.
+/// Whether the forwarder polls busily instead of sleeping. It then needs a core for itself, so it
+/// does so only if [`SCHEDULING`] asks for it.
 pub(crate) fn polls_busily() -> bool {
     is_asked("busy-poll")
 }
@@ -124,7 +124,8 @@ impl Rests {
     }
 }
 
-/// Has the calling thread go before all that are not real-time ones; whether that is allowed.
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO`); returns whether that is
+/// allowed.
 fn become_real_time() -> bool {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is the calling thread and `lowest` a valid parameter.

@@ -37,13 +37,13 @@ const POOL: usize = 32_768;
 #[derive(Debug)]
 struct Frame {
     buffer: Box<[u8]>,
-    /// With the header; both fit, whatever the largest packet.
+    /// Length in bytes with the header; both fit, whatever the largest packet.
     length: u16,
-    /// What the path did to it, for a capture.
+    /// Marks for a capture: what the path did to the packet.
     marks: u16,
-    /// In the capture, if the marks say that it is captured.
+    /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
     number: u32,
-    /// By how much it is late already; see [`Lateness::enter`].
+    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
     lag_ns: u32,
 }
 
@@ -52,7 +52,7 @@ impl Frame {
         &self.buffer[..usize::from(self.length)]
     }
 
-    /// Tells what became of it.
+    /// Records the outcome of the packet in the capture, if it is captured.
     fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
         if self.marks & CAPTURED != 0 {
             tap.ended(self.number, at, verdict, self.marks);
@@ -220,7 +220,7 @@ impl Forwarder {
         answer.recv().map_err(|_| KeeperError::ForwarderGone)?
     }
 
-    /// Begins the condition's schedule and its traces, now.
+    /// Begins the condition's schedule and its traces now.
     pub(crate) fn begin(&self) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Begin { reply })?;
@@ -234,8 +234,8 @@ impl Forwarder {
         answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
-    /// Tells a capture of every packet from now on, or none any more. The one that was told before
-    /// has had all when this returns.
+    /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
+    /// received all of its packets when this returns.
     pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Tap { tap, reply })?;
@@ -287,7 +287,8 @@ fn line(
     })
 }
 
-/// Room for the largest packet and one byte more, by which a larger one is told.
+/// Returns the size of a buffer for the largest packet and one byte more, by which a larger packet
+/// is recognised.
 fn buffer_bytes(condition: &Condition) -> usize {
     HEADER_BYTES + condition.mtu_bytes as usize + 1
 }
@@ -302,7 +303,7 @@ struct Running {
     arrivals: Arrivals,
     rests: Option<Rests>,
     busy_polls: bool,
-    /// Where a capture is told of the packets.
+    /// Capture to which the packets are reported.
     tap: Option<Tap>,
 }
 

@@ -1,5 +1,5 @@
-//! How late packets are: by what they wait in a device before they are read, and by what they leave
-//! after they were due.
+//! Lateness of packets: the time that they wait in a device before they are read, and the time by
+//! which they leave after they were due.
 
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -17,7 +17,8 @@ pub(super) struct Lateness {
     pub(super) late: u64,
     /// Lag of the packet that came last; see [`Lateness::enter`].
     lag_ns: u64,
-    /// What arrived before this may have stood behind that packet.
+    /// Time of reading the last packet that lagged: packets that arrived before it may have waited
+    /// in the device behind that packet.
     behind_until: u64,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Those of the devices that the calling thread reads.
+    /// Creates the state for the devices that the calling thread reads.
     pub(super) fn new() -> Self {
         let mut arrivals = Self {
             account: File::open("/proc/thread-self/schedstat").ok(),

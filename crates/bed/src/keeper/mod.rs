@@ -164,7 +164,7 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
     }
 }
 
-/// What carries the packets between the hosts.
+/// Emulator that carries the packets between the hosts.
 enum Path {
     Userspace(UserspacePath),
     Netem(Box<NetemPath>),
@@ -242,10 +242,10 @@ impl Path {
 struct Keeper {
     user_namespace: bool,
     path: Path,
-    /// This end's part of a check of the path.
+    /// State of this end in a check of the path.
     part: check::Part,
     cpu_before_ns: u64,
-    /// From the run's name: each run, and each check in it, draws other losses.
+    /// Seed derived from the run's name: each run, and each check in it, draws other losses.
     seed: u64,
     checks: u64,
 }
@@ -310,8 +310,8 @@ impl Keeper {
     }
 }
 
-/// Has the kernel end this process when the thread that started it ends. Entering a user namespace
-/// undoes what was asked before.
+/// Makes the kernel kill this process when the thread that started it ends. Entering a user
+/// namespace undoes an earlier call.
 pub(crate) fn die_with_parent() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };

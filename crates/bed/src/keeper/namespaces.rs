@@ -48,7 +48,7 @@ impl Namespace {
         Ok(Self(file))
     }
 
-    /// That of the system's first process.
+    /// Opens the network namespace of the system's first process.
     pub(crate) fn first() -> Result<Self, KeeperError> {
         let path = "/proc/1/ns/net";
         File::open(path)

@@ -114,7 +114,7 @@ impl UserspacePath {
         Ok(())
     }
 
-    /// Ends the capture and says what it holds; nothing if there is none.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     pub(super) fn end_capture(&mut self) -> Result<Option<CaptureSummary>, KeeperError> {
         let Some(recorder) = self.recorder.take() else {
             return Ok(None);

@@ -35,22 +35,23 @@ use crate::{
 /// First argument of the warden's process.
 pub const WARDEN_COMMAND: &str = "path-program";
 
-/// How long the warden is waited for before it is killed: longer than it takes to end programs
-/// that do not want to.
+/// Time that the warden has to end by itself before it is killed: longer than it takes to end
+/// programs that ignore signals.
 const FAREWELL: Duration = Duration::from_secs(8);
 
 /// A program to be started.
 #[derive(Debug)]
 pub struct ProgramOrder {
-    /// Its name or path, looked up as a shell does.
+    /// Name or path of the program, looked up as a shell does.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// What is added to the environment.
+    /// Additions to the environment.
     pub environment: Vec<(String, String)>,
     /// Standard input, output and error.
     pub streams: [Stdio; 3],
-    /// Whether it is apart from the terminal: in a session of its own, which Ctrl-C does not reach.
+    /// Whether the program runs in a session of its own, apart from the terminal, so that Ctrl-C
+    /// does not reach it.
     pub apart: bool,
 }
 
@@ -135,9 +136,9 @@ impl Program {
         }
     }
 
-    /// How it ended, if it and all that it started have: as a shell says it, 127 for a program that
-    /// was not found, 126 for one that cannot be run, 128 and the signal for one that a signal
-    /// ended.
+    /// Returns the exit status if the program and all that it started have ended. The status is
+    /// that of a shell: 127 for a program that was not found, 126 for one that cannot be run, 128
+    /// plus the signal for one that a signal ended.
     ///
     /// # Errors
     /// What the system says.
@@ -145,7 +146,8 @@ impl Program {
         self.warden.try_wait()
     }
 
-    /// Ends it with all that it started: politely at first, and at once after a second.
+    /// Ends the program with all that it started: by `SIGTERM` first, and by `SIGKILL` after a
+    /// second.
     pub fn end(&mut self) {
         self.leash = None;
         let until = Instant::now() + FAREWELL;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-/// Every process below `root`, as they are at this moment.
+/// Returns every process below `root`, as they are at this moment.
 ///
 /// One that starts another while this looks may be missed, so whoever wants all of them to end
 /// looks again.

@@ -27,14 +27,14 @@ use nix::{
 
 use super::{left_to_the_program, shown, tree};
 
-/// As shells have it: a program that was not found, and one that cannot be run.
+/// Exit status of a shell for a program that was not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
 /// Added by shells to the number of the signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 
-/// What a program has to end in good order.
+/// Time that a program has to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Longest that ending what does not want to end may take; the kernel needs milliseconds.
@@ -154,7 +154,8 @@ fn reap(child: Pid, code: &mut Option<u8>) -> bool {
     }
 }
 
-/// Passes on what came over the leash, if anything did; says whether it still holds.
+/// Forwards the signals that arrived on the control pipe `leash`, if any did; returns whether its
+/// other end is still open.
 fn obey(leash: &mut File, child: Pid) -> bool {
     let mut polled = [PollFd::new(leash.as_fd(), PollFlags::POLLIN)];
     if !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(1..)) {
@@ -176,7 +177,7 @@ fn obey(leash: &mut File, child: Pid) -> bool {
     }
 }
 
-/// Ends whatever is left below this process.
+/// Ends all processes that are left below this one.
 fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
     let own = Pid::this().as_raw();
     let tell = |signal: Signal| {

@@ -21,8 +21,8 @@ const BATCHES: usize = 50;
 /// Confidence of the intervals by which a difference is judged.
 const CONFIDENCE: f64 = 0.9999;
 
-/// What sending a packet takes the hosts, and what one emulator may be apart from the other for
-/// that: the kernel counts in ticks of 64 ns and CoDel in 1.024 µs.
+/// Upper bound of the time that the hosts take to send a packet, and of the difference between two
+/// emulators for that: the kernel counts in ticks of 64 ns and CoDel in 1.024 µs.
 const HOSTS_NS: f64 = 20_000.0;
 
 /// A mean with half the width of its interval.
@@ -33,7 +33,7 @@ struct Mean {
 }
 
 impl Mean {
-    /// Of values of which neighbours may have to do with one another.
+    /// Computes the mean of values of which neighbours may be correlated.
     fn of(values: &[f64]) -> Option<Self> {
         let size = (values.len() / BATCHES).max(1);
         let batches = values.chunks_exact(size);
@@ -49,14 +49,14 @@ impl Mean {
         })
     }
 
-    /// Whether another differs by no more than chance and `allowed` explain.
+    /// Whether this mean and `other` differ by no more than chance and `allowed` explain.
     fn agrees(self, other: Self, allowed: f64) -> bool {
         let apart = (self.value - other.value).abs();
         apart <= self.half_width.hypot(other.half_width) + allowed
     }
 }
 
-/// What one emulator did to a flow.
+/// Measured effect of one emulator on a flow.
 struct Seen {
     delay: Mean,
     deviation_ns: f64,

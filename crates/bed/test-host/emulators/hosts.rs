@@ -28,7 +28,7 @@ pub(super) const EMULATORS: [PathSetup; 2] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    /// From the call to send to the receiving kernel's time stamp.
+    /// Time from the call to send to the receiving kernel's time stamp, in nanoseconds.
     pub(super) delay_ns: u64,
     pub(super) at_ns: u64,
 }
@@ -37,22 +37,22 @@ pub(super) struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub(super) packets: u64,
-    /// Of the whole IP packet.
+    /// Bytes of the whole IP packet.
     pub(super) packet_bytes: u64,
     pub(super) interval: Duration,
 }
 
-/// What became of them.
+/// Packets of a flow as they were sent and as they arrived.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) sending: Sending,
-    /// In the order of arrival, copies too.
+    /// Packets in the order of arrival, with copies.
     pub(super) arrivals: Vec<Arrival>,
     pub(super) counters: PathCounters,
 }
 
 impl Flow {
-    /// Of each packet, by its number, when it first arrived.
+    /// Returns the first arrival of each packet, by the packet's number.
     pub(super) fn first_arrivals(&self) -> Vec<Option<Arrival>> {
         let mut first = vec![None; self.sending.packets as usize];
         for arrival in &self.arrivals {

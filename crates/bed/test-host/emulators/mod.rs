@@ -38,7 +38,7 @@ fn is_long() -> bool {
     std::env::var_os(LONG_TESTS).is_some_and(|set| set == "1")
 }
 
-/// Before what is a finding in the guest's output, and no part of the tables.
+/// Prefix of a finding in the guest's output; other lines are part of the tables.
 const FINDING: &str = "differs: ";
 
 /// The tables, and what differs.
@@ -47,11 +47,11 @@ struct Found {
     differences: Vec<String>,
 }
 
-/// Which cases are run.
+/// Selection of the cases to run.
 struct Selection<'a> {
     /// The only one; all of them if absent.
     only: Option<&'a str>,
-    /// Whether names are printed and nothing is run.
+    /// Whether the names of the cases are printed instead of running them.
     listing: bool,
     /// Cases that were run.
     run: Cell<usize>,
@@ -198,7 +198,7 @@ fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
     }
 }
 
-/// Puts a text between its marks in a file.
+/// Replaces the text between the marks of `what` in `file`.
 fn insert(file: &Path, what: &str, text: &str) -> Outcome<()> {
     const END: &str = "<!-- end -->";
     let begin = format!("<!-- {what} -->\n");

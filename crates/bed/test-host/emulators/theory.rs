@@ -1,4 +1,4 @@
-//! What theory says of simple things, and what either emulator makes of them.
+//! Comparison of both emulators with theory, in simple cases.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{
 /// fixed, so that it is either always or never.
 const FALSE_ALARMS: f64 = 1e-4;
 
-/// How far a goodput may be from a response function at the loss that the flow met: of some 100
+/// Tolerance of a goodput against a response function at the loss that the flow met: of some 100
 /// losses their number is 10 % of chance, which is no fault of the flow's.
 const RESPONSE_TOLERANCE: f64 = 0.2;
 
@@ -37,7 +37,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     })
 }
 
-/// In place of a figure that was not measured.
+/// Text in place of a figure that was not measured.
 const NOT_MEASURED: &str = "–";
 
 /// Whether the short form leaves an emulator out: netem, which is the kernel's.
@@ -146,12 +146,12 @@ fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     Ok(table)
 }
 
-/// How a flow loses packets.
+/// Distribution of a flow's losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Losses {
     /// Each on its own.
     Independent,
-    /// Every 1/p-th.
+    /// Every 1/p-th packet.
     Even,
 }
 
@@ -286,7 +286,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
     Ok(table)
 }
 
-/// What the response function gives, in bits per second.
+/// Returns the goodput that the response function gives, in bits per second.
 fn rate_of(response: &Response, loss: f64) -> f64 {
     let round_trip = response.round_trip.as_secs_f64();
     (response.window)(loss, round_trip) * SEGMENT_BYTES * 8.0 / round_trip

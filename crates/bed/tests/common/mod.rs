@@ -1,4 +1,4 @@
-//! What the bed's tests share: a bed of the test's own host program, and agents to talk to.
+//! Helpers of the bed's tests: a bed of the tests' own host program, and agents to talk to.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -98,7 +98,7 @@ impl Agent {
         line.trim_end().to_owned()
     }
 
-    /// Has it listen with `how` and says where.
+    /// Makes the agent listen with the command `how` and returns its address.
     pub fn listen(&mut self, how: &str) -> SocketAddr {
         self.say(how);
         let line = self.hear();

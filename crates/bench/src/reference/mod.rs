@@ -44,7 +44,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// All of them, in the order of the table.
+    /// All libraries, in the order of the table.
     pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
 
     /// The driver that is held against it.
@@ -57,7 +57,7 @@ impl Library {
         }
     }
 
-    /// As on a command line, and in the table.
+    /// Returns the name on the command line and in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
@@ -96,7 +96,7 @@ const BUFFER_BYTES: usize = 8 << 20;
 struct Listening {
     /// Address to connect to.
     address: SocketAddr,
-    /// Its certificate, DER, base64.
+    /// Certificate of the listening end, DER in base64.
     certificate_der_base64: String,
 }
 
@@ -105,7 +105,7 @@ struct Listening {
 pub struct Transferred {
     /// Bytes that the receiver acknowledged.
     pub bytes: u64,
-    /// From the connect call to the arrival of the acknowledgement, in nanoseconds.
+    /// Time from the connect call to the arrival of the acknowledgement, in nanoseconds.
     pub transfer_time_ns: u64,
 }
 
@@ -184,7 +184,7 @@ impl Server {
     }
 }
 
-/// Says on standard output where the listening end is.
+/// Prints the address and certificate of the listening end on standard output.
 fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), BenchError> {
     let listening = Listening {
         address,
@@ -195,7 +195,7 @@ fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), Be
     Ok(out.flush()?)
 }
 
-/// What the sending end moves, where to, with which TLS.
+/// Settings of the sending end: TLS, address and data.
 struct Client {
     tls: ClientConfig,
     /// The same trust for a library that does not use rustls.

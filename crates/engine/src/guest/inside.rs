@@ -1,4 +1,4 @@
-//! Inside of a guest: the run itself.
+//! Run inside a guest.
 
 use std::{path::Path, process::ExitCode};
 
@@ -63,7 +63,7 @@ pub fn serve() -> ExitCode {
     }
 }
 
-/// Why the run in the guest ended before its end.
+/// Reasons why the run in the guest ended early.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("cannot read what the guest is to run")]
@@ -113,7 +113,7 @@ fn tell(word: &Word) -> std::io::Result<()> {
     say(&serde_json::to_string(word)?)
 }
 
-/// Tells the controller.
+/// Listener that sends events to the controller.
 struct Teller {
     clock: Clock,
 }

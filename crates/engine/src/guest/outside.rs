@@ -1,4 +1,5 @@
-//! Outside of a guest: starts it, hears of the run, steps in where it hangs.
+//! Controller's side of a run in guests: starts them, receives their events, and ends those that
+//! hang.
 
 use std::{
     collections::VecDeque,
@@ -42,12 +43,12 @@ const START: Duration = Duration::from_secs(60);
 /// beginning, the end.
 const BETWEEN: Duration = Duration::from_secs(180);
 
-/// How much longer than the engine inside the controller waits for a trial. The engine inside ends
-/// what hangs; only a guest that hangs as a whole is seen here.
+/// Time that the controller waits for a trial beyond the limit of the engine in the guest. That
+/// engine ends a trial that hangs; this limit is only for a guest that hangs as a whole.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// How much longer a trial may take by the machine's clock than by a virtual one. Mostly it takes
-/// less; a machine with other work may need more.
+/// Factor by which a trial may take longer by the machine's clock than by a virtual one. Mostly it
+/// takes less; a machine with other work may need more.
 const SLOWER: u32 = 10;
 
 /// Guests that may end without having finished a trial, one after the other.
@@ -67,15 +68,15 @@ pub struct GuestRun {
     _signals: Mutex<Receiver<Signal>>,
 }
 
-/// How a guest ended.
+/// Manner in which a guest ended.
 enum End {
     /// The run is over.
     Over(Ending),
-    /// It ended, or was ended, before its run.
+    /// The guest ended, or was ended, before its run.
     Early(Vec<String>),
 }
 
-/// What is known of the run across its guests.
+/// Progress of the run across its guests.
 struct Progress {
     started: bool,
     done: Done,
@@ -104,7 +105,7 @@ impl GuestRun {
         }
     }
 
-    /// Divides the rounds among so many guests, which run at once. Only with virtual clocks do they
+    /// Divides the rounds among `jobs` guests, which run at once. Only with virtual clocks do they
     /// not disturb one another.
     #[must_use]
     pub fn with_jobs(mut self, jobs: u32) -> Self {
@@ -112,7 +113,7 @@ impl GuestRun {
         self
     }
 
-    /// What is to be run.
+    /// Returns the plan of the run.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -127,7 +128,7 @@ impl GuestRun {
         self.jobs
     }
 
-    /// Has all guests end.
+    /// Asks all guests to end.
     pub(super) fn give_up(&self) {
         self.asked.store(true, Ordering::SeqCst);
     }
@@ -479,7 +480,7 @@ impl GuestRun {
         }
     }
 
-    /// How long a trial may take by this machine's clock.
+    /// Returns the longest time that a trial may take by this machine's clock.
     fn longest(&self, trial: &PlannedTrial) -> Duration {
         let workload = self.plan.workload(trial.cell);
         let inside = limits::hang(self.plan.study(), self.plan.condition(trial.cell), workload)
@@ -514,8 +515,8 @@ impl GuestRun {
     }
 }
 
-/// What a guest's program is to have of this one's environment, and what keeps a virtual clock's
-/// runs alike.
+/// Returns the environment of a guest's program: a part of this program's, and with a virtual clock
+/// the setting that makes runs alike.
 fn environment(clock: Clock) -> Vec<(String, String)> {
     // What is not UTF-8 cannot be told.
     let mut all: Vec<_> = std::env::vars_os()
@@ -531,11 +532,11 @@ fn environment(clock: Clock) -> Vec<(String, String)> {
     all
 }
 
-/// Has AWS-LC and BoringSSL take random numbers from the kernel instead of the processor, whose
-/// cannot be seeded: bit 62 of the capabilities is RDRAND.
+/// Variable that makes AWS-LC and BoringSSL take random numbers from the kernel instead of the
+/// processor, whose generator cannot be seeded: bit 62 of the capabilities is RDRAND.
 const CAPABILITIES: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");
 
-/// Says once for the run what a reader of its figures must know.
+/// Returns the run's warning about the figures of a virtual clock.
 fn virtual_clock() -> Warning {
     Warning {
         code: "virtual_clock".to_owned(),

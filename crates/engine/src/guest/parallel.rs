@@ -17,7 +17,7 @@ use crate::{
     run::tell,
 };
 
-/// What a part of the run tells, and which part it is.
+/// Listener of one part of the run, which forwards events with the part's number.
 struct Part {
     number: usize,
     events: Sender<(usize, Event)>,
@@ -87,7 +87,7 @@ pub(super) fn run(
     Ok(ending)
 }
 
-/// For each part the trials that it is not to run.
+/// Returns the trials that each part must skip.
 fn divide(run: &GuestRun) -> Vec<Done> {
     let jobs = run.jobs();
     let left = run.plan().rounds_left(run.done());

@@ -11,10 +11,10 @@ use std::{
 
 use super::InitError;
 
-/// Where Debian's package keeps the modules, by release of the kernel.
+/// Directory in which Debian's package has the modules, by release of the kernel.
 const MODULES: &str = "/usr/lib/uml/modules";
 
-/// What a bed is made of, by name of the module.
+/// Names of the kernel modules that a bed needs.
 const WANTED: &[&str] = &[
     "tun",
     "veth",
@@ -39,7 +39,7 @@ const WANTED: &[&str] = &[
     "xt_statistic",
 ];
 
-/// Every congestion control that the kernel has begins so.
+/// Prefix of the paths of the kernel's congestion control modules.
 const CONGESTION_CONTROLS: &str = "kernel/net/ipv4/tcp_";
 
 /// Loads what a bed is made of, as far as this kernel has modules and has it as one.

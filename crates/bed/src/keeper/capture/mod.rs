@@ -38,10 +38,10 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Most that waits to be written: half a second of the fastest path with whole packets.
 const ROOM_BYTES: usize = 128 << 20;
 
-/// What an event takes beside the bytes of its packet.
+/// Bytes that an event takes beside those of its packet.
 const EVENT_BYTES: usize = size_of::<Event>();
 
-/// What happened, in order, and the bytes of the packets that entered or were copied.
+/// Events in order, and the bytes of the packets that entered or were copied.
 #[derive(Debug, Default)]
 struct Batch {
     events: Vec<Event>,
@@ -64,7 +64,8 @@ impl Batch {
     }
 }
 
-/// Nothing that panics holds the lock, and what it left would be whole.
+/// Locks the batch, poisoned or not: no code that panics holds the lock, and the batch would be
+/// whole.
 fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
     batch.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -96,7 +97,8 @@ impl Tap {
         Some(number)
     }
 
-    /// What became of a packet. This is never left out: others wait for it.
+    /// Records the outcome of a packet. Unlike other events it is never left out: later packets
+    /// wait for it.
     pub(super) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
         self.own.events.push(Event::Ended {
             number,
@@ -230,7 +232,7 @@ struct Writer {
     /// Bytes of whole blocks in the file.
     written: u64,
     sequence: Sequence,
-    /// From the monotonic clock to the wall clock, as they stood at the beginning.
+    /// Offset of the wall clock from the monotonic clock, as they stood at the beginning.
     unix_offset_ns: u64,
     blocks: Vec<u8>,
     /// Packets in the file, and those that could not be written, of each direction.

@@ -130,7 +130,8 @@ pub(super) fn packet(place: &mut Vec<u8>, packet: &PacketBlock<'_>) {
     });
 }
 
-/// What an interface counted: packets that came, and those of them that are not in the file.
+/// Appends a block with the counters of an interface: packets that arrived (`received`), and those
+/// of them that are not in the file (`dropped`).
 pub(super) fn statistics(
     place: &mut Vec<u8>,
     interface: u32,

@@ -1,9 +1,9 @@
-//! From what the forwarder tells, as it happens, to records in the order of a capture at the
-//! connecting host: its packets stand where they entered the path, packets for it where they left
-//! it, and those that never did where they were lost.
+//! Records in the order of a capture at the connecting host, made from the forwarder's events.
 //!
-//! What becomes of a packet is known after it entered, so its record waits for that, and so do
-//! those behind it.
+//! Packets of the connecting host stand at the time at which they entered the path, packets for it
+//! at the time at which they left the path, and those that never left it at the time at which they
+//! were lost. The outcome of a packet is known after it entered, so its record waits for the
+//! outcome, and so do the records after it.
 
 use std::collections::VecDeque;
 
@@ -14,36 +14,37 @@ use crate::capture::PASSED;
 /// Packets of the connecting host.
 pub(super) const FORWARD: u8 = 0;
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::keeper) enum Verdict {
-    /// It left the path.
+    /// The packet left the path.
     Left,
-    /// It left the path, and the receiving host's device did not take it.
+    /// The packet left the path, and the receiving host's device did not accept it.
     Refused,
-    /// It was dropped.
+    /// The path dropped the packet.
     Dropped(Cause),
 }
 
 /// Marks of a packet: what the path did to it beside its verdict.
 pub(in crate::keeper) const CORRUPTED: u16 = 1;
 pub(in crate::keeper) const AHEAD: u16 = 2;
-/// It is the path's copy of another one.
+/// Mark of a copy that the path made of another packet.
 pub(in crate::keeper) const COPY: u16 = 4;
-/// It is captured.
+/// Mark of a packet that is captured.
 pub(in crate::keeper) const CAPTURED: u16 = 8;
 
-/// Something that happened to a packet at `at`, nanoseconds of the monotonic clock.
+/// Event of a packet at `at`, in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It entered the path; `kept` of its `size` bytes were captured. Such events are numbered.
+    /// The packet entered the path; `kept` of its `size` bytes were captured. Such events are
+    /// numbered.
     Entered {
         lane: u8,
         at: u64,
         size: u32,
         kept: u32,
     },
-    /// What became of the packet of this number.
+    /// Outcome of the packet with this number.
     Ended {
         number: u32,
         at: u64,
@@ -63,7 +64,7 @@ pub(super) enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub lane: u8,
-    /// At the connecting host.
+    /// Time at the connecting host, in nanoseconds of the monotonic clock.
     pub at: u64,
     pub size: u32,
     pub bytes: Vec<u8>,
@@ -76,7 +77,7 @@ struct Pending {
     entered: u64,
     size: u32,
     bytes: Vec<u8>,
-    /// What became of it, in words, once that is known.
+    /// Outcome of the packet, in words, once it is known.
     comment: Option<String>,
 }
 
@@ -87,7 +88,7 @@ enum Place {
     Ready(Record),
 }
 
-/// Puts records into order.
+/// Queue that puts records into order.
 #[derive(Debug)]
 pub(super) struct Sequence {
     /// Number of the first of `pending`.

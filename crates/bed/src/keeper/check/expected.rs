@@ -1,4 +1,4 @@
-//! What a sound path shows a check: its delay, and how much it loses.
+//! Expected results of a path check on a sound path: delays and losses.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ const CORRUPTION_FOUND: f64 = 0.9;
 const BURSTS: f64 = 20.0;
 const SKEW: f64 = 1.3;
 
-/// Where a link loses packets.
+/// Position of a link's random loss relative to its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LossPlace {
-    /// Before its rate, as one netem does: what is lost uses none of it.
+    /// Before the rate, as one netem has it: lost packets use none of the rate.
     BeforeRate,
-    /// On the wire behind it.
+    /// After the rate, on the wire.
     AfterRate,
 }
 
@@ -85,7 +85,8 @@ pub(super) fn longest_wait(link: &Link) -> Duration {
     Duration::from_millis(gaps.max().unwrap_or_default().max(first).into())
 }
 
-/// How far a sender may be ahead of the rate without the queue's discipline minding.
+/// Returns the longest queueing delay at which the link's discipline does not begin to drop
+/// packets: the time by which a sender may be ahead of the rate.
 pub(super) fn longest_standing(link: &Link) -> Duration {
     match link.discipline {
         QueueDiscipline::DropTail => Duration::MAX,

@@ -135,13 +135,14 @@ pub(super) fn run(
 /// Result of one direction's train.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TrainResult {
-    /// When each packet was sent, in nanoseconds since the Unix epoch.
+    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
     pub(crate) departures: Vec<u64>,
     /// Place in the train and time of each that arrived, by the receiver's clock.
     pub(crate) arrivals: Vec<(u64, u64)>,
 }
 
-/// What was asked against what was found: the delays of round trips, and each direction's train.
+/// Compares the measured delays of the round trips and the results of each direction's train with
+/// the condition.
 pub(crate) fn judge(
     (condition, losses): (&Condition, LossPlace),
     checked_unix_ns: i64,
@@ -520,7 +521,8 @@ mod tests {
         }
     }
 
-    /// Whether a check finds the mean of equal round trips on a path of this delay sound.
+    /// Whether a check accepts 100 round trips of `found_ns` each on a path with a round-trip delay
+    /// of `asked`.
     fn is_sound(asked: Duration, found_ns: f64) -> bool {
         let link = Link {
             delay: asked / 2,

@@ -20,10 +20,10 @@ use crate::{
     messages::{FromKeeper, LinkCounters, Probe},
 };
 
-/// How much later than its beginning the other end may begin: it is told after this one.
+/// Longest time by which the other end may begin later than this one: it is told after this one.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// What is kept between the requests of a check.
+/// State of one end that is kept between the requests of a check.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// 0 is a, 1 is b.
@@ -41,7 +41,8 @@ impl Part {
         }
     }
 
-    /// Ends the check's part: evidence that this machine kept it from measuring, if there is some.
+    /// Ends this end's part in the check and returns the evidence, if there is some, that this
+    /// machine disturbed the measurement.
     pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> FromKeeper {
         let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
         self.prober = None;
@@ -199,7 +200,8 @@ fn receive(train: Train, base: u64, prober: &Prober) -> Result<Vec<(u64, u64)>, 
     Ok(arrivals)
 }
 
-/// How long what the other end sends is waited for: nobody tells that it has sent the last.
+/// Time until which packets of the other end are waited for: no message says that the last has been
+/// sent.
 struct Patience(Instant);
 
 impl Patience {

@@ -55,7 +55,8 @@ impl Processors {
         })
     }
 
-    /// Share of all processors that others have used since, in so much time.
+    /// Returns the share of all processors that other processes have used between `self` and `now`,
+    /// a time of `of`.
     fn others(self, now: Self, of: Duration) -> f64 {
         let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
         let all = of.as_secs_f64().max(1e-9) * cores;
@@ -63,7 +64,7 @@ impl Processors {
     }
 }
 
-/// Ends the thread when dropped, so also where the check fails.
+/// Flag that ends the thread when it is dropped, also where the check fails.
 #[derive(Debug)]
 struct Over(Arc<AtomicBool>);
 
@@ -111,7 +112,8 @@ impl PauseWatch {
         })
     }
 
-    /// What speaks against the check that was made meanwhile, of which the path counted this.
+    /// Stops the watch and returns the evidence, if there is some, against the check that was made
+    /// meanwhile; `links` is what the path counted in it.
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
         drop(self.over);
         let paused = self.thread.join().unwrap_or_default();

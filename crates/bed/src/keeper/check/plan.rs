@@ -1,5 +1,5 @@
-//! How much to send to measure a link, and how fast: enough for the figures, within the time, and
-//! never so much that the measurement fills the queue.
+//! Numbers and intervals of the packets that measure a link: enough for the figures, within the
+//! time, and never so many that the measurement fills the queue.
 
 use std::time::Duration;
 
@@ -130,8 +130,8 @@ pub(super) struct Train {
     pub(super) head_start: u64,
     /// Time between the others.
     pub(super) interval: Duration,
-    /// Whether the train can tell the link's rate: there is one, and the queue has room for the
-    /// head start that it takes.
+    /// Whether the train can measure the link's rate: there is one, and the queue has room for the
+    /// packets sent at once at the start.
     pub(super) tells_rate: bool,
     /// Longest that the last packet may be under way.
     pub(super) longest: Duration,
@@ -197,7 +197,9 @@ impl Train {
         .bounded()
     }
 
-    /// As many packets as the queue holds however long the trace pauses; its rate is its own.
+    /// Returns a train over a trace of deliveries: packets that fit into half the queue, so that
+    /// none is lost however long the trace pauses. Such a train measures no rate, as the trace has
+    /// its own.
     fn over_trace(condition: &Condition, link: &Link) -> Self {
         let packet_bytes = SMALL_PACKET_BYTES.min(u64::from(condition.mtu_bytes));
         let room = link

@@ -24,7 +24,7 @@ pub(super) const HEADER_BYTES: u64 = 28;
 /// Bytes that the receiving socket may hold: the path's packets while its reader is kept waiting.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
-/// What a datagram has before its padding: its number, and how long it was held.
+/// Bytes of a datagram before its padding: its number, and the time for which it was held.
 const WORDS_BYTES: usize = 16;
 
 /// Fills datagrams up; with the words before it as much as UDP over IPv4 carries.
@@ -34,7 +34,7 @@ static PADDING: [u8; 65_491] = [0; 65_491];
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    /// How long the other end held a datagram that it sent back, in nanoseconds.
+    /// Time for which the other end held a datagram that it sent back, in nanoseconds.
     pub(super) held_ns: u64,
     /// The kernel's time stamp, in nanoseconds since the Unix epoch: when the datagram reached the
     /// host, not when this process came to read it.
@@ -49,7 +49,8 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> KeeperError {
     move |source| KeeperError::Socket { step, source }
 }
 
-/// Both ends, connected to one another. The calling thread changes its namespace.
+/// Opens a socket for each end and connects them to one another. The calling thread changes its
+/// namespace.
 pub(super) fn pair(
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],

@@ -22,7 +22,8 @@ const REORDERED: f64 = 0.001;
 
 /// Propagation delays of one direction's train.
 struct Delays {
-    /// In the order of sending, in nanoseconds; by two clocks if the ends have clocks of their own.
+    /// Delays in the order of sending, in nanoseconds; they compare two clocks if the ends have
+    /// clocks of their own.
     values_ns: Vec<f64>,
     reordered: u64,
 }
@@ -65,7 +66,7 @@ impl Delays {
     }
 }
 
-/// Whether a train's delays can be told from the bottleneck's queue.
+/// Whether a train's delays can be distinguished from those of the bottleneck's queue.
 fn is_told(link: &Link, train: Train) -> bool {
     (link.rate.is_none() || train.tells_rate) && link.trace.is_none() && link.burst_bytes.is_none()
 }

@@ -1,4 +1,5 @@
-//! Which namespaces the path is made of, and where on it each direction's disciplines stand.
+//! Namespaces that the path is made of, and the interfaces in them that have each direction's
+//! disciplines.
 
 use std::net::Ipv4Addr;
 
@@ -31,22 +32,22 @@ pub(super) struct Spot {
     pub interface: Interface,
 }
 
-/// Where one direction's packets go out, from the sending host on.
+/// Outgoing interfaces of one direction, from the sending host on.
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
     /// The sending host's interface, then those of the routers.
     pub spots: Vec<Spot>,
-    /// Where iptables drops, and which node that is.
+    /// Node at which iptables drops packets, by its index, and its rule there.
     pub rule: (usize, Rule),
 }
 
 impl Lane {
-    /// Where loss and delay stand.
+    /// Returns the interface that has loss and delay.
     pub(super) fn wire(&self) -> Spot {
         self.spots[self.spots.len() - 1]
     }
 
-    /// Where the queue and the rate stand, if the routers are there.
+    /// Returns the interfaces of the queue and of the rate, if there are routers.
     pub(super) fn before_wire(&self) -> Option<[Spot; 2]> {
         match self.spots[..] {
             [_, queue, rate, _] => Some([queue, rate]),

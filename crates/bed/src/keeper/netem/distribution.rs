@@ -23,7 +23,7 @@ pub(super) fn of(distribution: DelayDistribution) -> Option<&'static [i16]> {
 mod tests {
     use super::*;
 
-    /// In units of 1/8192, `NETEM_DIST_SCALE` of the kernel's `sch_netem.c`.
+    /// The tables are in units of 1/8192, `NETEM_DIST_SCALE` of the kernel's `sch_netem.c`.
     #[test]
     fn tables_have_mean_zero_and_the_deviation_that_netem_multiplies() {
         for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {

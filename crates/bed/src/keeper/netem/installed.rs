@@ -23,19 +23,19 @@ const RATE: usize = 1;
 const QUEUE: usize = 2;
 const PLACES: usize = 3;
 
-/// What stands on one direction, with what was counted before.
+/// Disciplines installed on one direction, with what was counted before.
 #[derive(Debug)]
 struct Standing {
     stages: Stages,
-    /// Of the sending host's interface, then of the routers', when the condition was set.
+    /// Counters of the sending host's interface, then of the routers', when the condition was set.
     before: Vec<Counted>,
-    /// What disciplines counted that a step replaced.
+    /// Counters of disciplines that a step of the schedule replaced.
     gone: [Statistics; PLACES],
     /// Packets that rules dropped before a step replaced them.
     gone_by_rule: u64,
 }
 
-/// What stands on both.
+/// Disciplines installed on both directions.
 #[derive(Debug, Default)]
 pub(super) struct Installed([Option<Standing>; 2]);
 
@@ -102,7 +102,8 @@ impl Installed {
         Ok(())
     }
 
-    /// Where the queues stand: nowhere on a link without a rate, and not apart at the ends.
+    /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
+    /// at the ends, where the queue is not apart from loss and delay.
     pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
         [0, 1].map(|lane: usize| {
             let (Some(Standing { stages, .. }), Some(place)) = (&self.0[lane], &chain.lanes[lane])
@@ -181,7 +182,8 @@ impl Standing {
         Ok(())
     }
 
-    /// What a place's disciplines counted since the condition was set.
+    /// Returns what the disciplines of a direction, by their place, counted since the condition was
+    /// set.
     fn statistics(&self, chain: &Chain, place: &Lane) -> Result<[Statistics; PLACES], KeeperError> {
         let mut all = self.gone;
         for (index, (spot, stands)) in places(place, &self.stages).into_iter().enumerate() {

@@ -14,7 +14,7 @@ use crate::keeper::{error::KeeperError, namespaces::Namespace};
 /// have no others.
 const PROGRAMS: [&str; 2] = ["iptables-legacy", "iptables"];
 
-/// Where systems keep it, which is not on every user's path.
+/// Directories in which systems have the program; not all of them are on every user's `PATH`.
 const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
 
 /// A rule that drops packets at random.
@@ -22,12 +22,12 @@ const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
 pub(super) struct Rule {
     /// `FORWARD` on a router, `INPUT` on a host.
     pub chain: &'static str,
-    /// Where the packets come in.
+    /// Interface at which the packets come in.
     pub interface: &'static str,
 }
 
 impl Rule {
-    /// Puts it there, with its counter at zero and nothing else in its chain; takes it away for a
+    /// Installs the rule with its counter at zero, as the only one of its chain; removes it for a
     /// probability of zero.
     pub(super) fn set(self, within: &Namespace, probability: f64) -> Result<(), KeeperError> {
         let program = program()?;

@@ -52,14 +52,15 @@ pub(super) struct NetemPath {
     chain: Arc<Chain>,
     sampler: Arc<Sampler>,
     installed: Arc<Mutex<Installed>>,
-    /// What the steps of the schedule are taken from; none before a condition is set.
+    /// Condition from which the steps of the schedule are taken, and its seed; `None` before one is
+    /// set.
     condition: Option<(Condition, u64)>,
     schedule: Option<Schedule>,
 }
 
 impl NetemPath {
-    /// Lays the path and tries every discipline that a condition may ask for. The calling thread
-    /// changes its namespace.
+    /// Creates the namespaces and interfaces of the path and tries every discipline that a
+    /// condition may ask for. The calling thread changes its namespace.
     ///
     /// # Errors
     /// [`KeeperError::NoNetem`] where the kernel lacks something of it.
@@ -161,7 +162,7 @@ impl NetemPath {
         Ok(())
     }
 
-    /// What happened in both directions since the condition was set.
+    /// Returns the counters of both directions since the condition was set.
     pub(super) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
         if let Some(schedule) = &self.schedule {
             schedule.outcome()?;

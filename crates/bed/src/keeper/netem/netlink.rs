@@ -30,7 +30,8 @@ impl Netlink {
             .map_err(from_neli)
     }
 
-    /// Has the kernel do something; `head` is the fixed part of the request.
+    /// Sends a request that changes something and waits for the kernel's acknowledgement; `head` is
+    /// the fixed part of the request.
     pub(super) fn change(
         &self,
         kind: Rtm,

@@ -35,7 +35,7 @@ const UNLIMITED_RATE_LIMIT: u32 = 1 << 20;
 /// Longest delay and jitter: netem computes the even jitter in 32 bits of nanoseconds.
 const LONGEST_JITTER: Duration = Duration::from_millis(2147);
 
-/// What a link asks for and netem cannot do.
+/// Settings of a link that netem cannot emulate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("netem cannot lose packets by a list of their positions")]
@@ -72,15 +72,15 @@ pub(crate) struct Stages {
     pub(super) rate: Option<Qdisc>,
     /// Loss and delay, at the third. At the ends it is all there is.
     pub(super) wire: Qdisc,
-    /// What iptables loses before the wire; 0 is nothing.
+    /// Loss probability of the iptables rule before the wire; 0 for no rule.
     pub(super) dropped_by_rule: f64,
-    /// Whether what the wire loses is lost in bursts alone.
+    /// Whether all loss on the wire is in bursts.
     pub(super) only_bursts: bool,
     /// Bytes that fill the queue, where it is limited in bytes and drop-tail.
     pub(super) full_queue_bytes: Option<u64>,
 }
 
-/// Why the condition cannot be had from netem, if it cannot.
+/// Returns the reason why netem cannot emulate the condition, if there is one.
 pub(crate) fn refusal(condition: &Condition, setup: PathSetup) -> Option<Refusal> {
     condition
         .links()
@@ -149,7 +149,7 @@ impl Stages {
         })
     }
 
-    /// Whether the queue is under CoDel.
+    /// Whether the queue's discipline is CoDel.
     pub(super) fn has_codel(&self) -> bool {
         matches!(
             &self.queue,
@@ -305,7 +305,7 @@ fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     at_most(bytes as u64 / SMALLEST_PACKET_BYTES + LEAST_LIMIT)
 }
 
-/// Both kinds of loss: a packet arrives if neither loses it.
+/// Combines random loss and loss in bursts: a packet arrives if neither loses it.
 fn loss(random: f64, bursts: Option<GilbertElliott>) -> Loss {
     let either = |other: f64| 1.0 - (1.0 - random) * (1.0 - other);
     match bursts {

@@ -66,12 +66,13 @@ const STATS_QUEUE: u16 = 3;
 const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 
-/// How netem loses packets.
+/// Loss model of a netem.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Loss {
     /// Each with this probability.
     Random(f64),
-    /// In bursts: good to bad, bad to good, loss in the bad state, loss in the good one.
+    /// Gilbert–Elliott model: good to bad, bad to good, loss in the bad state, loss in the good
+    /// one.
     Bursts {
         to_bad: f64,
         to_good: f64,
@@ -85,8 +86,8 @@ pub(super) enum Loss {
 pub(super) enum Pace {
     /// Bytes of whole IP packets in a second.
     BytesPerSecond(u64),
-    /// So high that no packet takes a nanosecond. With a rate, netem has no packet leave before
-    /// the one that came before it; without one, jitter and changes of the delay reorder.
+    /// A rate so high that no packet takes a nanosecond. With a rate, netem has no packet leave
+    /// before the one that came before it; without one, jitter and changes of the delay reorder.
     InOrder,
 }
 
@@ -124,7 +125,7 @@ impl Default for Netem {
     }
 }
 
-/// What waits inside a token bucket.
+/// Queue inside a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// Drop-tail, bytes of whole IP packets.
@@ -156,7 +157,7 @@ pub(super) enum Qdisc {
     Bucket(Bucket),
 }
 
-/// What a discipline counted.
+/// Counters of a discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
     /// Packets that left it.
@@ -165,7 +166,7 @@ pub(super) struct Statistics {
     /// Packets put back at the head: at netem those that skipped the delay.
     pub requeues: u64,
     pub waiting_packets: u64,
-    /// With their Ethernet headers at netem, without at a bucket.
+    /// Bytes that wait, with their Ethernet headers at netem, without at a bucket.
     pub waiting_bytes: u64,
 }
 
@@ -181,7 +182,7 @@ impl Statistics {
 }
 
 impl Qdisc {
-    /// Puts it at an interface that has none.
+    /// Installs the discipline at an interface that has none.
     pub(super) fn add(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
         self.send(netlink, interface, NlmF::CREATE | NlmF::EXCL)
     }
@@ -191,7 +192,7 @@ impl Qdisc {
         self.send(netlink, interface, NlmF::empty())
     }
 
-    /// Whether one can be changed into the other where it stands.
+    /// Whether the discipline can be changed into `other` without replacing it.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             // A table that a netem has once it keeps.
@@ -243,7 +244,7 @@ pub(super) fn remove(netlink: &Netlink, interface: i32) -> io::Result<()> {
     netlink.change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
 }
 
-/// What an interface's discipline counted since it was put there.
+/// Returns the counters of an interface's discipline since it was installed.
 pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statistics> {
     let message = ask(netlink, interface, 0, ROOT)?;
     let counted = find(attributes_of(&message), TCA_STATS2)
@@ -322,7 +323,8 @@ fn share(probability: f64) -> u32 {
     (probability * f64::from(u32::MAX)).round() as u32
 }
 
-/// What of a long number goes into a field of 32 bits beside an attribute that holds it whole.
+/// Returns `value`, or all ones if it has more than 32 bits: a long number has an attribute that
+/// holds it whole beside such a field.
 fn short(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -426,9 +428,9 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// What `tc qdisc add … netem delay 15ms limit 1000 loss gemodel 10% 40% 50% 0% reorder 25%
-    /// gap 1 duplicate 1% corrupt 2% rate 100mbit -14` of iproute2 6.1 sends, but for the delay,
-    /// which it has in ticks, and a rounding of the half.
+    /// Compares the request with that of iproute2 6.1 for `tc qdisc add … netem delay 15ms limit
+    /// 1000 loss gemodel 10% 40% 50% 0% reorder 25% gap 1 duplicate 1% corrupt 2% rate 100mbit
+    /// -14`. They differ in the delay, which iproute2 has in ticks, and in a rounding of the half.
     #[cfg(target_endian = "little")]
     #[test]
     fn netem_is_what_tc_sends() {

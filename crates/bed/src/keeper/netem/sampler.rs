@@ -1,5 +1,5 @@
-//! How full the bottleneck's queues became: the kernel counts what waits and not the most that
-//! ever did, so it is looked at again and again.
+//! Highest fill level of the bottleneck's queues, by sampling: the kernel counts the bytes that
+//! wait now and not the most that ever did.
 
 use std::{
     sync::{
@@ -24,10 +24,10 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Interfaces of one direction whose disciplines hold the queue.
 pub(super) type Watched = Vec<Spot>;
 
-/// What is to be watched.
+/// Request to the sampler's thread.
 struct Order {
     watched: [Watched; 2],
-    /// Whether what was seen is to be forgotten.
+    /// Whether earlier samples are discarded.
     afresh: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::keeper::{clock, error::KeeperError};
 /// A schedule that was begun. Dropping it ends it: steps that have not come do not come.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// Nothing is ever sent: its end tells the thread of the drop.
+    /// Channel without messages: dropping it ends the thread.
     _alive: Sender<()>,
     failed: Arc<Mutex<Option<KeeperError>>>,
 }
@@ -54,7 +54,7 @@ impl Schedule {
         })
     }
 
-    /// What kept it from taking a step, told once.
+    /// Returns the error that kept the schedule from taking a step, once; `Ok` afterwards.
     pub(super) fn outcome(&self) -> Result<(), KeeperError> {
         lock(&self.failed).take().map_or(Ok(()), Err)
     }

@@ -33,7 +33,7 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 /// `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
-/// Inside `IFLA_AF_SPEC`, under the number of the address family.
+/// Attribute inside `IFLA_AF_SPEC`, under the number of the address family.
 const IFLA_INET_CONF: u16 = 1;
 /// `linux/ip.h`.
 const IPV4_DEVCONF_FORWARDING: u16 = 1;
@@ -57,7 +57,7 @@ pub(super) struct Interface {
     pub index: i32,
 }
 
-/// What an interface counted.
+/// Counters of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub sent_packets: u64,
@@ -70,7 +70,7 @@ pub(super) struct Counted {
 pub(super) struct Node {
     pub namespace: Namespace,
     pub netlink: Netlink,
-    /// Of the interfaces that are laid here.
+    /// Offloads of the interfaces that are created here.
     offloads: Offloads,
 }
 
@@ -135,8 +135,8 @@ impl Node {
         self.netlink.change(kind, flags, head, attributes)
     }
 
-    /// Lays a virtual Ethernet from here to another node and prepares both ends. The calling
-    /// thread changes its namespace.
+    /// Creates a virtual Ethernet from here to `other` and prepares both ends. The calling thread
+    /// changes its namespace.
     pub(super) fn join(
         &self,
         name: &'static str,
@@ -231,8 +231,8 @@ impl Node {
             .map_err(failed("set an address"))
     }
 
-    /// Has this router send what is for an address, and for its second one, out of an interface,
-    /// and take in what comes from there.
+    /// Makes this router forward packets for the address `to`, and for its second one, out of the
+    /// interface `through`, and accept those that come in there.
     pub(super) fn route(&self, to: Ipv4Addr, through: Interface) -> Result<(), KeeperError> {
         let forwarding = Attributes::new().u32(IPV4_DEVCONF_FORWARDING, 1);
         let family = Attributes::new().nested(IFLA_INET_CONF, &forwarding);
