@@ -35,13 +35,13 @@ pub enum Host {
 /// Command of the process at each end.
 pub(crate) const AGENT: &str = "agent";
 
-/// Longest that the keeper may take for anything but a path check.
+/// Longest time that the keeper may take for a request other than a path check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Longest that writing the rest of a capture may take, on a disk that is slow.
+/// Longest time that writing the rest of a capture may take, on a slow disk.
 const WRITING_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest that a path check may take; it bounds itself well below.
+/// Longest time that a path check may take; its own limits are well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Two hosts and the path between them.
@@ -59,12 +59,13 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand. The
-    /// file is held open: the agents are started from it, even if its name is gone by then or
-    /// means another program.
+    /// Creates the bed: starts `executable path-keeper` and waits until its namespaces exist. The
+    /// file is held open: the agents are started from it, even if its name is gone by then or means
+    /// another program.
     ///
     /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
-    /// do one; the conditions that are set later are those given here, or they may be refused.
+    /// emulate one; conditions that are set later must be among those given here, or they may be
+    /// refused.
     ///
     /// # Errors
     /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
@@ -201,13 +202,13 @@ impl Bed {
         entries
     }
 
-    /// Process identifier of the path keeper, to watch its CPU time.
+    /// Returns the process identifier of the path keeper, to watch its CPU time.
     #[must_use]
     pub fn keeper_pid(&self) -> u32 {
         self.keeper.pid()
     }
 
-    /// Address of a host on the path.
+    /// Returns the address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()

@@ -22,7 +22,7 @@ const READ_AHEAD: usize = 1 << 20;
 /// Request for a capture: its file, and how much of each packet goes into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureOrder {
-    /// The file; what is there under this name is replaced.
+    /// Path of the file; an existing file is replaced.
     pub file: PathBuf,
     /// Bytes of each packet that are kept, counted from the IP header; all of them if absent.
     pub snap_bytes: Option<u32>,
@@ -35,9 +35,9 @@ pub struct CaptureOrder {
 pub struct CaptureSummary {
     /// Packets in the file.
     pub packets: u64,
-    /// Packets that are not in it, because writing did not keep up or failed.
+    /// Packets that are not in the file, because writing did not keep up or failed.
     pub missed: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Cause of a failed write, if one failed; the file holds what was written before.
     pub failure: Option<String>,
@@ -51,9 +51,9 @@ pub struct Captured<'a> {
     /// Time at which the packet entered the path (if `forward`) or left it (otherwise), in
     /// nanoseconds since the Unix epoch.
     pub unix_ns: u64,
-    /// Bytes that it had.
+    /// Size of the packet in bytes.
     pub size: u32,
-    /// The first of them, from the IP header on.
+    /// Captured bytes of the packet, from the IP header on.
     pub bytes: &'a [u8],
     /// Outcome of the packet, in words: the comment of its block.
     pub comment: &'a str,
@@ -67,7 +67,7 @@ impl Captured<'_> {
     }
 }
 
-/// A capture that cannot be read.
+/// Errors of reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file cannot be opened.

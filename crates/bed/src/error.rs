@@ -2,7 +2,7 @@
 
 use std::{fmt, io, time::Duration};
 
-/// A chain of causes that another process told, outermost first.
+/// Chain of causes that another process reported, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     message: String,
@@ -10,7 +10,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// A chain from its messages; `None` if there are none.
+    /// Makes a chain of its messages; `None` if there are none.
     #[must_use]
     pub fn chain(reasons: &[String]) -> Option<Self> {
         reasons.iter().rev().fold(None, |source, message| {
@@ -45,7 +45,7 @@ impl std::error::Error for Reported {
     }
 }
 
-/// A bed that does not stand, or a request that it could not serve.
+/// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
     /// The keeper or an agent could not be started.

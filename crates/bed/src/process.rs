@@ -1,4 +1,4 @@
-//! The processes that a bed starts: they end with the controller.
+//! Processes that a bed starts; they end with the controller.
 
 use std::{
     fs::{File, OpenOptions},
@@ -27,7 +27,7 @@ use crate::{
 /// Time that a keeper has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The file that every process of a bed is started from.
+/// File from which every process of a bed is started.
 ///
 /// It is held open, so that whatever happens to its name meanwhile (a new build, an update), all
 /// processes of a run are the same program.
@@ -54,13 +54,13 @@ impl Executable {
         })
     }
 
-    /// A name of the open file for a process that inherits its descriptor: the descriptor is
-    /// closed when the process becomes the program, after the name was looked up.
+    /// Returns a name of the open file for a process that inherits its descriptor: the descriptor
+    /// is closed when the process becomes the program, after the name was looked up.
     fn inherited_name(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
-    /// A process of this program, called by the name under which it was opened.
+    /// Returns a command that starts this program, called by the name under which it was opened.
     pub(crate) fn command(&self) -> Command {
         let mut process = Command::new(self.inherited_name());
         process.arg0(&self.path);
@@ -68,7 +68,7 @@ impl Executable {
     }
 }
 
-/// Namespaces to be entered, in order, by the descriptors that hold them.
+/// Namespaces to enter, in order, by the descriptors that hold them.
 pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
 /// Streams and files that a process is given beside its program.
@@ -77,12 +77,12 @@ pub(crate) struct Given<'a> {
     pub(crate) output: Stdio,
     pub(crate) errors: Stdio,
     pub(crate) entries: Entries,
-    /// Files that it is to have open under the numbers that they have here.
+    /// Files that the process has open under the same numbers as here.
     pub(crate) files: &'a [OwnedFd],
 }
 
 impl Given<'_> {
-    /// Pipes for input and output.
+    /// Returns streams with pipes for input and output, and `errors` for standard error.
     pub(crate) fn pipes(errors: Stdio) -> Self {
         Self {
             input: Stdio::piped(),
@@ -161,7 +161,7 @@ enum Kept {
     InFarGuest(FarProcess),
 }
 
-/// The path keeper, seen from the controller. Dropping it ends it.
+/// Path keeper, for the controller. Dropping this ends the keeper.
 #[derive(Debug)]
 pub(crate) struct KeeperProcess {
     kept: Kept,
@@ -183,7 +183,8 @@ impl KeeperProcess {
         })
     }
 
-    /// One that was started in the other guest; `stream` is its standard input and output.
+    /// Wraps a keeper that was started in the other guest; `stream` is its standard input and
+    /// output.
     pub(crate) fn far(process: FarProcess, stream: OwnedFd) -> io::Result<Self> {
         let answers = stream.try_clone()?;
         Ok(Self {
@@ -201,7 +202,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Asks and waits for the answer; `what` names the request in errors.
+    /// Sends a request and waits for the answer; `what` names the request in errors.
     pub(crate) fn ask(
         &mut self,
         request: &ToKeeper,
@@ -212,7 +213,7 @@ impl KeeperProcess {
         self.answer(asked, what, within)
     }
 
-    /// Asks, for an answer that is taken later.
+    /// Sends a request whose answer is read later.
     pub(crate) fn put(&mut self, request: &ToKeeper) -> io::Result<()> {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -222,7 +223,7 @@ impl KeeperProcess {
         requests.write_all(text.as_bytes())
     }
 
-    /// Waits for the answer to what was asked.
+    /// Waits for the answer to a request; `asked` is the result of [`KeeperProcess::put`].
     pub(crate) fn answer(
         &mut self,
         asked: io::Result<()>,
@@ -251,7 +252,7 @@ impl KeeperProcess {
         }
     }
 
-    /// The answer's line, or nothing if none came in time.
+    /// Returns the line of the answer, or `None` if none came in time.
     fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
         let Some(answers) = &mut self.answers else {
             return Err(io::ErrorKind::BrokenPipe.into());

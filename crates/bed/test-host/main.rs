@@ -128,7 +128,7 @@ fn send(peer: &str, seconds: &str, congestion: &str) -> io::Result<String> {
 /// Time without a datagram after which no more is expected.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A socket that holds what arrives while its reader is kept waiting.
+/// Opens a socket whose buffer holds the datagrams that arrive while its reader is kept waiting.
 fn datagrams() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let bytes = 16 << 20;
@@ -139,14 +139,15 @@ fn datagrams() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The wall clock, in nanoseconds: the clock of the kernel's receive time stamps.
+/// Returns the time of the wall clock, in nanoseconds: the clock of the kernel's receive time
+/// stamps.
 fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The next datagram: its length, its sender, and when it reached this host.
+/// Receives the next datagram: its length, its sender, and its arrival time at this host.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, u64)> {
     let mut control = nix::cmsg_space!(TimeSpec);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -166,7 +167,8 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAd
     Ok((message.bytes, from, stamp.as_nanos() as u64))
 }
 
-/// A field of a datagram: departure at the pinging host, its arrival here, its departure here.
+/// Reads a field of a datagram: departure at the pinging host, its arrival here, its departure
+/// here.
 fn field(datagram: &[u8], index: usize) -> u64 {
     let bytes = datagram.get(8 * index..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))

@@ -24,7 +24,7 @@ fn runs(pid: u32) -> bool {
     })
 }
 
-/// Network namespaces that some process is in, as `net:[NUMBER]`.
+/// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
     let entries = fs::read_dir("/proc").expect("/proc");
     entries
@@ -32,7 +32,7 @@ fn namespaces_in_use() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Waits until something holds, at most five seconds.
+/// Waits for at most five seconds until a condition holds.
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !holds() {

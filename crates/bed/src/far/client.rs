@@ -11,27 +11,29 @@ use std::{
 use super::{ADDRESSES, Answer, NamespaceOf, Opening, PORT, Request, read_line, write_line};
 use crate::{error::BedError, guest::CONTROL_WIRE, keeper::wire_up};
 
-/// Longest that the other guest may take to be there: both are started at once.
+/// Longest time that the other guest may take until it can be reached: both are started at once.
 const THERE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest for a connection to a guest that is there, and for its answer beyond what was asked.
+/// Longest time for a connection to a running guest, and for its answer beyond the time that a
+/// request names.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The other guest.
+/// Connection to the other guest.
 #[derive(Debug)]
 pub(crate) struct FarGuest {
     requests: Arc<Mutex<TcpStream>>,
     last: u32,
 }
 
-/// A process in the other guest. Dropping it does nothing to it; the end of its input ends it.
+/// Process in the other guest. Dropping this does nothing to it; the end of its standard input ends
+/// it.
 #[derive(Debug)]
 pub struct FarProcess {
     number: u32,
     requests: Arc<Mutex<TcpStream>>,
 }
 
-/// The ends of a process in the other guest that its owner holds.
+/// Standard streams of a process in the other guest.
 #[derive(Debug)]
 pub struct FarStreams {
     /// Standard input of the process; dropping it closes it.
@@ -146,7 +148,7 @@ impl FarProcess {
         self.ask(&request, within).ok()?.ended
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
         let request = Request::Kill {
             number: self.number,

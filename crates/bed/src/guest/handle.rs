@@ -1,4 +1,4 @@
-//! A guest as the controller sees it.
+//! Handle of a guest, for the controller.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -58,10 +58,11 @@ impl Guest {
         Self::start_joined(executable, order, &[])
     }
 
-    /// The same, for a guest that has ends of wires: see [`wires`](super::wires).
+    /// Starts a guest as [`Guest::start`] does, with `wires`: its ends of the wires that
+    /// [`wires`](super::wires) makes.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Guest::start`].
     pub fn start_joined(
         executable: &Path,
         order: &Order,
@@ -105,13 +106,13 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Process identifier of the keeper.
+    /// Returns the process identifier of the keeper.
     #[must_use]
     pub fn keeper_pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next that is heard of the guest, if it comes in time.
+    /// Waits for at most `within` for the next message of the guest and returns it.
     ///
     /// After [`Said::Ended`] or [`Said::Failed`] nothing more comes. A keeper that was killed is
     /// heard as [`Said::Failed`] too.

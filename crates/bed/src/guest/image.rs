@@ -10,7 +10,7 @@ use std::{
 
 use regatta_model::Clock;
 
-/// Names a kernel for every guest of this user.
+/// Environment variable that names a kernel for every guest of this user.
 const VARIABLE: &str = "REGATTA_UML_KERNEL";
 
 /// Name of the kernel that Debian's package `user-mode-linux` has.
@@ -22,10 +22,11 @@ const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-inst
 /// Hint for a machine without a kernel for a virtual clock.
 pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
-/// Longest that a kernel may take to say what it is; it starts nothing for that.
+/// Longest time that a kernel may take to print its release or configuration; it boots nothing for
+/// that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// A kernel that was found to be fit.
+/// Kernel that can run the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Path of the kernel's executable.
@@ -64,7 +65,7 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
     },
-    /// The kernel has no time travel.
+    /// The kernel has no time travel mode.
     #[error(
         "the kernel `{}` ({release}) has no virtual clock: it was built without CONFIG_UML_TIME_TRAVEL_SUPPORT",
         path.display()
@@ -96,15 +97,15 @@ impl ImageError {
         }
     }
 
-    /// Whether the user named something that is wrong, rather than this machine lacking something.
+    /// Whether the user named an unfit kernel, rather than this machine lacking one.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, Self::Missing { .. })
     }
 }
 
-/// Finds the kernel for a guest: the named one, else the one that `REGATTA_UML_KERNEL` names, else
-/// the lab's own from the cache for a virtual clock and the system's for a real one.
+/// Finds the kernel for a guest: `named`, else the one that `REGATTA_UML_KERNEL` names, else the
+/// one built by `lab/build-kernel` for a virtual clock and the system's for a real one.
 ///
 /// # Errors
 /// [`ImageError`] where there is none or the named one is not fit.
@@ -164,7 +165,7 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("regatta/lab-kernel"))
 }
 
-/// The newest kernel of the cache.
+/// Returns the newest kernel of the cache.
 fn built() -> Option<PathBuf> {
     let entries = std::fs::read_dir(cache()?).ok()?;
     entries
@@ -186,7 +187,7 @@ fn packaged() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Asks a kernel what it is.
+/// Runs a kernel to find out its release and configuration.
 fn inspect(path: &Path) -> Result<Image, ImageError> {
     let config = ask(path, "--showconfig")?;
     if !config.contains("CONFIG_UML=y") {

@@ -1,8 +1,8 @@
-//! The process that keeps a guest: namespaces, mounts, the kernel, and what is heard of it.
+//! Process that keeps a guest: namespaces, mounts, the kernel, and the guest's messages.
 //!
-//! It is two processes. The first makes the namespaces and waits; the second is the first process of
-//! the new process namespace, so that the system ends everything in it together with it. It starts
-//! the kernel and passes on what the guest says.
+//! It is two processes. The first makes the namespaces and waits; the second is the first process
+//! of the new process namespace, so that the system ends everything in it together with it. It
+//! starts the kernel and forwards the guest's messages.
 
 use std::{
     collections::BTreeSet,
@@ -199,7 +199,7 @@ fn read_instructions() -> Result<Instructions, GuestKeeperError> {
     Ok(instructions)
 }
 
-/// The first process of the process namespace.
+/// Runs the guest, as the first process of the process namespace.
 fn run(order: &Order, wires: &[i32]) -> Result<(), GuestKeeperError> {
     mounts::make(order)?;
     let watch =
@@ -322,7 +322,7 @@ fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
     }
 }
 
-/// Starts the kernel, its console piped.
+/// Starts the kernel, with its console on a pipe.
 fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
     let mut command = Command::new(&order.kernel);
     command
@@ -372,7 +372,8 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
         })
 }
 
-/// Adds to a kernel what it does not know of this processor's registers; see its source.
+/// Library that is preloaded into a kernel that does not know the extended register state of this
+/// processor; see its source.
 static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
 
 /// Whether the extended register state, as this system has switched it on, is larger than User Mode
@@ -382,7 +383,7 @@ fn state_is_larger_than_known() -> bool {
     /// `HOST_FP_SIZE` of Linux up to 6.12.
     const KNOWN_BYTES: u32 = 2696;
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    /// Leaf 0xd tells of the state, and its EBX how large it is.
+    /// CPUID leaf of the extended register state; its EBX is the size in bytes.
     const LEAF: u32 = 0xd;
     // SAFETY: every processor of this architecture has the instruction.
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
@@ -448,16 +449,16 @@ fn without_random_numbers() -> io::Result<()> {
 #[derive(Default)]
 struct Exchange {
     up: bool,
-    /// The latest beat that was passed on.
+    /// Content of the beat file when it was last forwarded.
     beat: String,
-    /// Bytes of the program's output that were passed on.
+    /// Bytes of the program's output that were forwarded.
     output: u64,
-    /// The beginning of a line.
+    /// Beginning of a line of output whose end has not been read.
     rest: Vec<u8>,
 }
 
 impl Exchange {
-    /// Passes on what is new.
+    /// Forwards new messages, signs of life and lines of output.
     fn pass_on(&mut self) {
         if !self.up
             && let Ok(release) = fs::read_to_string(exchange("up"))

@@ -48,10 +48,10 @@ pub const TEST_RUN_DIR: &str = "REGATTA_TEST_RUN_DIR";
 /// First argument of the process that runs cases in a guest, before their names.
 const CASES_COMMAND: &str = "guest-cases";
 
-/// Longest that one case may take in a guest, with what comes before it.
+/// Longest time that one case may take in a guest, with the boot before it.
 const LONGEST_CASE: Duration = Duration::from_secs(180);
 
-/// Longest that processes of a case may outlive it.
+/// Longest time that processes of a case may outlive it.
 const LONGEST_LEAK: Duration = Duration::from_secs(5);
 
 /// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
@@ -119,7 +119,7 @@ fn alone(case: &str, clock: Clock) {
     judge(&directory.0, case);
 }
 
-/// Names of the tests below a module, in the order of the test program's list.
+/// Returns the names of the tests below a module, in the order of the test program's list.
 fn cases_below(executable: &Path, module: &str) -> Vec<String> {
     let output = Command::new(executable)
         .args(["--list", "--format", "terse"])
@@ -146,18 +146,19 @@ enum Progress {
     Ended { case: String, passed: bool },
 }
 
-/// File with the output of a case, in the directory of a guest's verdicts.
+/// Returns the path of the file with a case's output, in the directory of a guest's verdicts.
 fn output_file(directory: &Path, case: &str) -> PathBuf {
     directory.join(format!("{}.output", case.replace("::", ".")))
 }
 
-/// File that is there if a case has passed or failed.
+/// Returns the path of the file that exists if a case has passed, or failed.
 fn verdict_file(directory: &Path, case: &str, passed: bool) -> PathBuf {
     let verdict = if passed { "passed" } else { "failed" };
     directory.join(format!("{}.{verdict}", case.replace("::", ".")))
 }
 
-/// File with what was heard of the guest itself, the last line saying how it ended.
+/// Returns the path of the file with all messages of the guest itself; its last line is the guest's
+/// end.
 fn heard_file(directory: &Path) -> PathBuf {
     directory.join("guest.heard")
 }
@@ -334,8 +335,9 @@ fn run_case(case: &str) -> io::Result<bool> {
     Ok(ran && status.success())
 }
 
-/// A test program has a `main` that is not ours. This runs before it and makes the program a
-/// guest's keeper or first process, or runs cases in a guest, where it was started for that.
+/// Function that runs before `main`, as a test program has a `main` that is not ours: it makes the
+/// program a guest's keeper or first process, or runs cases in a guest, where it was started for
+/// that.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static DIVERT: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = divert;
@@ -359,7 +361,7 @@ extern "C" fn divert(
     std::process::exit(i32::from(code != ExitCode::SUCCESS));
 }
 
-/// Result of `read` on an artefact that the test processes of one test run share.
+/// Returns the result of `read` on an artefact that the test processes of one test run share.
 ///
 /// The first caller with this `key` in a test run makes the artefact; others, also of other
 /// processes, wait for that and only read it. `make` and `read` are given the artefact's
@@ -397,13 +399,13 @@ pub fn once_per_test_run<T>(
     read(&directory.0)
 }
 
-/// Directory of this test run, if there is one.
+/// Returns the directory of this test run, if there is one.
 fn test_run_directory() -> Option<PathBuf> {
     let directory = env::var_os(TEST_RUN_DIR)?;
     (!directory.is_empty()).then(|| PathBuf::from(directory))
 }
 
-/// [`once_per_test_run`] with the directory of the test run.
+/// Does the same as [`once_per_test_run`], with the directory of the test run.
 fn shared_in<T>(
     test_run: &Path,
     key: &str,
@@ -440,7 +442,8 @@ impl State {
         Ok(Self(file))
     }
 
-    /// Makes the artefact unless somebody tried before; the inner error is that of `make`.
+    /// Makes the artefact unless another caller has tried before; the inner error is that of
+    /// `make`.
     fn make_once(
         &mut self,
         directory: &Path,

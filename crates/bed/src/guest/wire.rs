@@ -14,15 +14,15 @@ use nix::sys::socket::{
 /// Name of the interface whose wire is the path between the hosts.
 pub const PATH_WIRE: &str = "vec0";
 
-/// Name of the interface whose wire carries what the controller says to the other guest, so that
-/// no word of it is on the path.
+/// Name of the interface whose wire carries control messages to the other guest, so that none of
+/// them is on the path.
 pub const CONTROL_WIRE: &str = "vec1";
 
 /// Bytes that may be under way on a wire, with the kernel's own for each frame. About two hundred
 /// frames: a guest that is not scheduled for a moment does not stop the other.
 const UNDER_WAY_BYTES: usize = 512 << 10;
 
-/// The ends of the wires for each of two guests, in the order of the interfaces' names.
+/// Ends of the wires for each of two guests, in the order of the interfaces' names.
 pub type Wires = [Vec<OwnedFd>; 2];
 
 /// Makes the wires of two guests.

@@ -1,4 +1,4 @@
-//! The thread that carries packets from one TUN device to the other through the emulation.
+//! Thread that carries packets from one TUN device to the other through the emulation.
 
 use std::{
     fs::File,
@@ -26,10 +26,10 @@ use super::{
 };
 use crate::messages::{LinkCounters, Untold};
 
-/// Packets read from one device before the other direction and what is due get their turn.
+/// Packets read from one device before the other direction and due packets get their turn.
 const BATCH: usize = 32;
 
-/// Most free buffers that are kept. Duplicated packets bring buffers of their own, which would
+/// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
 
@@ -89,7 +89,7 @@ struct Lane {
     to: File,
     line: Line<Frame>,
     lateness: Lateness,
-    /// Packets that the other device did not take.
+    /// Packets that the other device did not accept.
     refused: u64,
 }
 
@@ -154,21 +154,21 @@ enum Request {
     Counters {
         reply: Sender<[LinkCounters; 2]>,
     },
-    /// The one that was there before has finished.
+    /// Report packets to `tap` from now on; the reply means that the previous tap has finished.
     Tap {
         tap: Option<Tap>,
         reply: Sender<()>,
     },
 }
 
-/// The thread's handle. The thread ends with the process.
+/// Handle of the thread, which ends with the process.
 pub(crate) struct Forwarder {
     requests: Sender<Request>,
     wake: Arc<EventFd>,
 }
 
 impl Forwarder {
-    /// Starts carrying packets between two devices, at first over a path that does nothing.
+    /// Starts carrying packets between two devices, at first over a path without impairments.
     pub(crate) fn start(devices: [[File; 2]; 2]) -> Result<Self, KeeperError> {
         let condition = Condition {
             name: String::new(),
@@ -209,7 +209,7 @@ impl Forwarder {
         Ok(Self { requests, wake })
     }
 
-    /// Empties the path and its devices, zeroes the counters, installs a condition.
+    /// Empties the path and its devices, zeroes the counters and sets a condition.
     pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Set {
@@ -227,7 +227,8 @@ impl Forwarder {
         answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
-    /// Forward and reverse since [`Forwarder::set`]. Drops at the sending devices are not in here.
+    /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
+    /// devices are not included.
     pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Counters { reply })?;
@@ -340,7 +341,7 @@ impl Running {
         }
     }
 
-    /// Reads a batch of packets of one direction and offers them to its line; says whether there
+    /// Reads a batch of packets of one direction and offers them to its line; returns whether there
     /// may be more.
     fn take_in(&mut self, which: usize) -> bool {
         let lane = &mut self.lanes[which];
@@ -391,7 +392,7 @@ impl Running {
         true
     }
 
-    /// Writes what is due, in both directions.
+    /// Writes the packets that are due, in both directions.
     fn deliver(&mut self) {
         for (which, lane) in self.lanes.iter_mut().enumerate() {
             let mut now = monotonic_ns();
@@ -476,7 +477,7 @@ impl Running {
         })
     }
 
-    /// Serves every request that waits; `None` if the handle is gone.
+    /// Serves every request that waits; returns `None` if the handle is gone.
     fn serve(&mut self) -> Option<()> {
         // Fails only when another read has already emptied it.
         let _ = self.wake.read();
@@ -542,7 +543,7 @@ struct Woken {
     request: bool,
 }
 
-/// Throws away what waits in a device: at most one full device, so that a host that goes on
+/// Discards the packets that wait in a device: at most one full device, so that a host that goes on
 /// sending cannot hold this up.
 fn discard(device: &mut File) {
     let mut scrap = [0; 2048];

@@ -1,5 +1,5 @@
-//! The path as Regatta's own emulator makes it: a TUN device in each host and a thread that carries
-//! packets between them.
+//! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
+//! between them.
 
 use std::fs::File;
 
@@ -14,7 +14,8 @@ use crate::{
     messages::{LinkCounters, PathForm},
 };
 
-/// Between the first numbers of two captures: less than half of all, and no part of them.
+/// Difference between the first packet numbers of two captures: less than half of all numbers, and
+/// no divisor of them.
 const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
 
 /// One of the two hosts.
@@ -45,10 +46,10 @@ impl HostSide {
 pub(super) struct UserspacePath {
     hosts: [HostSide; 2],
     forwarder: Forwarder,
-    /// The capture that goes on.
+    /// Running capture.
     recorder: Option<Recorder>,
-    /// Number of the first packet of the next capture: one that is still under way by then must not
-    /// be taken for one of its own.
+    /// Number of the first packet of the next capture: it must not be the number of a packet that
+    /// is still under way from the capture before.
     captures: u32,
 }
 

@@ -1,9 +1,9 @@
-//! Any program on a host of the bed, kept together with all that it starts.
+//! Programs on a host of the bed, each kept together with all processes that it starts.
 //!
-//! Between the controller and the program stands a process of its own, the warden ([`main`]). It
-//! inherits the end of a pipe, the leash: what the controller writes there are signals for the
-//! program, and when the other end closes, however the controller ended, the warden ends the
-//! program and everything that came of it.
+//! Between the controller and the program there is a process of its own, the warden ([`main`]). It
+//! inherits the end of a pipe, the leash: the controller writes signals for the program to it, and
+//! when the other end closes, however the controller ended, the warden ends the program and all of
+//! its descendants.
 
 mod tree;
 mod warden;
@@ -48,21 +48,22 @@ pub struct ProgramOrder {
     pub arguments: Vec<OsString>,
     /// Additions to the environment.
     pub environment: Vec<(String, String)>,
-    /// Standard input, output and error.
+    /// Standard input, output and error of the program.
     pub streams: [Stdio; 3],
     /// Whether the program runs in a session of its own, apart from the terminal, so that Ctrl-C
     /// does not reach it.
     pub apart: bool,
 }
 
-/// A program that was started. It ends, with all that it started, when this is dropped.
+/// Running program. It ends, with all that it started, when this is dropped.
 #[derive(Debug)]
 pub struct Program {
     warden: Child,
     leash: Option<PipeWriter>,
 }
 
-/// The signals that a warden leaves to its program, which has them from the terminal as well.
+/// Returns the signals that a warden leaves to its program, which gets them from the terminal as
+/// well.
 fn left_to_the_program() -> SigSet {
     SigSet::from_iter([
         Signal::SIGINT,
@@ -122,13 +123,14 @@ pub(crate) fn start(
 }
 
 impl Program {
-    /// The warden's process, which is in the host's namespaces as the program is.
+    /// Returns the process identifier of the warden, which is in the host's namespaces as the
+    /// program is.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.warden.id()
     }
 
-    /// Passes a signal on to the program. One that has ended does not get it.
+    /// Sends a signal to the program; does nothing if the program has ended.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(leash) = &mut self.leash {
             // The warden ends with its program, and then nobody reads.
@@ -141,7 +143,7 @@ impl Program {
     /// plus the signal for one that a signal ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of `waitpid`.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.warden.try_wait()
     }
@@ -169,7 +171,7 @@ impl Drop for Program {
     }
 }
 
-/// A program by its name, for errors.
+/// Returns the name of a program, for errors.
 fn shown(program: &OsStr) -> String {
     printable(&program.to_string_lossy())
 }

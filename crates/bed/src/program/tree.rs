@@ -1,4 +1,4 @@
-//! The processes that came of a process.
+//! Descendants of a process.
 
 use std::{collections::BTreeMap, fs};
 
@@ -30,7 +30,7 @@ pub(super) fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-/// The parent that `/proc/PID/stat` tells: the second field after the name, which stands in
+/// Returns the parent in `/proc/PID/stat`: the second field after the name, which stands in
 /// brackets and may hold anything.
 fn parent(status: &str) -> Option<i32> {
     let (_, rest) = status.rsplit_once(')')?;

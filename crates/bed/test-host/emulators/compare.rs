@@ -1,4 +1,4 @@
-//! One flow over each emulator, under each condition: what either did, side by side.
+//! Comparison of both emulators: one flow over each, under each condition.
 
 use regatta_bed::LinkCounters;
 use regatta_emulation::delay_moments;
@@ -12,10 +12,10 @@ use super::{
     table::Table,
 };
 
-/// Packets at the beginning that are not judged: queues fill, and CoDel finds its pace.
+/// Packets at the beginning that are left out: queues fill, and CoDel finds its pace.
 const WARM_UP: usize = 1000;
 
-/// Batches by whose means the error of a mean is told, whatever packets have to do with one another.
+/// Number of batches whose means give the error of a mean, however packets are correlated.
 const BATCHES: usize = 50;
 
 /// Confidence of the intervals by which a difference is judged.
@@ -202,8 +202,8 @@ fn milliseconds(ns: f64) -> String {
     format!("{:.3}", ns / 1e6)
 }
 
-/// Mean and standard deviation of the delay where the condition itself says them: the
-/// propagation's, and the time that a packet takes to send.
+/// Returns the mean and standard deviation of the delay where the condition itself implies them:
+/// the propagation's, and the time that a packet takes to send.
 fn asked_delay(case: &Case) -> Option<(f64, f64)> {
     let link = &case.condition.forward;
     let waits = !link.jitter.is_zero() && !link.jitter_reorders && link.jitter_span().is_none();

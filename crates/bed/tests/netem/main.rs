@@ -1,8 +1,8 @@
 //! Paths of netem, in guests whose kernel has it. Needs User Mode Linux kernels, as
 //! `scripts/need linux.uml` and `make lab-kernel` provide them.
 //!
-//! In real time a guest on a busy machine keeps no exact time: there only what is counted is
-//! asserted. In virtual time everything is exact, and most is tried there.
+//! In real time a guest on a busy machine keeps no exact time, so that only counters are asserted
+//! there. In virtual time everything is exact, and most tests are there.
 
 #[path = "../common/mod.rs"]
 mod common;

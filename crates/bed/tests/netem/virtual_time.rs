@@ -79,7 +79,7 @@ fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     assert!(forward.offered >= bytes / 1460, "{placement:?} {forward:?}");
 }
 
-/// Packets that came back of 1000, and what the path counted.
+/// Sends 1000 packets and returns the number that came back, and the path's counters.
 fn counted(change: fn(&mut Link)) -> (usize, LinkCounters) {
     let mut pings = Pings::over(NETEM);
     pings.set(&with(condition(10, 50, 0.0), change), 3);

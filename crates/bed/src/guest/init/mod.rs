@@ -1,4 +1,4 @@
-//! The first process in a guest: makes it ready, runs the program, switches it off.
+//! First process in a guest: prepares the guest, runs the program and halts the guest.
 
 mod modules;
 
@@ -60,8 +60,8 @@ pub(super) enum InitError {
     Status(io::Error),
 }
 
-/// Makes the guest ready, runs the program of the order and ends the guest. The body of `regatta
-/// guest-init`, the first process of a guest's kernel. Outside of a guest it does nothing.
+/// Prepares the guest, runs the program of the order and ends the guest. The body of
+/// `regatta guest-init`, the first process of a guest's kernel. Outside of a guest it does nothing.
 #[must_use]
 pub fn main() -> ExitCode {
     // Switching off what this is started on by mistake would be rude.
@@ -229,7 +229,7 @@ fn loopback() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the program and takes care of whatever loses its parent. Returns its exit code.
+/// Runs the program and reaps orphaned processes. Returns the program's exit code.
 fn run(order: &Order) -> io::Result<i32> {
     let output = OpenOptions::new()
         .create(true)

@@ -42,7 +42,7 @@ const WANTED: &[&str] = &[
 /// Prefix of the paths of the kernel's congestion control modules.
 const CONGESTION_CONTROLS: &str = "kernel/net/ipv4/tcp_";
 
-/// Loads what a bed is made of, as far as this kernel has modules and has it as one.
+/// Loads the modules that a bed needs, as far as this kernel has them as modules.
 pub(super) fn load_all() -> Result<(), InitError> {
     let Ok(name) = nix::sys::utsname::uname() else {
         return Ok(());
@@ -75,7 +75,7 @@ fn load(path: &PathBuf) -> io::Result<()> {
     }
 }
 
-/// `modules.dep`: each module's file and those that it needs, nearest first.
+/// Index of `modules.dep`: each module's file and those that it needs, nearest first.
 struct Index<'a>(BTreeMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Index<'a> {
@@ -96,7 +96,7 @@ impl<'a> Index<'a> {
         self.0.keys().copied().filter(is_wanted).collect()
     }
 
-    /// A module's file after those that it needs.
+    /// Returns the file of a module after those that it needs.
     fn in_order(&self, module: &'a str) -> Vec<&'a str> {
         let mut files = self.0.get(module).cloned().unwrap_or_default();
         files.reverse();

@@ -51,7 +51,7 @@ pub(super) enum Event {
         verdict: Verdict,
         marks: u16,
     },
-    /// A copy that the path made left it.
+    /// A copy that the path made has left it.
     Copied {
         lane: u8,
         at: u64,
@@ -60,7 +60,7 @@ pub(super) enum Event {
     },
 }
 
-/// A packet as it is captured.
+/// Record of a packet in the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub lane: u8,
@@ -83,7 +83,7 @@ struct Pending {
 
 #[derive(Debug)]
 enum Place {
-    /// The packet of this number, once it is known what became of it.
+    /// The packet of this number, whose record waits for its outcome.
     Of(u32),
     Ready(Record),
 }
@@ -98,7 +98,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// A sequence whose first packet will have this number.
+    /// Creates a sequence whose first packet will have the number `base`.
     pub(super) fn new(base: u32) -> Self {
         Self {
             base,
@@ -162,7 +162,7 @@ impl Sequence {
         self.forget();
     }
 
-    /// The next record, if it is complete.
+    /// Returns the next record, if it is complete.
     pub(super) fn next(&mut self) -> Option<Record> {
         let number = match self.places.front()? {
             Place::Ready(_) => {
@@ -188,7 +188,7 @@ impl Sequence {
         })
     }
 
-    /// The capture ends at `now`: what is still under way has no other end.
+    /// Ends the capture at `now`: packets that are still under way get no other outcome.
     pub(super) fn close(&mut self, now: u64) {
         for pending in &mut self.pending {
             let Some(waiting) = pending else { continue };
@@ -210,7 +210,7 @@ impl Sequence {
         }
     }
 
-    /// Lets go of the numbers at the front that are done with.
+    /// Removes the numbers at the front whose records are complete.
     fn forget(&mut self) {
         while let Some(None) = self.pending.front() {
             self.pending.pop_front();

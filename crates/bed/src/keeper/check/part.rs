@@ -26,7 +26,7 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// State of one end that is kept between the requests of a check.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// 0 is a, 1 is b.
+    /// Index of the host: 0 is a, 1 is b.
     host: usize,
     prober: Option<Prober>,
     pauses: Option<PauseWatch>,
@@ -51,7 +51,7 @@ impl Part {
         }
     }
 
-    /// Does what is asked. The calling thread enters the host's namespace.
+    /// Serves a request of the check. The calling thread enters the host's namespace.
     pub(crate) fn serve(
         &mut self,
         probe: Probe,
@@ -112,8 +112,8 @@ fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
     Train::new(condition, link, losses)
 }
 
-/// The delays of the packets that came back, in nanoseconds, without the time that the far host held
-/// them and without transmission times.
+/// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
+/// the time that the far host held them and without transmission times.
 fn make_round_trips(condition: &Condition, prober: &Prober) -> Result<Vec<f64>, KeeperError> {
     let plan = RoundTrips::new(condition);
     let longest = plan.longest + GRACE;
@@ -175,7 +175,7 @@ fn send_back(condition: &Condition, prober: &Prober) -> Result<(), KeeperError> 
     Ok(())
 }
 
-/// Collects what arrives of a train: place in it, and time by this end's clock.
+/// Collects the packets of a train that arrive: place in it, and time by this end's clock.
 fn receive(train: Train, base: u64, prober: &Prober) -> Result<Vec<(u64, u64)>, KeeperError> {
     let mut seen = vec![false; train.packets as usize];
     let mut arrivals = Vec::with_capacity(seen.len());

@@ -30,8 +30,8 @@ const MOST_LATE: f64 = 0.01;
 /// Share of the packets that may be lost because an interface was not emptied in time.
 const MOST_REFUSED: f64 = 1e-4;
 
-/// Share of all processors that others may use. Beyond it, what is asked to run may have to wait, by less
-/// than a pause of its own, and find a queue that has filled meanwhile.
+/// Share of all processors that other processes may use. Beyond it, a thread that is due may have
+/// to wait, by less than a pause of its own, and find a queue that has filled meanwhile.
 const MOST_BUSY: f64 = 0.5;
 
 /// Time that all processors together spent idle, and that this process used, in seconds.
@@ -74,8 +74,8 @@ impl Drop for Over {
     }
 }
 
-/// A thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
-/// by how much it is not.
+/// Thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
+/// how late it is woken.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
     over: Over,

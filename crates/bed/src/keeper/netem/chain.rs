@@ -56,11 +56,12 @@ impl Lane {
     }
 }
 
-/// The nodes from host a to host b.
+/// Nodes from host a to host b.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub nodes: Vec<Node>,
-    /// Forward and reverse; the one that sets out from another kernel's host is not here.
+    /// Forward and reverse direction; a direction that starts at a host in another kernel is not
+    /// here.
     pub lanes: [Option<Lane>; 2],
 }
 
@@ -137,7 +138,7 @@ impl Chain {
         Ok(Self { nodes, lanes })
     }
 
-    /// One host, whose wire leads to the other host in another kernel.
+    /// Sets up one host, whose wire leads to the other host in another kernel.
     pub(super) fn lay_end(end: &End) -> Result<Self, KeeperError> {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
@@ -162,7 +163,7 @@ impl Chain {
         })
     }
 
-    /// The namespaces of the hosts: a and b, or the one that is here.
+    /// Returns the namespaces of the hosts: a and b, or the one that is here.
     pub(super) fn hosts(&self) -> Vec<&Namespace> {
         match &self.nodes[..] {
             [host] => vec![&host.namespace],

@@ -10,7 +10,7 @@ static NORMAL: LazyLock<Option<Vec<i16>>> =
 static PARETO: LazyLock<Option<Vec<i16>>> =
     LazyLock::new(|| netem_table(DelayDistribution::Pareto));
 
-/// The table of a distribution; the even one needs none.
+/// Returns the table of a distribution; `None` for the uniform one, which needs none.
 pub(super) fn of(distribution: DelayDistribution) -> Option<&'static [i16]> {
     match distribution {
         DelayDistribution::Uniform => None,

@@ -1,4 +1,4 @@
-//! The disciplines that stand on the path: put there, changed, counted.
+//! Queueing disciplines installed on the path, and their counters.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::{
     messages::{LinkCounters, Untold},
 };
 
-/// Places of a direction's disciplines in what is kept of them.
+/// Indices of a direction's disciplines in arrays.
 const WIRE: usize = 0;
 const RATE: usize = 1;
 const QUEUE: usize = 2;
@@ -31,7 +31,7 @@ struct Standing {
     before: Vec<Counted>,
     /// Counters of disciplines that a step of the schedule replaced.
     gone: [Statistics; PLACES],
-    /// Packets that rules dropped before a step replaced them.
+    /// Packets that iptables rules dropped before a step replaced them.
     gone_by_rule: u64,
 }
 
@@ -40,7 +40,7 @@ struct Standing {
 pub(super) struct Installed([Option<Standing>; 2]);
 
 impl Installed {
-    /// Takes away what stands and puts these there.
+    /// Removes the installed disciplines and installs `wanted`.
     pub(super) fn replace(
         &mut self,
         chain: &Chain,
@@ -87,7 +87,8 @@ impl Installed {
         Ok(())
     }
 
-    /// Makes what stands these: what is of the same kind is changed and keeps its packets.
+    /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
+    /// keeps its packets.
     pub(super) fn change(
         &mut self,
         chain: &Chain,
@@ -281,8 +282,8 @@ impl Standing {
     }
 }
 
-/// The places of a direction's disciplines (wire, then rate and queue if there are routers), with
-/// what stages put there.
+/// Returns the interfaces of a direction's disciplines (wire, then rate and queue if there are
+/// routers), with what `stages` installs there.
 fn places<'a>(lane: &Lane, stages: &'a Stages) -> Vec<(Spot, Option<&'a Qdisc>)> {
     let mut places = vec![(lane.wire(), Some(&stages.wire))];
     if let Some([queue, rate]) = lane.before_wire() {

@@ -52,7 +52,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for one thing and gives back its message, without the netlink header.
+    /// Requests one object and returns its message, without the netlink header.
     pub(super) fn ask(
         &self,
         kind: Rtm,

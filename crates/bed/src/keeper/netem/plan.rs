@@ -1,4 +1,4 @@
-//! A link of a condition as queueing disciplines, and what of it netem cannot do.
+//! Queueing disciplines for a link of a condition, and the settings that netem cannot emulate.
 
 use std::time::Duration;
 
@@ -12,18 +12,20 @@ use super::{
     qdisc::{Bucket, Loss, Netem, Pace, Qdisc, Waiting},
 };
 
-/// Bytes of an Ethernet header: a bucket that holds fewer than these and a full packet has the
-/// kernel warn of it.
+/// Bytes of an Ethernet header: the kernel warns of a bucket that holds fewer than these and a full
+/// packet.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 /// Largest packet that a host with offloads hands over.
 const SUPER_PACKET_BYTES: u32 = 65_535;
 
-/// Part of the link rate that the bucket before CoDel may let through at once: a timer that is late
-/// by less than this costs no rate. CoDel cannot see what has passed the bucket, so it is short.
+/// Longest time at the link rate that the bucket before CoDel may let through at once: a timer that
+/// is late by less than this costs no rate. It is short, as CoDel cannot see packets that have
+/// passed the bucket.
 const CODEL_LENIENCE: Duration = Duration::from_micros(500);
 
-/// Smallest IP packet, by which a number of packets is had from bytes that must all find room.
+/// Smallest IP packet, by which a limit in bytes is converted into a number of packets that must
+/// all fit.
 const SMALLEST_PACKET_BYTES: u64 = 28;
 
 /// Fewest packets that a netem which must not overflow can hold.
@@ -63,14 +65,14 @@ pub(crate) enum Refusal {
     Ends(&'static str),
 }
 
-/// The disciplines of one direction, in the order in which a packet meets them.
+/// Disciplines of one direction, in the order in which a packet meets them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stages {
-    /// The bottleneck's queue, at the first router.
+    /// Bottleneck's queue, at the first router.
     pub(super) queue: Option<Qdisc>,
-    /// The bottleneck's rate, at the second.
+    /// Bottleneck's rate, at the second router.
     pub(super) rate: Option<Qdisc>,
-    /// Loss and delay, at the third. At the ends it is all there is.
+    /// Loss and delay, at the third router. At the ends it is the only stage.
     pub(super) wire: Qdisc,
     /// Loss probability of the iptables rule before the wire; 0 for no rule.
     pub(super) dropped_by_rule: f64,
@@ -88,7 +90,7 @@ pub(crate) fn refusal(condition: &Condition, setup: PathSetup) -> Option<Refusal
 }
 
 impl Stages {
-    /// The disciplines of a link; netem draws from the seed.
+    /// Returns the disciplines of a link; netem draws from `seed`.
     pub(super) fn new(
         condition: &Condition,
         link: &Link,
@@ -249,7 +251,8 @@ impl Stages {
         Ok(stages)
     }
 
-    /// One netem for everything: its limit holds the queue and what is under way.
+    /// Returns one netem for everything: its limit bounds the queue and the packets under way
+    /// together.
     fn ends(
         condition: &Condition,
         link: &Link,
@@ -285,7 +288,7 @@ impl Stages {
     }
 }
 
-/// Full packets that a queue holds.
+/// Returns the number of full packets that a queue holds.
 fn packets_of_queue(condition: &Condition, link: &Link, queue_bytes: u32) -> u32 {
     let packets = link
         .queue_packets
@@ -293,8 +296,8 @@ fn packets_of_queue(condition: &Condition, link: &Link, queue_bytes: u32) -> u32
     at_most(packets.max(1))
 }
 
-/// Packets that a netem must hold so that none is dropped for want of room: what the rate can put
-/// under way within the longest delay, all of the smallest size.
+/// Returns the number of packets that a netem must hold so that none is dropped for lack of room:
+/// those of the smallest size that the rate can put under way within the longest delay.
 fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     let Some(rate) = bytes_per_second else {
         return UNLIMITED_RATE_LIMIT;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::keeper::error::KeeperError;
 
-/// Time between two looks.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interfaces of one direction whose disciplines hold the queue.
@@ -31,7 +31,7 @@ struct Order {
     afresh: bool,
 }
 
-/// The handle of the thread that looks; it ends with the handle.
+/// Handle of the sampling thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Sampler {
     orders: Sender<Order>,
@@ -96,13 +96,13 @@ impl Sampler {
         Ok(Self { orders, most_bytes })
     }
 
-    /// Watches these from now on; forgets what was seen if it is to begin afresh.
+    /// Samples these interfaces from now on; discards earlier samples if `afresh`.
     pub(super) fn watch(&self, watched: [Watched; 2], afresh: bool) {
         // The thread ends only with this handle.
         let _ = self.orders.send(Order { watched, afresh });
     }
 
-    /// Most bytes seen to wait, forward and reverse.
+    /// Returns the most bytes that were seen to wait, forward and reverse.
     pub(super) fn most_bytes(&self) -> [u64; 2] {
         [0, 1].map(|lane: usize| self.most_bytes[lane].load(Ordering::Relaxed))
     }

@@ -44,7 +44,7 @@ const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 
-/// The loopback device is the first of every namespace.
+/// Index of the loopback device, which is the first of every namespace.
 const LOOPBACK: i32 = 1;
 
 /// Prefix of the hosts' addresses: both are on one /30.
@@ -61,7 +61,7 @@ pub(super) struct Interface {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub sent_packets: u64,
-    /// Packets that the other end did not take.
+    /// Packets that the other end did not accept.
     pub sent_drops: u64,
 }
 
@@ -90,8 +90,8 @@ impl Node {
         Ok(node)
     }
 
-    /// The namespace of the system's first process, and a socket in it. The calling thread enters
-    /// it.
+    /// Opens the namespace of the system's first process, with a socket in it. The calling thread
+    /// enters the namespace.
     pub(super) fn first() -> Result<Self, KeeperError> {
         let namespace = Namespace::first()?;
         namespace.enter()?;
@@ -297,7 +297,7 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> KeeperError {
     move |source| KeeperError::Netem { step, source }
 }
 
-/// `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
+/// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
 fn interface_head(index: i32, flags: u32, mask: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
