@@ -28,8 +28,8 @@ impl Packet for Sized {
 pub struct Emulation {
     /// Description of the emulated link.
     pub link: String,
-    /// Packets for each second: of one core for the state machine alone, of the clock for a whole
-    /// path, both directions.
+    /// Packets per second: for the state machine alone, of CPU time of one core; for a whole path,
+    /// of wall-clock time, both directions together.
     pub packets_per_second: Spread,
     /// CPU time for one packet, in nanoseconds: offered, held, delivered or dropped.
     pub packet_ns: Spread,

@@ -11,10 +11,10 @@ pub enum BenchError {
         /// The command that installs it.
         hint: &'static str,
     },
-    /// A reference program broke.
+    /// A reference program failed.
     #[error("the reference program failed")]
     Reference(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A process ended badly.
+    /// A process failed.
     #[error("`{command}` failed: {message}")]
     Process {
         /// Command of the process.
@@ -32,19 +32,19 @@ pub enum BenchError {
         /// The causes, outermost first.
         reasons: String,
     },
-    /// The path between the namespaces cannot be had.
+    /// The path between the namespaces could not be set up.
     #[error("the bed failed")]
     Bed(#[from] regatta_bed::BedError),
-    /// A program printed what it should not.
+    /// The output of a program cannot be parsed.
     #[error("unreadable output")]
     Output(#[from] serde_json::Error),
-    /// Sockets, pipes, processes.
+    /// An operation on sockets, pipes or processes failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl BenchError {
-    /// Keeps what broke a reference program.
+    /// Wraps the error of a reference program.
     pub fn reference(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Reference(source.into())
     }

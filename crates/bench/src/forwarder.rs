@@ -33,8 +33,8 @@ fn condition(rate: Option<BitRate>) -> Condition {
     }
 }
 
-/// Packets for each second of the transfer, CPU time of the keeper for each packet in nanoseconds,
-/// goodput in bits per second.
+/// Measures packets per second of the transfer, CPU time of the keeper per packet in nanoseconds,
+/// and goodput in bits per second.
 fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3], BenchError> {
     let condition = condition(rate);
     bed.set_condition(&condition, 1)?;

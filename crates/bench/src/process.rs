@@ -21,7 +21,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// User and system, in seconds.
+    /// Returns user and system time together, in seconds.
     pub fn seconds(self) -> f64 {
         (self.user + self.system).as_secs_f64()
     }
@@ -38,7 +38,7 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// A started process; killed and waited for if it is dropped before [`Running::finish`].
+/// Running process; killed and waited for if it is dropped before [`Running::finish`].
 #[derive(Debug)]
 pub struct Running {
     child: Option<Child>,
@@ -46,7 +46,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with standard input and output piped.
+    /// Starts a process with standard input and output piped.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it cannot be started.
@@ -101,7 +101,7 @@ impl Running {
             })
     }
 
-    /// Closes its standard input and waits for its end.
+    /// Closes the standard input of the process and waits for its end.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it ends with anything but success.

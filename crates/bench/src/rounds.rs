@@ -1,14 +1,14 @@
-//! Figures of single runs, and what many rounds of them say.
+//! Figures of single runs, and statistics over many rounds of them.
 
 use serde::Serialize;
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// One run of one program.
+/// Figures of one run of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Bytes that the receiver got.
+    /// Bytes that the receiver counted.
     pub delivered_bytes: f64,
     /// Time in which they were delivered, in seconds.
     pub seconds: f64,
@@ -19,25 +19,25 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Delivered bits over time.
+    /// Returns delivered bits over time.
     pub fn goodput_bps(&self) -> f64 {
         self.delivered_bytes * 8.0 / self.seconds
     }
 
-    /// CPU seconds for each GiB delivered.
+    /// Returns the CPU seconds for each GiB delivered.
     pub fn cpu_seconds_per_gib(&self) -> f64 {
         self.cpu_seconds * GIB / self.delivered_bytes
     }
 }
 
-/// The median and the range of some values.
+/// Median and range of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Middle value, or the mean of the two in the middle.
     pub median: f64,
-    /// Least.
+    /// Least value.
     pub min: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
 }
 
@@ -80,7 +80,7 @@ impl Gate {
 /// Comparison of a driver with its reference in one quantity, paired by round.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// `tcp / iperf3: goodput`.
+    /// Name, such as `tcp / iperf3: goodput`.
     pub name: String,
     /// Unit of `ours` and `theirs`.
     pub unit: &'static str,

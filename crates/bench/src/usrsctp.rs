@@ -1,5 +1,5 @@
-//! usrsctp, the library that users of SCTP in user space know, on plain loopback: a least program
-//! on it, compiled when it is needed.
+//! Comparison with usrsctp, the library that users of SCTP in user space know, on plain loopback: a
+//! least program on it, compiled when it is needed.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -14,18 +14,18 @@ use crate::{
     rounds::Figures,
 };
 
-/// The program, as it stands in the repository.
+/// Source of the program, as in the repository.
 const SOURCE: &str = include_str!("../usrsctp/transfer.c");
 
 /// Hint for a machine without the library.
 const INSTALL: &str = "run `apt-get install build-essential libusrsctp-dev`";
 
-/// The compiled program.
+/// Path of the compiled program.
 #[derive(Debug)]
 pub struct Program(PathBuf);
 
 impl Program {
-    /// Compiles it beside this executable.
+    /// Compiles the program beside this executable.
     ///
     /// # Errors
     /// [`BenchError::Missing`] without a compiler or the library.
@@ -91,7 +91,7 @@ impl Program {
     }
 }
 
-/// Two UDP ports that are free now.
+/// Returns two UDP ports that are free now.
 fn free_ports() -> Result<[u16; 2], BenchError> {
     let free = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
     let (one, other) = (free()?, free()?);

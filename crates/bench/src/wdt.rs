@@ -1,5 +1,5 @@
-//! `wdt` against `tcp` with as many flows: what blocks, files and the queue cost, and what encrypting
-//! each connection costs.
+//! Comparison of `wdt` with `tcp` with as many flows: the cost of blocks, files and the queue, and
+//! that of encrypting each connection.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -7,7 +7,7 @@ use regatta_model::DeliveryTrace;
 /// Parts of a nanosecond-byte at a rate in bits per second: 8 bits × 10⁹ ns.
 const PARTS_PER_BYTE: u128 = 8_000_000_000;
 
-/// One packet at a time at a fixed rate.
+/// Bottleneck that sends one packet at a time at a fixed rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Serial {
     rate_bps: u64,
@@ -34,10 +34,10 @@ impl Serial {
     }
 }
 
-/// A token bucket: what fits into it passes at once, the rest as it fills.
+/// Token bucket: packets that find enough tokens pass at once, the others as the bucket fills.
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
-    /// Serves as the account: it is "busy" until the bucket is full again.
+    /// Account of the tokens: it is "busy" until the bucket is full again.
     account: Serial,
     depth_bytes: u64,
     /// Time at which the last packet left, in nanoseconds: no later packet overtakes it.
@@ -164,7 +164,7 @@ pub(crate) enum Capacity {
     Trace { opportunities_ns: Arc<[u64]> },
 }
 
-/// The bottleneck.
+/// Bottleneck of a link, with its state.
 #[derive(Debug, Clone)]
 pub(crate) enum Bottleneck {
     Unlimited,
@@ -174,7 +174,7 @@ pub(crate) enum Bottleneck {
 }
 
 impl Bottleneck {
-    /// A bottleneck that is free from `now` on. A trace begins then.
+    /// Creates a bottleneck that is free from `now` on. A trace begins then.
     pub(crate) fn new(capacity: &Capacity, now: u64) -> Self {
         let serial = |rate_bps| Serial {
             rate_bps,
@@ -203,8 +203,9 @@ impl Bottleneck {
         }
     }
 
-    /// Becomes another one at `now`. The packet under transmission is sent as it would have been;
-    /// a bucket keeps the tokens that it has, as far as the new one holds them.
+    /// Replaces the bottleneck by one of `capacity` at `now`. The packet under transmission is sent
+    /// as it would have been; a bucket keeps the tokens that it has, as far as the new one holds
+    /// them.
     pub(crate) fn change(&mut self, capacity: &Capacity, now: u64) {
         let free = match self {
             Self::Unlimited => now,
@@ -231,7 +232,7 @@ impl Bottleneck {
         }
     }
 
-    /// A trace begins anew at `now`.
+    /// Begins a trace anew at `now`; does nothing for other bottlenecks.
     pub(crate) fn begin(&mut self, now: u64) {
         if let Self::Trace(trace) = self {
             trace.begin(now);
@@ -260,8 +261,8 @@ impl Bottleneck {
         }
     }
 
-    /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; tells when it has been
-    /// sent whole.
+    /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; returns the time at
+    /// which it has been sent whole, in nanoseconds.
     #[inline]
     pub(crate) fn take(&mut self, start: u64, size: u64) -> u64 {
         match self {

@@ -58,18 +58,18 @@ impl Fate {
     }
 }
 
-/// A stream of draws, and the chance that they decide.
+/// Stream of draws with the probability that they decide.
 #[derive(Debug, Clone)]
 struct Trial {
     chance: Chance,
     draws: Draws,
 }
 
-/// The Markov chain of bursts.
+/// Markov chain of losses in bursts.
 #[derive(Debug, Clone)]
 struct Bursts {
     draws: Draws,
-    /// Loss and change of state, in the good state and in the bad one.
+    /// Probabilities of loss and of a change of state, in the good state and in the bad one.
     states: [(Chance, Chance); 2],
     bad: bool,
 }
@@ -97,11 +97,11 @@ struct Rare {
     flipped: u64,
 }
 
-/// The draws of one direction of a path.
+/// Draws of one direction of a path.
 ///
 /// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
-/// draw of the seed, whatever the queue did to it or to those before it, and whatever was asked for
-/// at the time of those before it.
+/// draw of the seed, whatever the queue did to it or to those before it, and whatever settings held
+/// for those before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fates {
     loss: Option<Trial>,
@@ -110,8 +110,8 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    /// The fates of a link's packets from `ordinal` on. A chain of bursts goes on in the state in
-    /// which it was `before`.
+    /// Creates the draws for a link's packets from `ordinal` on. A chain of bursts goes on in the
+    /// state that it had in `before`.
     pub(crate) fn new(
         link: &Link,
         (seed, direction): (u64, u64),
@@ -164,7 +164,7 @@ impl Fates {
         }
     }
 
-    /// The fate of the next packet, whose ordinal this is.
+    /// Draws the impairments of the next packet, which has this ordinal.
     #[inline]
     pub(crate) fn next(&mut self, ordinal: u64) -> Fate {
         let mut fate = Fate::default();

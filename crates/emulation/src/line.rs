@@ -19,14 +19,14 @@ pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
     fn size(&self) -> usize;
 
-    /// The same packet a second time.
+    /// Returns a copy of the packet.
     #[must_use]
     fn duplicate(&self) -> Self;
 
     /// Flips one bit of the IP packet, chosen by `draw`: any number, all equally likely.
     fn flip_bit(&mut self, draw: u64);
 
-    /// Takes note that the packet skips the propagation delay, and so goes ahead of others.
+    /// Notes that the packet skips the propagation delay, and so goes ahead of others.
     fn goes_ahead(&mut self) {}
 }
 
@@ -63,7 +63,7 @@ pub enum Cause {
     Mtu,
     /// The bottleneck's queue has no room for it.
     Queue,
-    /// The queue's discipline dropped it, so that the queue becomes shorter: CoDel.
+    /// The queue's discipline (CoDel) dropped the packet, so that the queue becomes shorter.
     Discipline,
     /// The packet was lost at random on the wire.
     Loss,
@@ -87,7 +87,7 @@ pub enum Offer<P> {
     },
 }
 
-/// A packet that leaves the line.
+/// Packet that leaves the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<P> {
     /// Time at which the packet was due, in nanoseconds; never after the time of the poll.
@@ -96,7 +96,7 @@ pub struct Due<P> {
     pub packet: P,
 }
 
-/// A packet that the queue's discipline dropped after it had been taken.
+/// Packet that the queue's discipline dropped after the line had accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded<P> {
     /// Time of the drop, in nanoseconds.
@@ -122,13 +122,14 @@ pub struct Counters {
     pub list_drops: u64,
     /// Packets that found the queue full.
     pub queue_drops: u64,
-    /// Packets that CoDel dropped. One that was to be lost on the wire counts there.
+    /// Packets that CoDel dropped, without those that were to be lost on the wire: these are
+    /// counted as such.
     pub codel_drops: u64,
-    /// Packets larger than the largest.
+    /// Packets larger than the path's largest packet.
     pub mtu_drops: u64,
     /// Packets of which a bit was flipped.
     pub corrupted: u64,
-    /// Packets that were sent on twice.
+    /// Packets that were duplicated.
     pub duplicated: u64,
     /// Packets that skipped the propagation delay.
     pub reordered: u64,
@@ -137,7 +138,7 @@ pub struct Counters {
     pub queue_max_bytes: u64,
 }
 
-/// A link that cannot be emulated.
+/// Reasons why a link cannot be emulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LinkError {
     /// The link rate is 0, so that nothing would ever arrive.
@@ -203,7 +204,7 @@ pub struct Line<P> {
 }
 
 impl<P: Packet> Line<P> {
-    /// A line for one direction of a condition, with the settings with which that begins.
+    /// Creates a line for one direction of a condition, with the condition's first settings.
     ///
     /// # Errors
     /// [`LinkError`] for a rate of zero, a ratio that is no probability, a trace without time, a
@@ -253,7 +254,7 @@ impl<P: Packet> Line<P> {
         self.next_change = self.schedule.front().map_or(u64::MAX, |next| next.at);
     }
 
-    /// Offers a packet that arrives `now`. A time before an earlier one counts as that one.
+    /// Offers a packet that arrives at `now`. A time before an earlier one counts as that one.
     pub fn offer(&mut self, now: u64, mut packet: P) -> Offer<P> {
         self.now = self.now.max(now);
         let now = self.now;
@@ -297,7 +298,8 @@ impl<P: Packet> Line<P> {
         Offer::Carried
     }
 
-    /// The next packet that is due by `now`, if there is one. Call it until there is none.
+    /// Returns the next packet that is due by `now`, if there is one. Call it until it returns
+    /// `None`.
     pub fn poll(&mut self, now: u64) -> Option<Due<P>> {
         self.catch_up(now);
         if self.wire.next()? > now {
@@ -312,8 +314,8 @@ impl<P: Packet> Line<P> {
         })
     }
 
-    /// A packet that the queue's discipline has dropped since, if there is one. Under CoDel, call
-    /// it after each [`Line::poll`], until there is none: they are kept until then.
+    /// Returns a packet that the queue's discipline has dropped, if there is one. Under CoDel, call
+    /// it after each [`Line::poll`] until it returns `None`: dropped packets are kept until then.
     pub fn discarded(&mut self) -> Option<Discarded<P>> {
         self.discarded.pop()
     }
@@ -351,7 +353,7 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Packets accepted and not yet delivered.
+    /// Returns the number of packets accepted and not yet delivered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.wire.len() as u64 + self.queue.present()
@@ -390,7 +392,7 @@ impl<P: Packet> Line<P> {
         self.bottleneck.ready(self.settings.rate_of.bytes_of(size))
     }
 
-    /// Sends a packet of this size from `start` on; returns when it has been sent.
+    /// Sends a packet of `size` bytes from `start` on; returns the time at which it has been sent.
     #[inline]
     fn take(&mut self, start: u64, size: u64) -> u64 {
         let bytes = self.settings.rate_of.bytes_of(size);
@@ -411,7 +413,8 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Does what has happened by `now`: packets that left the queue, and steps of the schedule.
+    /// Catches up with everything until `now`: packets that leave the queue, and steps of the
+    /// schedule.
     #[inline]
     fn catch_up(&mut self, now: u64) {
         if !self.queue.is_empty() || self.next_change <= now {
@@ -430,7 +433,7 @@ impl<P: Packet> Line<P> {
         self.serve(now);
     }
 
-    /// Sends what waits and can begin to be sent by `now`.
+    /// Sends the waiting packets that can begin to be sent by `now`.
     fn serve(&mut self, now: u64) {
         while let Some(size) = self.queue.head() {
             let start = self.ready(size);
@@ -484,7 +487,7 @@ impl<P: Packet> Line<P> {
         *most = (*most).max(self.queue.bytes());
     }
 
-    /// Sends a packet through the bottleneck from `start` on, and on its way.
+    /// Sends a packet through the bottleneck from `start` on, and puts it on the wire.
     #[inline]
     fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, mut packet: P) {
         let sent = self.take(start, size);
@@ -530,7 +533,7 @@ impl<P: Packet> Line<P> {
         });
     }
 
-    /// The next step of the schedule.
+    /// Takes the next step of the schedule.
     #[cold]
     fn change(&mut self, now: u64) {
         let Some(settings) = self.schedule.pop_front() else {

@@ -10,7 +10,7 @@ use crate::{
     line::{Direction, LinkError},
 };
 
-/// A direction's settings from some moment on.
+/// Settings of a direction from a certain time on.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Time since the beginning of the schedule at which these settings begin, in nanoseconds.
@@ -26,9 +26,9 @@ pub(crate) struct Settings {
     pub(crate) queue_packets: u64,
     /// Bytes of a packet that the capacity counts.
     pub(crate) rate_of: RateOf,
-    /// Target and interval.
+    /// Target and interval of CoDel, in nanoseconds.
     pub(crate) codel: Option<(u64, u64)>,
-    /// Packets wait for those before them, but for those that skip the delay.
+    /// Whether packets wait for those before them, except for those that skip the delay.
     pub(crate) holds_back: bool,
 }
 
@@ -135,7 +135,7 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Whole nanoseconds, with room for sums.
+/// Converts a time to whole nanoseconds, with room for sums.
 fn nanoseconds(value: Duration) -> Result<u64, LinkError> {
     u64::try_from(value.as_nanos())
         .ok()

@@ -33,8 +33,8 @@ impl<P> Ord for Held<P> {
     }
 }
 
-/// Packets under way. Where order is kept they fall due in the order of arrival, and a plain
-/// queue does.
+/// Packets under way. Where order is kept they are due in the order of arrival, so that a plain
+/// queue suffices.
 #[derive(Debug, Clone)]
 pub(crate) enum Wire<P> {
     InOrder(VecDeque<Held<P>>),

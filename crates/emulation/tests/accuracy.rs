@@ -36,8 +36,8 @@ fn losses(loss: f64, direction: Direction, seed: u64, count: usize) -> Vec<bool>
     lost
 }
 
-/// Half the width of the 99 % interval of a binomial count: normal approximation, which is good to
-/// a packet at the thousands of losses expected here.
+/// Returns half the width of the 99 % interval of a binomial count: normal approximation, which is
+/// good to a packet at the thousands of losses expected here.
 fn half_width(n: f64, p: f64) -> f64 {
     2.576 * (n * p * (1.0 - p)).sqrt()
 }

@@ -29,7 +29,7 @@ fn number(packet: &[u8]) -> u64 {
     u64::from_le_bytes(packet[..8].try_into().expect("eight bytes"))
 }
 
-/// Half the width of the 99 % interval of a binomial count.
+/// Returns half the width of the 99 % interval of a binomial count.
 fn half_width(n: f64, p: f64) -> f64 {
     2.576 * (n * p * (1.0 - p)).sqrt()
 }

@@ -12,7 +12,7 @@ use regatta_model::{
     QueueDiscipline, Ratio, Step,
 };
 
-/// A packet of a given size that knows its place in the sequence.
+/// Packet of a given size with its position in the sequence.
 #[derive(Debug, Clone, PartialEq)]
 struct Numbered {
     number: usize,
@@ -37,7 +37,7 @@ enum Fate {
     Delivered { due: u64, order: usize },
 }
 
-/// An arrival: time since the one before, in nanoseconds, and size in bytes.
+/// Arrivals: time since the one before, in nanoseconds, and size in bytes.
 type Arrivals = Vec<(u64, usize)>;
 
 fn condition(link: &Link) -> Condition {
@@ -57,7 +57,7 @@ fn line(condition: &Condition, seed: u64) -> Line<Numbered> {
     line
 }
 
-/// Fates by number, and how many copies came beside the originals.
+/// Delivery times, outcomes by packet number, and the number of copies beside the originals.
 type Run = (Vec<u64>, BTreeMap<usize, Fate>, u64);
 
 /// Offers every packet, polling at each arrival and then until nothing is under way; checks on the
@@ -172,7 +172,7 @@ fn ratio() -> impl Strategy<Value = Ratio> {
     prop_oneof![3 => Just(0.0), 1 => Just(1.0), 3 => 0.0..0.5].prop_map(Ratio)
 }
 
-/// Everything that a link can be.
+/// Generates links with all settings.
 fn links() -> impl Strategy<Value = Link> {
     let bursts = (ratio(), ratio(), ratio(), ratio()).prop_map(|(to_bad, to_good, bad, good)| {
         GilbertElliott {
@@ -240,7 +240,7 @@ fn links() -> impl Strategy<Value = Link> {
         )
 }
 
-/// A path of one link, and what it becomes.
+/// Generates paths of one link, with the steps of a schedule.
 fn conditions() -> impl Strategy<Value = Condition> {
     let steps = proptest::collection::vec((1..300_000_000u64, links()), 0..4);
     (links(), steps).prop_map(|(link, mut steps)| {

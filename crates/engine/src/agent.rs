@@ -1,4 +1,4 @@
-//! One agent as the engine sees it: a process that answers, dies or hangs.
+//! Handle of an agent: a process that answers, ends or hangs.
 
 use std::{
     collections::VecDeque,
@@ -29,7 +29,7 @@ const LONGEST_LINE: u64 = 256 << 20;
 /// Message that wakes the engine.
 #[derive(Debug)]
 pub(crate) enum Signal {
-    /// An agent said something or ended.
+    /// An agent sent a message or ended.
     Agent {
         host: Host,
         /// Number of the agent process on this host: messages of a process that has been replaced
@@ -44,13 +44,13 @@ pub(crate) enum Signal {
 #[derive(Debug)]
 pub(crate) enum Said {
     Message(Box<FromAgent>),
-    /// A line that is not of the protocol.
+    /// A line that is not a message of the protocol.
     Garbled(String),
-    /// End of its output.
+    /// End of the agent's output.
     Ended,
 }
 
-/// An agent that has said hello.
+/// Agent that has said hello.
 pub(crate) struct Agent {
     pub host: Host,
     pub generation: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Burial {
     pub reasons: Vec<String>,
 }
 
-/// `a` or `b`.
+/// Returns the name of a host: `a` or `b`.
 pub(crate) fn host_name(host: Host) -> &'static str {
     match host {
         Host::A => "a",
@@ -262,8 +262,9 @@ fn read_answers(
     }
 }
 
-/// Passes an agent's standard error on to ours and keeps its end. It is quiet unless something
-/// is wrong or the user asked for logs, so this costs no measured core anything.
+/// Copies an agent's standard error to this process's and keeps its last lines. An agent writes
+/// nothing unless something is wrong or the user asked for logs, so that this costs no measured
+/// core anything.
 fn read_errors(errors: Box<dyn Read + Send>, kept: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();

@@ -20,7 +20,7 @@ pub trait TestBed {
     fn description(&self) -> String;
     /// Whether both hosts read the same monotonic clock.
     fn shares_clock(&self) -> bool;
-    /// A host's address on the path.
+    /// Returns a host's address on the path.
     fn address(&self, host: Host) -> IpAddr;
     /// Starts an agent on a host.
     ///
@@ -59,7 +59,7 @@ pub trait TestBed {
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
 }
 
-/// The ends of an agent that the engine holds.
+/// Standard streams of an agent, and its process.
 pub struct AgentPipes {
     /// Standard input of the agent.
     pub input: Box<dyn Write + Send>,
@@ -71,12 +71,12 @@ pub struct AgentPipes {
     pub process: Box<dyn AgentProcess>,
 }
 
-/// A process that can be waited for and killed.
+/// Process that can be waited for and killed.
 pub trait AgentProcess: Send {
     /// Waits for at most `within` and returns the exit status, in words; `None` if the process
     /// still runs.
     fn ended(&mut self, within: Duration) -> Option<String>;
-    /// Kills it and waits for its end.
+    /// Kills the process and waits for its end.
     fn kill(&mut self);
 }
 
@@ -112,7 +112,7 @@ impl AgentProcess for FarProcess {
     }
 }
 
-/// The pipes of a process that was started with all three.
+/// Takes the pipes of a process that was started with all three.
 fn piped(mut child: Child) -> AgentPipes {
     let no_pipe = "the bed gives its agents pipes";
     AgentPipes {
@@ -173,7 +173,7 @@ impl TestBed for TwoGuests {
         TwoGuests::description(self)
     }
 
-    /// Each guest counts from its own boot.
+    /// Whether both hosts read the same clock: no, as each guest's clock counts from its own boot.
     fn shares_clock(&self) -> bool {
         false
     }

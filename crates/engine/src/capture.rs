@@ -1,4 +1,4 @@
-//! Captures of trials: one file each, a fact that names it, and the transfer's time as it stands in
+//! Captures of trials: one file each, a fact that names it, and the transfer's time according to
 //! it.
 
 use std::{fs, ops::ControlFlow, path::PathBuf};
@@ -11,24 +11,24 @@ use regatta_model::{TrialRecord, Warning, WorkloadKind};
 
 use crate::{error::EngineError, plan::PlannedTrial, run::Crew};
 
-/// Name of the directory for files in that of the run, as a reader of the results knows it.
+/// Name of the directory for files in the run's directory, as the results name it.
 const FILES: &str = "files";
 
-/// The fact that names the file of a trial's capture, from the run's directory on.
+/// Fact that names the file of a trial's capture, relative to the run's directory.
 const FILE_FACT: &str = "capture_file";
 
-/// The metric.
+/// Metric of the transfer's time in the capture.
 const TIME: &str = "captured_transfer_time_ns";
 
-/// Facts of a driver whose datagrams tell where a transfer begins and ends: the first bytes of the
-/// one that begins it, and of the one that brings the receiver's word, as `d1:0a:…`.
+/// Facts of a driver whose datagrams show where a transfer begins and ends: the first bytes of the
+/// datagram that begins it, and of the one with the receiver's acknowledgement, as `d1:0a:…`.
 const BEGIN_FACT: &str = "frame_conn";
 const END_FACT: &str = "frame_rcvd";
 
-/// Longest part of a file's name that comes from a label or a name.
+/// Longest part of a file's name that comes from a label or a name, in bytes.
 const LONGEST_PART: usize = 60;
 
-/// A capture that goes on, or the reason why there is none.
+/// Capture that was begun, with the reason if it was refused.
 pub(crate) struct Capturing {
     file: PathBuf,
     /// Path of the file, relative to the run's directory.
@@ -153,7 +153,7 @@ fn missing(summary: &CaptureSummary) -> Option<Warning> {
     }
 }
 
-/// A label or a name as a part of a file's name.
+/// Converts a label or a name into a part of a file's name.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars() {
@@ -174,15 +174,15 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// `d1:0a` as bytes.
+/// Parses bytes such as `d1:0a`.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     text.split(':')
         .map(|byte| u8::from_str_radix(byte, 16).ok())
         .collect()
 }
 
-/// Time from the first datagram of the connecting host that begins with `begin` to the first one
-/// for it that begins with `end` and was not lost, in nanoseconds.
+/// Returns the time from the first datagram of the connecting host that begins with `begin` to the
+/// first one for it that begins with `end` and was not lost, in nanoseconds.
 fn transfer_time(
     file: &std::path::Path,
     begin: &[u8],

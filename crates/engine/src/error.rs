@@ -16,7 +16,7 @@ pub enum EngineError {
     /// An agent could not be started.
     #[error("cannot start an agent on host `{host}`: {reason}")]
     NoAgent {
-        /// `a` or `b`.
+        /// Name of the host: `a` or `b`.
         host: &'static str,
         /// Error and its causes, one after another.
         reason: String,
@@ -42,10 +42,10 @@ pub enum EngineError {
         /// Error of the parser.
         source: serde_json::Error,
     },
-    /// The guest could not be made, or what runs in it could not go on.
+    /// The guest could not be started, or the run in it could not go on.
     #[error("the guest cannot run the study")]
     Guest {
-        /// The causes.
+        /// Error and its causes.
         source: Reported,
         /// Command or setting that helps; may be empty.
         hint: String,
@@ -56,7 +56,7 @@ pub enum EngineError {
     /// The run was stopped before it had begun.
     #[error("stopped by the user before anything was measured")]
     Stopped,
-    /// A listener could not take note of what was measured, so the run stopped.
+    /// A listener could not take note of a result, so the run stopped.
     #[error("cannot keep what was measured")]
     Listener {
         /// Error of the listener.

@@ -36,7 +36,7 @@ pub enum Event {
         /// Name of the workload.
         workload: String,
     },
-    /// A trial has ended, one way or another.
+    /// A trial has ended, whatever its outcome.
     TrialEnded {
         /// Record of the trial.
         trial: Box<TrialRecord>,

@@ -1,4 +1,4 @@
-//! One trial from two reports and the path's counters.
+//! Merging of the two reports of a trial and the path's counters.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use regatta_model::{
 
 use crate::plan::{Plan, PlannedTrial};
 
-/// Metrics that both ends may count and that the receiver knows: what arrived, arrived there.
+/// Metrics that are taken from the receiver's report, although both ends may count them.
 const RECEIVERS: &[&str] = &[
     "bytes_delivered",
     "messages_delivered",
@@ -54,8 +54,8 @@ pub(crate) struct Merged {
     pub warnings: Vec<Warning>,
 }
 
-/// Merges the reports of both ends with what the path counted since its condition was set, and how
-/// long that was.
+/// Merges the reports of both ends with the path's counters since its condition was set, and the
+/// time since then.
 ///
 /// `same_host` says whether both ends run on one host with one clock, as in network namespaces.
 pub(crate) fn merge(
@@ -165,8 +165,8 @@ pub(crate) fn merge(
     merged
 }
 
-/// Facts keep their names where only one end has them or both agree; where they differ, the end
-/// is added.
+/// Merges the facts of both ends. A fact keeps its name where only one end has it or both agree;
+/// where they differ, the end is added to the name.
 fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (this, other) in [(0, 1), (1, 0)] {
@@ -230,13 +230,14 @@ fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport)
     }
 }
 
-/// Delivered bytes that count towards goodput: those after the warm-up.
+/// Returns the delivered bytes that count towards goodput: those after the warm-up.
 fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
     let warm_up = metrics.get("warm_up_bytes").copied().unwrap_or(0.0);
     Some((metrics.get("bytes_delivered")? - warm_up).max(0.0))
 }
 
-/// `direction`: that of the data, whose link is the path's forward one in every metric.
+/// Adds the path's counters. `direction` is that of the data, whose link is the path's forward one
+/// in every metric.
 fn add_path(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
@@ -346,8 +347,8 @@ fn add_asked(
     }
 }
 
-/// Metrics that need both ends. Times without the warm-up: the transfer's, and that in which what
-/// counts was delivered.
+/// Adds the metrics that need both ends. `time` is that of the transfer and `counted_ns` that in
+/// which the counted bytes were delivered, both without the warm-up, in nanoseconds.
 fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), has_goodput: bool) {
     let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
     let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
@@ -445,7 +446,7 @@ mod tests {
         assert!((metrics["cpu_receiver_ratio"] - 0.3).abs() < 1e-12);
     }
 
-    /// An end's report: its window in seconds, and its metrics.
+    /// Makes an end's report: its window in seconds, and its metrics.
     fn end(window: f64, metrics: &[(&str, f64)]) -> SideReport {
         SideReport {
             started_monotonic_ns: 1_000_000_000,

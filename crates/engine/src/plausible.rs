@@ -16,7 +16,7 @@ use crate::{
     plan::{Plan, PlannedTrial},
 };
 
-/// A transfer of fewer bandwidth-delay products than this is mostly slow start.
+/// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
 
 /// Share of the packets that may leave the path more than 2 ms late.
@@ -39,7 +39,7 @@ pub(crate) fn warning(code: &str, message: String, hint: impl Into<String>) -> W
     }
 }
 
-/// Adds what the merged figures of one trial tell against themselves.
+/// Adds warnings about the merged figures of one trial.
 pub(crate) fn check(
     plan: &Plan,
     trial: &PlannedTrial,
@@ -143,7 +143,7 @@ pub(crate) fn check(
     merged.warnings.extend(found);
 }
 
-/// Share of the packets that left the path more than 2 ms after they were due.
+/// Returns the share of the packets that left the path more than 2 ms after they were due.
 fn late_ratio(path: &PathCounters) -> f64 {
     let late = path.forward.late_packets + path.reverse.late_packets;
     let delivered = path.forward.delivered + path.reverse.delivered;
@@ -236,7 +236,7 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
     warning("deadline_reached", message, hint)
 }
 
-/// A quantity for messages, in the unit that its name ends with.
+/// Formats a quantity for messages, in the unit that its name ends with.
 fn in_words(name: &str, value: f64) -> String {
     // What is negative or no number is shown as it is.
     let whole = value.round() as u64;

@@ -11,7 +11,7 @@ use crate::{merge::Merged, plausible::warning};
 /// once; in slow start it doubles.
 const OVERFLOW: f64 = 0.1;
 
-/// Round trips over a full queue in which what one overflow lost is sent again.
+/// Round trips over a full queue in which the losses of one overflow are retransmitted.
 const RECOVERY_ROUND_TRIPS: u32 = 4;
 
 /// Warns of a trial whose first losses were too many for anything but slow start that overflowed
@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// 100 Mbit/s over 30 ms: path and queue hold 500 packets, a round trip over the full queue takes
-    /// 60 ms.
+    /// Checks a trial over 100 Mbit/s and 30 ms: path and queue hold 500 packets, a round trip over
+    /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
         let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
         let mut merged = Merged::default();

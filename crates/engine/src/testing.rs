@@ -1,4 +1,4 @@
-//! A bed without a machine: agents are threads that follow a script.
+//! Fake bed: agents are threads that follow a script.
 
 use std::{
     collections::BTreeMap,
@@ -81,7 +81,7 @@ pub(crate) enum Act {
 
 type Script = Box<dyn FnMut(ToAgent) -> Vec<Act> + Send>;
 
-/// Chooses the script of the n-th agent of a host, from 0.
+/// Function that chooses the script of the n-th agent of a host, from 0.
 pub(crate) type Casting = Box<dyn FnMut(Host, u32) -> Script>;
 
 pub(crate) struct FakeBed {
@@ -97,7 +97,7 @@ pub(crate) struct FakeBed {
     pub conditions_set: Vec<(String, u64)>,
     /// Number of schedules that were begun.
     pub begun: u32,
-    /// The path's keeper is dead: it answers nothing that is asked after a trial.
+    /// Whether the path's keeper is dead: requests after a trial get no answer.
     pub keeper_dead: bool,
     /// Whether every agent dies in the next path check.
     pub agents_die_in_check: bool,
@@ -172,7 +172,7 @@ fn report(role: Role) -> SideReport {
     report
 }
 
-/// The script of an agent that does everything right.
+/// Makes the script of an agent that does everything right.
 pub(crate) fn well() -> Script {
     let mut role = None;
     Box::new(move |heard| match heard {

@@ -1,5 +1,5 @@
-//! The least programs that move bytes with a library: what the drivers on the same libraries are
-//! held against.
+//! Reference programs: the least programs that move bytes with a library, with which the drivers on
+//! the same libraries are compared.
 //!
 //! One connection, one stream, one message size, an acknowledgement of eight bytes; no headers, no
 //! checks, no sampling. Each states its own tuning instead of taking the driver's, so that a badly
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
-/// A library that has a least program.
+/// Library that has a reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Library {
     /// quinn.
@@ -47,7 +47,7 @@ impl Library {
     /// All libraries, in the order of the table.
     pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
 
-    /// The driver that is held against it.
+    /// Returns the driver that is compared with the program.
     pub const fn driver(self) -> &'static str {
         match self {
             Self::Quinn => "quic-quinn",
@@ -67,7 +67,7 @@ impl Library {
         }
     }
 
-    /// Least ratio of the driver's goodput to the program's.
+    /// Returns the least ratio of the driver's goodput to the program's.
     pub const fn gate(self) -> f64 {
         match self {
             Self::Quinn => 0.95,
@@ -109,7 +109,7 @@ pub struct Transferred {
     pub transfer_time_ns: u64,
 }
 
-/// The one cipher suite of all programs.
+/// Returns the cryptography with the one cipher suite of all programs.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -117,7 +117,7 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// Fills the place with random bytes.
+/// Fills `place` with random bytes.
 fn random(place: &mut [u8]) -> Result<(), BenchError> {
     provider()
         .secure_random
@@ -125,7 +125,7 @@ fn random(place: &mut [u8]) -> Result<(), BenchError> {
         .map_err(|_| BenchError::reference("the system gives no random numbers"))
 }
 
-/// A certificate in base64, in lines (RFC 7468).
+/// Formats a certificate in base64 as PEM, in lines (RFC 7468).
 fn pem(base64: &str) -> String {
     let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
     for (index, character) in base64.chars().enumerate() {
@@ -144,7 +144,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
         .build()?)
 }
 
-/// Sizes the socket's buffers.
+/// Sets the sizes of the socket's buffers.
 fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
     let buffers = socket2::SockRef::from(socket);
     buffers.set_recv_buffer_size(BUFFER_BYTES)?;
@@ -152,11 +152,11 @@ fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A listening end's TLS, and its certificate, made just now.
+/// TLS settings of a listening end, and its certificate, made just now.
 struct Server {
     tls: ServerConfig,
     certificate_der_base64: String,
-    /// The same for a library that does not use rustls.
+    /// The certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
     key_pem: String,
 }
@@ -198,7 +198,7 @@ fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), Be
 /// Settings of the sending end: TLS, address and data.
 struct Client {
     tls: ClientConfig,
-    /// The same trust for a library that does not use rustls.
+    /// The trusted certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
     address: SocketAddr,
     bytes: u64,
@@ -236,7 +236,7 @@ impl Client {
         })
     }
 
-    /// The messages, uncopied, the last one shorter.
+    /// Returns the messages, without copying, the last one shorter.
     fn messages(&self) -> impl Iterator<Item = Bytes> {
         let (message, payload) = (self.payload.len() as u64, self.payload.clone());
         let count = self.bytes.div_ceil(message);
@@ -248,7 +248,7 @@ impl Client {
     }
 }
 
-/// Prints what was transferred.
+/// Prints the bytes and the time of the transfer.
 fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> {
     let transferred = Transferred {
         bytes: u64::from_be_bytes(acknowledged),
@@ -258,7 +258,8 @@ fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Listens, says where on standard output, takes `bytes` from one stream, acknowledges, ends.
+/// Listens, prints the address on standard output, receives `bytes` from one stream, acknowledges
+/// and ends.
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.

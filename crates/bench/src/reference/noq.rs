@@ -1,4 +1,4 @@
-//! The least program on noq, which is a fork of quinn: the same text.
+//! Reference program on noq, which is a fork of quinn: the same source text.
 
 // One text for both, each with its own types.
 #[allow(clippy::duplicate_mod)]

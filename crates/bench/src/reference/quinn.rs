@@ -1,4 +1,4 @@
-//! The least program on quinn.
+//! Reference program on quinn.
 
 // One text for both, each with its own types.
 #[allow(clippy::duplicate_mod)]

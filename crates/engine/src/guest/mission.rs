@@ -12,9 +12,9 @@ pub(super) struct Mission {
     pub study: Study,
     /// Text of the study as the user wrote it.
     pub study_text: String,
-    /// Identifier of the run as agents and path keeper are to know it.
+    /// Identifier of the run for agents and path keeper.
     pub run_id: String,
-    /// Trials that are not to be run, or not for the first time.
+    /// Trials that are finished, and attempts at others.
     pub done: Done,
     /// Whether transports may write files.
     pub files: bool,

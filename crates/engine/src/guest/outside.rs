@@ -36,10 +36,10 @@ use crate::{
 /// First argument of the program that runs a study inside of a guest.
 const COMMAND: &str = "guest-run";
 
-/// Longest that a guest may take to be ready; it takes a second or two.
+/// Longest time that a guest may take to be ready; it takes a second or two.
 const START: Duration = Duration::from_secs(60);
 
-/// Longest between two words of a guest that is in no trial: path checks, the next trial's
+/// Longest time between two messages of a guest that is in no trial: path checks, the next trial's
 /// beginning, the end.
 const BETWEEN: Duration = Duration::from_secs(180);
 
@@ -51,20 +51,21 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// takes less; a machine with other work may need more.
 const SLOWER: u32 = 10;
 
-/// Guests that may end without having finished a trial, one after the other.
+/// Most guests in a row that may end without having finished a trial.
 const FRUITLESS: u32 = 3;
 
-/// A run in a guest. It can be stopped as every run can.
+/// Run in a guest, which can be stopped as every run can.
 pub struct GuestRun {
     plan: Plan,
     options: RunOptions,
     image: Image,
     program: PathBuf,
-    /// Guests at once.
+    /// Number of guests at once.
     jobs: u32,
     asked: Arc<AtomicBool>,
     stopper: Stopper,
-    /// Kept so that a wish to stop can be sent; the flag is what counts here.
+    /// Receiver that is kept so that a request to stop can be sent; the flag `asked` is what counts
+    /// here.
     _signals: Mutex<Receiver<Signal>>,
 }
 
@@ -80,12 +81,12 @@ enum End {
 struct Progress {
     started: bool,
     done: Done,
-    /// The trial under way, and since when.
+    /// Record number of the trial under way, and the time at which it began.
     current: Option<(u32, i64)>,
 }
 
 impl GuestRun {
-    /// A run of this plan on this kernel; `program` is this program's file.
+    /// Creates a run of this plan on this kernel; `program` is this program's file.
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
         let (wake, signals) = mpsc::channel();
@@ -118,12 +119,12 @@ impl GuestRun {
         &self.plan
     }
 
-    /// Trials that an earlier part of the run has done.
+    /// Returns the trials that an earlier part of the run has done.
     pub(super) fn done(&self) -> &Done {
         &self.options.done
     }
 
-    /// Guests at once.
+    /// Returns the number of guests at once.
     pub(super) fn jobs(&self) -> u32 {
         self.jobs
     }
@@ -133,13 +134,13 @@ impl GuestRun {
         self.asked.store(true, Ordering::SeqCst);
     }
 
-    /// A handle that stops the run, from any thread.
+    /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Runs what is left of the plan in a guest and tells the listener of everything. A guest that
+    /// Runs the rest of the plan in a guest and sends all events to the listener. A guest that
     /// hangs or dies is ended, its trial has failed, and another guest goes on with the rest.
     ///
     /// It must be called on a thread that lives as long as the run.
@@ -156,7 +157,7 @@ impl GuestRun {
         }
     }
 
-    /// Runs what is not done in one guest at a time.
+    /// Runs the trials that are not in `done`, in one guest at a time.
     pub(super) fn work(
         &self,
         done: &Done,
@@ -272,7 +273,7 @@ impl GuestRun {
         })
     }
 
-    /// Hears a guest out.
+    /// Follows a guest's messages until it ends.
     fn follow(
         &self,
         watch: &mut Watch,
@@ -376,7 +377,7 @@ impl GuestRun {
         }
     }
 
-    /// Takes note of an event and passes it on.
+    /// Takes note of an event and forwards it to the listener.
     fn note(
         &self,
         event: Event,
@@ -420,7 +421,7 @@ impl GuestRun {
         })
     }
 
-    /// An event of the guest's as one of this run's: what only the outside knows is put in.
+    /// Converts an event of the guest into one of this run: adds what only the controller knows.
     fn outside(
         &self,
         mut event: Event,
@@ -492,7 +493,7 @@ impl GuestRun {
         inside.saturating_mul(factor).saturating_add(MARGIN)
     }
 
-    /// The record of the trial during which a guest ended.
+    /// Makes the record of the trial during which a guest ended.
     fn failed(&self, trial: &PlannedTrial, since: i64, reasons: Vec<String>) -> TrialRecord {
         TrialRecord {
             index: trial.index,
@@ -548,8 +549,8 @@ fn virtual_clock() -> Warning {
     }
 }
 
-/// The directory for what transports leave. It has to be there before a guest can write to it, and
-/// goes again if nothing was left.
+/// Directory for files of transports. It must exist before a guest can write to it, and is removed
+/// if it is left empty.
 pub(super) struct Files(Option<PathBuf>);
 
 impl Files {

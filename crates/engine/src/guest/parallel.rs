@@ -29,7 +29,7 @@ impl Listener for Part {
     }
 }
 
-/// Runs all parts and tells of them as of one run.
+/// Runs all parts and reports them as one run.
 pub(super) fn run(
     run: &GuestRun,
     files: &Files,
@@ -103,7 +103,8 @@ fn divide(run: &GuestRun) -> Vec<Done> {
         .collect()
 }
 
-/// Passes on what the parts tell, once where each tells the same; says whether the run has begun.
+/// Forwards the events of the parts, and once only those that each part sends; returns whether the
+/// run has begun.
 fn pass_on(
     heard: &Receiver<(usize, Event)>,
     listener: &mut dyn Listener,
@@ -123,7 +124,7 @@ fn pass_on(
     Ok(started)
 }
 
-/// The worst of the endings; that a part was stopped because another failed does not count.
+/// Returns the worst of the endings; a part that was stopped because another failed does not count.
 fn conclude(
     endings: Vec<Result<Ending, EngineError>>,
     started: bool,

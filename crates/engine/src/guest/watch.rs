@@ -1,4 +1,4 @@
-//! The guests at work, as the controller hears them: whether they live, and their last words.
+//! Running guests: signs of life, and the last lines of their output.
 
 use std::{
     collections::VecDeque,
@@ -11,17 +11,17 @@ use regatta_model::shell::printable;
 /// Time between two looks at whether the run is to stop, while the guest sends nothing.
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// Longest that a guest with a real clock is silent, which tells every two seconds that it is at work.
+/// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// Time after the end of the receiver's guest within which the sender's may report the end of the
 /// run.
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
-/// Lines of the console and of the program that explain an end.
+/// Number of last lines of the console and of the program that explain an end.
 const LAST_WORDS: usize = 8;
 
-/// The guest that has host b where each host has one of its own.
+/// Guest of host b, where each host has a guest of its own.
 pub(super) struct Far {
     pub(super) guest: Guest,
     pub(super) begun: Instant,
@@ -42,7 +42,7 @@ pub(super) struct FarEnd {
     pub(super) unsupported: bool,
 }
 
-/// A guest at work.
+/// Running guest.
 pub(super) struct Watch {
     pub(super) guest: Guest,
     pub(super) far: Option<Far>,
@@ -69,7 +69,7 @@ impl Watch {
         }
     }
 
-    /// Hears what the other guest says; gives its end, if it has ended before its time.
+    /// Reads the other guest's messages; returns its end, if it has ended early or is silent.
     pub(super) fn hear_far(&mut self) -> Option<FarEnd> {
         loop {
             let far = self.far.as_mut()?;
