@@ -46,7 +46,7 @@ const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Two hosts and the path between them.
 ///
-/// It ends when it is dropped. The keeper and the agents also end with the *thread* that started
+/// Dropping the bed ends it. The keeper and the agents also end with the *thread* that started
 /// them, since the kernel ties a process to the thread of its parent: call [`Bed::up`] and
 /// [`Bed::spawn_agent`] on a thread that lives as long as the run.
 #[derive(Debug)]
@@ -258,8 +258,8 @@ impl Bed {
     /// Captures every packet of the path from now on, in a file.
     ///
     /// # Errors
-    /// [`BedError::Refused`] where the file cannot be made, or netem makes the path, which does not
-    /// tell what it does to each packet.
+    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
+    /// does not report the outcome of each packet.
     pub fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
         let request = ToKeeper::StartCapture { order };
         match self

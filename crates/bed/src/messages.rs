@@ -77,7 +77,7 @@ pub(crate) enum Probe {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromKeeper {
-    /// Answer to [`ToKeeper::Hello`]: the namespaces stand.
+    /// Answer to [`ToKeeper::Hello`]: the namespaces exist.
     Up {
         protocol: u32,
         /// Whether the namespaces belong to a user namespace of the keeper's own.

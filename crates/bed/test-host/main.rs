@@ -3,21 +3,22 @@
 //! `path-keeper` is the keeper. `agent` serves one line at a time on its standard input and answers
 //! each with one line, `error …` when it could not:
 //! - `listen` → `listening PORT`, and after the connection's end `received BYTES NANOSECONDS`, from
-//!   the first byte to the last; `listen SECONDS` leaves out what came so soon after the first
+//!   the first byte to the last; `listen SECONDS` leaves out what arrived within SECONDS of the
+//!   first byte
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
 //!   back, in nanoseconds
-//! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and for
-//!   each of them NUMBER:DELAY_NS:ARRIVAL_NS
+//! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and
+//!   for each of them NUMBER:DELAY_NS:ARRIVAL_NS
 //! - `flow ADDRESS COUNT BYTES INTERVAL_NS` → `sent COUNT`, datagrams to be collected
 //!
-//! `check` makes a bed, says what it is, measures its path and sends through it, and prints a line
-//! for each or the error's causes and hint. Words after it ask for a path of netem: `netem`, `ends`,
-//! `iptables`. `hold` makes a bed with two agents, prints their process identifiers
-//! and keeps it until it is killed. `emulators` holds both emulators against each other and
-//! against theory in a guest: see [`emulators`]. `lateness [SECONDS]` prints how late packets of the
-//! user-space emulator arrive, with and without each thing that makes its thread punctual.
+//! `check` makes a bed, prints its description, measures its path and sends through it, and prints
+//! a line for each or the error's causes and hint. Words after it ask for a path of netem: `netem`,
+//! `ends`, `iptables`. `hold` makes a bed with two agents, prints their process identifiers and
+//! keeps it until it is killed. `emulators` compares both emulators with each other and with theory
+//! in a guest: see [`emulators`]. `lateness [SECONDS]` prints the lateness of packets of the
+//! user-space emulator, with and without each setting that makes its thread punctual.
 
 mod controller;
 mod emulators;

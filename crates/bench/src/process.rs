@@ -132,7 +132,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for a child of this process. It is reaped, so nobody may wait for it again.
+/// Waits for a child of this process and reaps it, so that it cannot be waited for again.
 fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage: it is plain numbers.

@@ -25,12 +25,12 @@ pub trait TestBed {
     /// Starts an agent on a host.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// If the agent cannot be started.
     fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError>;
     /// Sets the path up for a trial: new condition and seed, empty queues, counters at zero.
     ///
     /// # Errors
-    /// Whatever keeps the path from being what was asked for.
+    /// If the condition cannot be set.
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
     /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///

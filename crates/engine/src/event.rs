@@ -68,12 +68,12 @@ pub enum Ending {
 
 /// Receiver of a run's events.
 pub trait Listener {
-    /// Takes note of an event. It is called between trials and at their edges, never while
-    /// something is measured.
+    /// Takes note of an event. Called between trials and at their edges, never while something is
+    /// measured.
     ///
     /// # Errors
-    /// Whatever keeps the listener from doing its work, such as a full disk. The run then stops:
-    /// it does not measure what it cannot keep.
+    /// Any error that keeps the listener from doing its work, such as a full disk. The run then
+    /// stops: it does not measure what it cannot keep.
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError>;
 }
 

@@ -101,13 +101,13 @@ impl Run {
 
     /// Runs the rest of the plan on a bed and sends all events to the listener.
     ///
-    /// A trial that fails, times out or is unsupported is a record like any other, and the run
-    /// goes on; an invalid one is repeated at the end of its round. An agent that died or hung is
+    /// A trial that fails, times out or is unsupported is a record like any other, and the run goes
+    /// on; an invalid one is repeated at the end of its round. An agent that died or hung is
     /// replaced.
     ///
     /// # Errors
-    /// [`EngineError`] where the run cannot start, the bed breaks, or the listener cannot keep
-    /// what is measured; what was told before is whole.
+    /// [`EngineError`] where the run cannot start, the bed breaks, or the listener cannot keep the
+    /// results; the events sent before are complete.
     pub fn run(
         self,
         bed: &mut dyn TestBed,

@@ -53,7 +53,7 @@ impl Guest {
     /// Starts `executable guest-keeper` and gives it its order.
     ///
     /// # Errors
-    /// [`GuestError`]; what goes wrong in the keeper is heard as [`Said::Failed`].
+    /// [`GuestError`]; errors in the keeper are reported as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
         Self::start_joined(executable, order, &[])
     }
@@ -114,8 +114,8 @@ impl Guest {
 
     /// Waits for at most `within` for the next message of the guest and returns it.
     ///
-    /// After [`Said::Ended`] or [`Said::Failed`] nothing more comes. A keeper that was killed is
-    /// heard as [`Said::Failed`] too.
+    /// No message comes after [`Said::Ended`] or [`Said::Failed`]. A keeper that was killed is
+    /// reported as [`Said::Failed`] too.
     pub fn hear(&mut self, within: Duration) -> Option<Said> {
         match self.said.recv_timeout(within) {
             Ok(said) => Some(said),

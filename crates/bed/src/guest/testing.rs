@@ -61,7 +61,7 @@ const LONGEST_LEAK: Duration = Duration::from_secs(5);
 ///
 /// # Panics
 /// If there is no kernel for a guest, if the guest does not start, or if the test fails in it: with
-/// its output and everything that was heard of the guest.
+/// its output and all messages of the guest.
 #[must_use]
 pub fn in_guest(case: &str, clock: Clock) -> bool {
     if is_guest() {
@@ -169,8 +169,8 @@ const GUEST: &str = "guest with Linux ";
 /// Runs cases in a new guest and writes their verdicts and outputs to a directory.
 ///
 /// # Errors
-/// In words, if no guest can be started. What happens to a guest later is for the cases that have
-/// no verdict then.
+/// The reason in words, if no guest can be started. A guest that ends later leaves cases without a
+/// verdict.
 fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), String> {
     let mut guest = start_guest(cases, clock)?;
     let written = |error: io::Error| format!("cannot write to {}: {error}", directory.display());
@@ -248,7 +248,7 @@ fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
 /// Prints the output of a case that was run in a guest.
 ///
 /// # Panics
-/// If it failed, or has no verdict: then with everything that was heard of the guest.
+/// If it failed, or has no verdict: then with all messages of the guest.
 fn judge(directory: &Path, case: &str) {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let heard = read(heard_file(directory));

@@ -28,7 +28,7 @@ pub type Wires = [Vec<OwnedFd>; 2];
 /// Makes the wires of two guests.
 ///
 /// # Errors
-/// Where this process may have no more files.
+/// If the sockets cannot be created, for example because this process may have no more open files.
 pub fn wires() -> io::Result<Wires> {
     let mut ends: Wires = [Vec::new(), Vec::new()];
     for _ in [PATH_WIRE, CONTROL_WIRE] {

@@ -74,8 +74,8 @@ impl Namespace {
 /// from one trial to the next, no flow is capped below the path's bandwidth-delay product, and the
 /// kernel sends no packets of its own on the path.
 ///
-/// A kernel that lacks one, or a read-only `/proc/sys`, leaves its default; the trial then says
-/// that its flow was limited by its window.
+/// Where the kernel lacks a setting, or `/proc/sys` is read-only, the default stays; the trial then
+/// says that its flow was limited by its window.
 fn prepare_stack() {
     const SWITCHES: &[(&str, &str)] = &[
         // Slow-start thresholds and RTTs of earlier connections do not pass to later ones.

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fs};
 
 /// Returns every process below `root`, as they are at this moment.
 ///
-/// One that starts another while this looks may be missed, so whoever wants all of them to end
-/// looks again.
+/// A process that another one starts during the search may be missed, so a caller that wants to end
+/// all of them has to search again.
 pub(super) fn descendants(root: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

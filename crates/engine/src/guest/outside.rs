@@ -143,11 +143,11 @@ impl GuestRun {
     /// Runs the rest of the plan in a guest and sends all events to the listener. A guest that
     /// hangs or dies is ended, its trial has failed, and another guest goes on with the rest.
     ///
-    /// It must be called on a thread that lives as long as the run.
+    /// Call this on a thread that lives as long as the run.
     ///
     /// # Errors
-    /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot keep
-    /// what is measured; what was told before is whole.
+    /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot
+    /// keep the results; the events sent before are complete.
     pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
         if self.jobs > 1 {

@@ -182,10 +182,10 @@ fn seed(seed: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates of
-/// certificates, and two runs must have the same. The kernel's own switch, `time-travel-start`, takes
-/// for nanoseconds what its help calls seconds: whoever writes a date there gets 1970, where external
-/// programs find their certificates not valid yet.
+/// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates
+/// of certificates, and two runs must have the same time. The kernel's own switch,
+/// `time-travel-start`, takes nanoseconds where its help says seconds: with a date in seconds the
+/// clock starts in 1970, when the certificates of external programs are not valid yet.
 fn set_clock() -> nix::Result<()> {
     const START_S: i64 = 1_767_225_600;
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(START_S, 0))

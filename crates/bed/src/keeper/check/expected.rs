@@ -94,9 +94,9 @@ pub(super) fn longest_standing(link: &Link) -> Duration {
     }
 }
 
-/// Returns the expected share of `n` packets that do not arrive, and the least and the largest
-/// number of missing packets on a sound link, but for [`FALSE_ALARMS`]. `before` packets have gone
-/// the same way already.
+/// Returns the expected share of `n` packets that do not arrive, and the bounds between which the
+/// number of missing packets is on a sound link, but for [`FALSE_ALARMS`]. `before` packets have
+/// gone the same way already.
 pub(super) fn losses(link: &Link, n: u64, before: u64) -> (f64, (u64, u64)) {
     let listed = link
         .loss_list

@@ -20,7 +20,8 @@ use crate::{
     messages::{FromKeeper, LinkCounters, Probe},
 };
 
-/// Longest time by which the other end may begin later than this one: it is told after this one.
+/// Longest time by which the other end may begin later than this one, to which the request is sent
+/// first.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// State of one end that is kept between the requests of a check.

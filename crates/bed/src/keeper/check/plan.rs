@@ -20,7 +20,8 @@ const ROUND_TRIPS: u64 = 300;
 /// virtual machines have now and then, then meets one or two, not one in a hundred.
 const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time over which round trips are spread, and the same where jitter forces them apart.
+/// Time over which round trips are spread, without jitter and where jitter needs more time between
+/// them.
 const ROUND_TRIPS_WITHIN: Duration = Duration::from_millis(600);
 const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
@@ -37,7 +38,7 @@ pub(super) const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
 /// delays.
 pub(super) const SPANS_PER_DELAY: f64 = 1.5;
 
-/// Time over which a train of packets is spread, and the same where the rate is low.
+/// Time over which a train of packets is spread, at ordinary and at low rates.
 const TRAIN_WITHIN: Duration = Duration::from_millis(300);
 const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
 
