@@ -160,7 +160,7 @@ pub struct Untold {
 pub struct LinkCounters {
     /// Packets that entered the path.
     pub offered: u64,
-    /// Packets that left it.
+    /// Packets that left the path.
     pub delivered: u64,
     /// Packets lost at random, each on its own. Where netem loses packets both so and in bursts,
     /// all are counted here; so are, at the ends with a rate and a loss, those that found the queue

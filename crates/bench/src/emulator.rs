@@ -51,7 +51,7 @@ fn condition(rate: Option<u64>, loss: f64) -> Condition {
     }
 }
 
-/// Offers packets at 1 Gbit/s, in bursts of ten as a batched sender does, and takes what is due.
+/// Offers packets at 1 Gbit/s, in bursts of ten as a batched sender does, and takes the due ones.
 fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     const BYTES: u64 = 1500;
     const BURST: u64 = 10;

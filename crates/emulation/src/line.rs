@@ -112,7 +112,7 @@ pub struct Discarded<P> {
 pub struct Counters {
     /// Packets that arrived at the line.
     pub offered: u64,
-    /// Packets that left it.
+    /// Packets that left the line.
     pub delivered: u64,
     /// Packets lost at random, each on its own.
     pub loss_drops: u64,
@@ -164,20 +164,21 @@ pub enum LinkError {
 ///
 /// A packet meets the parts in the order that [`regatta_model::Link`] states: largest packet,
 /// queue, bottleneck, loss on the wire (a lost packet has used its share of the rate), corruption,
-/// duplication, propagation with its jitter and reordering. What chance does to it is drawn when it
-/// is offered; its delay is that of the moment at which it leaves the bottleneck's queue. Jitter that
-/// keeps order changes in time, from the first packet on, and not from packet to packet:
-/// [`regatta_model::Link::jitter_span`].
+/// duplication, propagation with its jitter and reordering. The random impairments of a packet are
+/// drawn when it is offered; its delay is that of the moment at which it leaves the bottleneck's
+/// queue. Jitter that keeps order changes in time, from the first packet on, and not from packet to
+/// packet: [`regatta_model::Link::jitter_span`].
 ///
-/// Other draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the n-th
-/// draw of the seed, whatever the queue did to it or to those before it. So a drop by the queue,
-/// which depends on timing, does not shift the losses of the packets behind it.
+/// Other draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the
+/// n-th draw of the seed, whatever the queue did to it or to those before it. So a drop by the
+/// queue, which depends on timing, does not shift the losses of the packets behind it.
 ///
 /// Without a bottleneck nothing waits; the limit of the queue then bounds the bytes under way,
 /// which guards memory.
 ///
-/// A schedule begins with [`Line::begin`]. At each of its steps packets under way keep their fate,
-/// the queue keeps its packets, and the new settings hold for what leaves the queue from then on.
+/// A schedule begins with [`Line::begin`]. At each of its steps the impairments of packets under
+/// way stay as they were drawn, the queue keeps its packets, and the new settings hold for packets
+/// that leave the queue from then on.
 #[derive(Debug, Clone)]
 pub struct Line<P> {
     settings: Settings,

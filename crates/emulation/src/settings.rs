@@ -19,8 +19,8 @@ pub(crate) struct Settings {
     pub(crate) link: Link,
     pub(crate) capacity: Capacity,
     pub(crate) propagation: Propagation,
-    /// Time after which the propagation delay is independent of what it was, where it changes in time
-    /// and not from packet to packet.
+    /// Time after which the propagation delay is independent of its earlier value, in nanoseconds,
+    /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u64,

@@ -95,8 +95,7 @@ fn seeds_and_directions_draw_differently() {
     }
 }
 
-/// The draws of a seed are part of what a run can be had again by: they do not change with a
-/// library's version.
+/// The draws of a seed make a run reproducible, so they do not change with a library's version.
 #[test]
 fn draws_of_a_seed_are_for_ever() {
     let lost: Vec<_> = losses(0.1, Direction::Forward, 1, 100)

@@ -365,8 +365,8 @@ fn a_step_may_let_packets_overtake() {
     assert_eq!(due, [30, 70, 100, 109]);
 }
 
-/// Draws belong to the ordinal: what a step asks for later is lost as if it had been asked for from
-/// the beginning.
+/// Draws belong to the ordinal: impairments that a step asks for later apply as if they had been
+/// asked for from the beginning.
 #[test]
 fn a_step_draws_as_if_it_had_been_there() {
     let lossy = Link {

@@ -1,4 +1,5 @@
-//! Jitter for flows of different rates, in simulated time: mean, spread and order of what arrives.
+//! Jitter for flows of different rates, in simulated time: mean, spread and order of the arriving
+//! packets.
 
 use std::time::Duration;
 

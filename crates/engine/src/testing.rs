@@ -91,8 +91,8 @@ pub(crate) struct FakeBed {
     /// Reasons why the next path checks are spoiled, the last one first.
     pub checks_spoiled: Vec<String>,
     pub counters: PathCounters,
-    /// Shares of late packets that the path counts in the next trials, the last one first; after
-    /// them none.
+    /// Shares of late packets that the path counts in the next trials, the last one first; 0 after
+    /// them.
     pub late_ratios: Vec<f64>,
     pub conditions_set: Vec<(String, u64)>,
     /// Number of schedules that were begun.

@@ -39,11 +39,12 @@ enum Opening {
     Requests,
     /// Standard error of the process that is started next, with this number.
     Errors { number: u32 },
-    /// Standard input and output of a process, which is started now.
+    /// Standard input and output of a process that is started now.
     Start {
         number: u32,
         command: String,
-        /// The network namespace to start it in: a file of a process that was started before.
+        /// Network namespace in which to start the process: a file of a process that was started
+        /// before.
         namespace: Option<NamespaceOf>,
     },
 }

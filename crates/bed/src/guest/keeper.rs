@@ -88,7 +88,7 @@ impl GuestKeeperError {
     }
 }
 
-/// Keeps one guest until it ends or standard input does. The body of `regatta guest-keeper`; the
+/// Keeps one guest until the guest or standard input ends. The body of `regatta guest-keeper`; the
 /// process must have no other thread yet.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -294,7 +294,7 @@ fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said
     }
 }
 
-/// Waits for the kernel, and for whatever else ends in this namespace meanwhile.
+/// Waits for the kernel and reaps all other processes that end in this namespace meanwhile.
 fn wait_for(kernel: &Child) -> Option<std::process::ExitStatus> {
     let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap_or(i32::MAX));
     loop {

@@ -74,8 +74,8 @@ pub(crate) fn polls_busily() -> bool {
     is_asked("busy-poll")
 }
 
-/// Asks the kernel to wake the calling thread exactly when it asked, as far as this user may. Returns the
-/// rests that a thread which may be busy throughout has to take for that.
+/// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
+/// rests that a thread that may be busy throughout has to take for that.
 pub(crate) fn be_punctual() -> Option<Rests> {
     if is_asked("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.

@@ -48,8 +48,9 @@ pub(super) struct UserspacePath {
     forwarder: Forwarder,
     /// Running capture.
     recorder: Option<Recorder>,
-    /// Number of the first packet of the next capture: it must not be the number of a packet that
-    /// is still under way from the capture before.
+    /// Number of the first packet of the latest capture. The next capture begins
+    /// [`CAPTURE_NUMBERS`] later, so that a packet that is still under way by then is not taken for
+    /// one of its own.
     captures: u32,
 }
 

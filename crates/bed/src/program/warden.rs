@@ -43,8 +43,9 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two rounds of signals to the processes that are left.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Starts the program that its arguments name, waits for it and ends what it leaves. The body of
-/// `regatta path-program`, which [`super::start`] starts; the process must have no other thread.
+/// Starts the program that its arguments name, waits for it and ends the processes that it leaves.
+/// The body of `regatta path-program`, which [`super::start`] starts; the process must have no
+/// other thread.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(2);

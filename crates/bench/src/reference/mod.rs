@@ -91,7 +91,7 @@ const WINDOW_BYTES: u32 = 4 << 20;
 /// Socket buffers: they hold a whole window, so that nothing is lost.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// First line of the listening end: where it listens and which certificate it shows.
+/// First line of the listening end: its address and its certificate.
 #[derive(Debug, Serialize, Deserialize)]
 struct Listening {
     /// Address to connect to.

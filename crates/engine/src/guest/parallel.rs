@@ -1,8 +1,8 @@
-//! A run divided among guests that run at once.
+//! Run divided among guests that run at once.
 //!
-//! Each has a part of the rounds, so that every cell is in every part. To a guest with a virtual clock
-//! it makes no difference how much of the machine it gets, so that the parts do not disturb one
-//! another.
+//! Each guest has a part of the rounds, so that every cell is in every part. A guest with a virtual
+//! clock gives the same results however much of the machine it gets, so that the parts do not
+//! disturb one another.
 
 use std::{
     sync::mpsc::{self, Receiver, Sender},

@@ -1,5 +1,5 @@
 //! Kernel modules, loaded without `modprobe`: a kernel that Debian packages has nearly everything
-//! as a module; the lab's own has all of it built in.
+//! as a module; one built by `lab/build-kernel` has no modules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

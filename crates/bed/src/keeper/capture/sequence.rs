@@ -25,7 +25,7 @@ pub(in crate::keeper) enum Verdict {
     Dropped(Cause),
 }
 
-/// Marks of a packet: what the path did to it beside its verdict.
+/// Marks of a packet: effects of the path beside its outcome.
 pub(in crate::keeper) const CORRUPTED: u16 = 1;
 pub(in crate::keeper) const AHEAD: u16 = 2;
 /// Mark of a copy that the path made of another packet.

@@ -5,11 +5,10 @@
 //! and with jitter the delay of packets at the link's rate. Departures are read from the clock
 //! right before the call that sends, arrivals are the kernel's time stamps, so that the time this
 //! process takes to wake up is not charged to the path.
-
 //!
-//! [`run`] does so where one keeper has both ends; [`Part`] is one end's part where each has a keeper
-//! of its own, whose clocks need not agree: a delay is what a round trip took at its own end, less
-//! what the other end says that it took to answer.
+//! [`run`] does so where one keeper has both ends; [`Part`] is one end's part where each end has a
+//! keeper of its own, whose clocks need not agree: a delay is the time that a round trip took at
+//! its own end, less the time for which the other end reports to have held it.
 
 mod expected;
 mod part;
@@ -491,7 +490,7 @@ mod tests {
     }
 
     /// A train over a link that is always busy and loses every twentieth packet before or after its
-    /// rate: what did not use the rate is not counted as if it had.
+    /// rate: packets that did not use the rate are not counted as if they had.
     #[test]
     fn the_rate_is_that_of_the_packets_that_passed_it() {
         let link = Link {

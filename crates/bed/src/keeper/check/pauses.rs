@@ -1,4 +1,4 @@
-//! Evidence that the machine, and not the path, is to blame for what a check finds.
+//! Evidence that the machine, and not the path, caused the findings of a check.
 
 use std::{
     sync::{

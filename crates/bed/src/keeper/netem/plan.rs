@@ -78,7 +78,7 @@ pub(crate) struct Stages {
     pub(super) dropped_by_rule: f64,
     /// Whether all loss on the wire is in bursts.
     pub(super) only_bursts: bool,
-    /// Bytes that fill the queue, where it is limited in bytes and drop-tail.
+    /// Bytes that fill the queue, if it is a drop-tail queue limited in bytes.
     pub(super) full_queue_bytes: Option<u64>,
 }
 
