@@ -39,7 +39,7 @@ pub enum GuestError {
     Thread(#[source] io::Error),
 }
 
-/// Guest of this machine. It ends when this is dropped, and also with the *thread* that started it.
+/// Running guest. It ends when this is dropped, and also with the *thread* that started it.
 #[derive(Debug)]
 pub struct Guest {
     child: Child,

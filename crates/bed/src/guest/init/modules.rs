@@ -1,5 +1,5 @@
 //! Kernel modules, loaded without `modprobe`: a kernel that Debian packages has nearly everything
-//! as a module; one built by `lab/build-kernel` has no modules.
+//! as a module; one built by `lab/build-kernel` has all of it built in.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
