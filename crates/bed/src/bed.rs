@@ -35,18 +35,18 @@ pub enum Host {
 /// Command of the process at each end.
 pub(crate) const AGENT: &str = "agent";
 
-/// Longest that the keeper may take for anything but a path check.
+/// Longest time that the keeper may take for a request other than a path check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Longest that writing the rest of a capture may take, on a disk that is slow.
+/// Longest time that writing the rest of a capture may take, on a slow disk.
 const WRITING_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest that a path check may take; it bounds itself well below.
+/// Longest time that a path check may take; its own limits are well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Two hosts and the path between them.
 ///
-/// It ends when it is dropped. The keeper and the agents also end with the *thread* that started
+/// Dropping the bed ends it. The keeper and the agents also end with the *thread* that started
 /// them, since the kernel ties a process to the thread of its parent: call [`Bed::up`] and
 /// [`Bed::spawn_agent`] on a thread that lives as long as the run.
 #[derive(Debug)]
@@ -59,12 +59,13 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand. The
-    /// file is held open: the agents are started from it, even if its name is gone by then or
-    /// means another program.
+    /// Creates the bed: starts `executable path-keeper` and waits until its namespaces exist. The
+    /// file is held open: the agents are started from it, even if its name is gone by then or means
+    /// another program.
     ///
     /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
-    /// do one; the conditions that are set later are those given here, or they may be refused.
+    /// emulate one; conditions that are set later must be among those given here, or they may be
+    /// refused.
     ///
     /// # Errors
     /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
@@ -139,7 +140,7 @@ impl Bed {
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm {
@@ -201,26 +202,26 @@ impl Bed {
         entries
     }
 
-    /// Process identifier of the path keeper, to watch its CPU time.
+    /// Returns the process identifier of the path keeper, to watch its CPU time.
     #[must_use]
     pub fn keeper_pid(&self) -> u32 {
         self.keeper.pid()
     }
 
-    /// Address of a host on the path.
+    /// Returns the address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()
     }
 
-    /// Whether both hosts read the same monotonic clock.
+    /// Whether both hosts read the same monotonic clock: always, as they share a kernel.
     #[must_use]
     pub fn shares_clock(&self) -> bool {
         true
     }
 
-    /// Gives the path a condition: empties its queues, zeroes its counters, sets the largest
-    /// packet of both hosts' interfaces.
+    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
+    /// packet (MTU) of both hosts' interfaces.
     ///
     /// The same seed and sequence of packets in a direction lose the same packets.
     ///
@@ -240,7 +241,7 @@ impl Bed {
         }
     }
 
-    /// Begins the condition's schedule and its traces: the transfer starts now.
+    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.
@@ -257,8 +258,8 @@ impl Bed {
     /// Captures every packet of the path from now on, in a file.
     ///
     /// # Errors
-    /// [`BedError::Refused`] where the file cannot be made, or netem makes the path, which does not
-    /// tell what it does to each packet.
+    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
+    /// does not report the outcome of each packet.
     pub fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
         let request = ToKeeper::StartCapture { order };
         match self
@@ -270,7 +271,7 @@ impl Bed {
         }
     }
 
-    /// Ends the capture and tells what it holds; nothing if there is none.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.
@@ -284,7 +285,7 @@ impl Bed {
         }
     }
 
-    /// What happened on the path since [`Bed::set_condition`].
+    /// Returns the counters of both directions since [`Bed::set_condition`].
     ///
     /// # Errors
     /// [`BedError`] when the keeper does not answer.

@@ -1,10 +1,10 @@
-//! Where a study runs: two hosts and the path between them.
+//! Test bed of a study: two hosts and the path between them.
 //!
 //! [`Bed::up`] starts a process that keeps the path (`path-keeper`, [`keeper::main`]): two network
 //! namespaces, a TUN device in each, and one thread that carries packets between them through
-//! [`regatta_emulation`]. Agents are started inside the namespaces. Everything hangs on the
+//! [`regatta_emulation`]. Agents are started inside the namespaces. All of them end with the
 //! controller: when it ends, however it ends, the keeper and the agents end, and with the last
-//! process in them the namespaces go.
+//! process in them the namespaces are removed.
 
 mod bed;
 pub mod capture;

@@ -1,4 +1,4 @@
-//! The processes that a bed starts: they end with the controller.
+//! Processes that a bed starts; they end with the controller.
 
 use std::{
     fs::{File, OpenOptions},
@@ -24,10 +24,10 @@ use crate::{
     messages::{FromKeeper, ToKeeper},
 };
 
-/// How long an ended keeper is waited for before it is killed.
+/// Time that a keeper has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The file that every process of a bed is started from.
+/// File from which every process of a bed is started.
 ///
 /// It is held open, so that whatever happens to its name meanwhile (a new build, an update), all
 /// processes of a run are the same program.
@@ -54,13 +54,13 @@ impl Executable {
         })
     }
 
-    /// A name of the open file for a process that inherits its descriptor: the descriptor is
-    /// closed when the process becomes the program, after the name was looked up.
+    /// Returns a name of the open file for a process that inherits its descriptor: the descriptor
+    /// is closed when the process becomes the program, after the name was looked up.
     fn inherited_name(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
-    /// A process of this program, called by the name under which it was opened.
+    /// Returns a command that starts this program, called by the name under which it was opened.
     pub(crate) fn command(&self) -> Command {
         let mut process = Command::new(self.inherited_name());
         process.arg0(&self.path);
@@ -68,21 +68,21 @@ impl Executable {
     }
 }
 
-/// Namespaces to be entered, in order, by the descriptors that hold them.
+/// Namespaces to enter, in order, by the descriptors that hold them.
 pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
-/// What a process is given beside its program.
+/// Streams and files that a process is given beside its program.
 pub(crate) struct Given<'a> {
     pub(crate) input: Stdio,
     pub(crate) output: Stdio,
     pub(crate) errors: Stdio,
     pub(crate) entries: Entries,
-    /// Files that it is to have open under the numbers that they have here.
+    /// Files that the process has open under the same numbers as here.
     pub(crate) files: &'a [OwnedFd],
 }
 
 impl Given<'_> {
-    /// Pipes for input and output.
+    /// Returns streams with pipes for input and output, and `errors` for standard error.
     pub(crate) fn pipes(errors: Stdio) -> Self {
         Self {
             input: Stdio::piped(),
@@ -154,14 +154,14 @@ pub(crate) fn spawn(
 /// Command of the process that keeps a path.
 pub(crate) const PATH_KEEPER: &str = "path-keeper";
 
-/// Where the keeper is.
+/// Handle of the keeper, in this guest or in the other.
 #[derive(Debug)]
 enum Kept {
     Here(Child),
     InFarGuest(FarProcess),
 }
 
-/// The path keeper, seen from the controller. Dropping it ends it.
+/// Path keeper, for the controller. Dropping this ends the keeper.
 #[derive(Debug)]
 pub(crate) struct KeeperProcess {
     kept: Kept,
@@ -183,7 +183,8 @@ impl KeeperProcess {
         })
     }
 
-    /// One that was started in the other guest; `stream` is its standard input and output.
+    /// Wraps a keeper that was started in the other guest; `stream` is its standard input and
+    /// output.
     pub(crate) fn far(process: FarProcess, stream: OwnedFd) -> io::Result<Self> {
         let answers = stream.try_clone()?;
         Ok(Self {
@@ -193,7 +194,7 @@ impl KeeperProcess {
         })
     }
 
-    /// Its process identifier where it is.
+    /// Returns the keeper's process identifier here, or its number in the other guest.
     pub(crate) fn pid(&self) -> u32 {
         match &self.kept {
             Kept::Here(child) => child.id(),
@@ -201,7 +202,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Asks and waits for the answer; `what` names the request in errors.
+    /// Sends a request and waits for the answer; `what` names the request in errors.
     pub(crate) fn ask(
         &mut self,
         request: &ToKeeper,
@@ -212,7 +213,7 @@ impl KeeperProcess {
         self.answer(asked, what, within)
     }
 
-    /// Asks, for an answer that is taken later.
+    /// Sends a request whose answer is read later.
     pub(crate) fn put(&mut self, request: &ToKeeper) -> io::Result<()> {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -222,7 +223,7 @@ impl KeeperProcess {
         requests.write_all(text.as_bytes())
     }
 
-    /// Waits for the answer to what was asked.
+    /// Waits for the answer to a request; `asked` is the result of [`KeeperProcess::put`].
     pub(crate) fn answer(
         &mut self,
         asked: io::Result<()>,
@@ -251,7 +252,7 @@ impl KeeperProcess {
         }
     }
 
-    /// The answer's line, or nothing if none came in time.
+    /// Returns the line of the answer, or `None` if none came in time.
     fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
         let Some(answers) = &mut self.answers else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -279,7 +280,8 @@ impl KeeperProcess {
         Ok(Some(line))
     }
 
-    /// How it ended, if it does in time.
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the keeper still
+    /// runs.
     fn wait(&mut self, within: Duration) -> Option<String> {
         match &mut self.kept {
             Kept::Here(child) => ended(child, within),
@@ -288,7 +290,8 @@ impl KeeperProcess {
     }
 }
 
-/// How a process ended, in words, if it does in time.
+/// Waits for at most `within` until `child` has ended and returns its exit status, in words; `None`
+/// if it still runs.
 pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
     let until = Instant::now() + within;
     loop {

@@ -1,5 +1,5 @@
-//! The bed of two guests: host a and the engine in one, host b in the other, netem on both ends of
-//! the wire between them.
+//! Bed of two guests: host a and the engine in one, host b in the other, netem on both ends of the
+//! wire between them.
 
 use std::{
     fs::File,
@@ -28,29 +28,29 @@ use crate::{
     process::{self, Executable, Given, KeeperProcess, PATH_KEEPER},
 };
 
-/// Longest that one part of a path check may take.
+/// Longest time that one request of a path check may take.
 const PART_WITHIN: Duration = Duration::from_secs(30);
 
-/// An agent of one of two guests.
+/// Agent in one of two guests.
 pub enum AgentOfTwo {
-    /// Host a's, its standard input, output and error piped.
+    /// Agent on host a, its standard input, output and error piped.
     Here(Child),
-    /// Host b's.
+    /// Agent on host b.
     InFarGuest(FarProcess, FarStreams),
 }
 
-/// A keeper of one end, and the file of its host's network namespace.
+/// Keeper of one end, and the file of its host's network namespace.
 #[derive(Debug)]
 struct Side {
     keeper: KeeperProcess,
     namespace: i32,
 }
 
-/// Two guests and the path between them, seen from the first. It ends when it is dropped.
+/// Two guests and the path between them, for the first of them. The path ends when this is dropped.
 #[derive(Debug)]
 pub struct TwoGuests {
     executable: Executable,
-    /// Of hosts a and b.
+    /// Ends of the path at hosts a and b.
     sides: [Side; 2],
     far: FarGuest,
     path: PathForm,
@@ -109,7 +109,7 @@ impl TwoGuests {
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm { kernel, seeded, .. } = &self.path;
@@ -145,13 +145,13 @@ impl TwoGuests {
         }
     }
 
-    /// Address of a host on the path.
+    /// Returns the address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()
     }
 
-    /// As [`crate::Bed::set_condition`], for both ends.
+    /// Does the same as [`crate::Bed::set_condition`], for both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
@@ -168,8 +168,9 @@ impl TwoGuests {
         Ok(())
     }
 
-    /// As [`crate::Bed::begin`]: both ends are told at once, and begin within the time that a word
-    /// takes to the other guest, a fraction of a millisecond on an idle machine.
+    /// Does the same as [`crate::Bed::begin`]. Both ends are told at once, and begin within the
+    /// time that a message takes to the other guest, a fraction of a millisecond on an idle
+    /// machine.
     ///
     /// # Errors
     /// [`BedError`] when a keeper does not answer.
@@ -183,8 +184,8 @@ impl TwoGuests {
         Ok(())
     }
 
-    /// What happened on the path since [`TwoGuests::set_condition`]; each end counts what sets out
-    /// from it.
+    /// Returns the counters since [`TwoGuests::set_condition`]; each end counts the packets that it
+    /// sends.
     ///
     /// # Errors
     /// [`BedError`] when a keeper does not answer.
@@ -204,7 +205,7 @@ impl TwoGuests {
         }
     }
 
-    /// As [`crate::Bed::check_path`]; both ends make it together.
+    /// Does the same as [`crate::Bed::check_path`], with both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
@@ -280,7 +281,8 @@ impl TwoGuests {
         self.both([&a, &b], "check its path", PART_WITHIN)
     }
 
-    /// Asks both keepers at once, the farther one first, and waits for both answers.
+    /// Sends a request to each keeper, to that of the other guest first, and waits for both
+    /// answers.
     fn both(
         &mut self,
         requests: [&ToKeeper; 2],
@@ -297,7 +299,8 @@ impl TwoGuests {
     }
 }
 
-/// A keeper that is silent or gone in the other guest: it is the guest that no longer answers.
+/// Converts the error of a silent or missing keeper in the other guest: it is the guest that does
+/// not answer.
 fn far(error: BedError) -> BedError {
     match error {
         BedError::TimedOut(within) => BedError::FarGuest(io::Error::new(

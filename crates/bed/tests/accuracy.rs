@@ -65,7 +65,8 @@ mod real_time {
         assert!(near >= 0.99, "only {near} within 2 ms");
     }
 
-    /// A third of what a slow processor carries: how much it can is a bench (`forwarder_gigabit`).
+    /// A third of the rate that a slow processor carries; the maximum is measured by a benchmark
+    /// (`forwarder_gigabit`).
     #[test]
     fn tcp_fills_300_mbit_over_30_ms() {
         let _load = MachineLoad::watch();

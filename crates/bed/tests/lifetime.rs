@@ -1,4 +1,4 @@
-//! Nothing outlives the run, however it ends.
+//! Tests that nothing outlives the run, however it ends.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::{Agent, bed, children, condition, executable};
 use regatta_bed::{Bed, BedError, Host};
 use regatta_model::{BedKind, PathSetup};
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Whether the process `pid` runs; a zombie does not.
 fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
         !status
@@ -24,7 +24,7 @@ fn runs(pid: u32) -> bool {
     })
 }
 
-/// Network namespaces that some process is in, as `net:[NUMBER]`.
+/// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
     let entries = fs::read_dir("/proc").expect("/proc");
     entries
@@ -32,7 +32,7 @@ fn namespaces_in_use() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Waits until something holds, at most five seconds.
+/// Waits for at most five seconds until a condition holds.
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !holds() {

@@ -1,4 +1,4 @@
-//! Why a trial has no figures, and what is said of it.
+//! Reasons why a trial has no figures, and what its record says of them.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
     run::slot,
 };
 
-/// The end on host A connects, the one on host B listens.
+/// Host of the end that connects; that on host B listens.
 pub(crate) const CONNECTING: Host = Host::A;
 pub(crate) const LISTENING: Host = Host::B;
 
-/// A host's part in a trial of this workload: the one that connects sends, unless the direction is
-/// reversed.
+/// Returns a host's role in a trial of this workload: the one that connects sends, unless the
+/// direction is reversed.
 pub(crate) fn role(host: Host, workload: &Workload) -> Role {
     let connects = slot(host) == slot(CONNECTING);
     if connects == Role::Sender.connects(workload) {
@@ -26,7 +26,7 @@ pub(crate) fn role(host: Host, workload: &Workload) -> Role {
     }
 }
 
-/// The other host.
+/// Returns the other host.
 pub(crate) fn other(host: Host) -> Host {
     match host {
         Host::A => Host::B,
@@ -34,7 +34,7 @@ pub(crate) fn other(host: Host) -> Host {
     }
 }
 
-/// Why a trial has no two reports.
+/// Reason why a trial does not have both reports.
 pub(crate) enum Broken {
     Stopped,
     /// An agent is missing and none could be started, with the causes.
@@ -60,7 +60,7 @@ pub(crate) enum Broken {
     },
 }
 
-/// Outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
+/// Returns outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
 pub(crate) fn explain(
     broken: Broken,
     deaths: &[(Host, Burial)],

@@ -1,4 +1,4 @@
-//! Where the engine is: the other guest's processes as handles.
+//! Client of the other guest: handles of processes there, for the guest that has the engine.
 
 use std::{
     io::{self, Write},
@@ -11,34 +11,36 @@ use std::{
 use super::{ADDRESSES, Answer, NamespaceOf, Opening, PORT, Request, read_line, write_line};
 use crate::{error::BedError, guest::CONTROL_WIRE, keeper::wire_up};
 
-/// Longest that the other guest may take to be there: both are started at once.
+/// Longest time that the other guest may take until it can be reached: both are started at once.
 const THERE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest for a connection to a guest that is there, and for its answer beyond what was asked.
+/// Longest time for a connection to a running guest, and for its answer beyond the time that a
+/// request names.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The other guest.
+/// Connection to the other guest.
 #[derive(Debug)]
 pub(crate) struct FarGuest {
     requests: Arc<Mutex<TcpStream>>,
     last: u32,
 }
 
-/// A process in the other guest. Dropping it does nothing to it; the end of its input ends it.
+/// Process in the other guest. Dropping this does nothing to it; the end of its standard input ends
+/// it.
 #[derive(Debug)]
 pub struct FarProcess {
     number: u32,
     requests: Arc<Mutex<TcpStream>>,
 }
 
-/// The ends of a process in the other guest that its owner holds.
+/// Standard streams of a process in the other guest.
 #[derive(Debug)]
 pub struct FarStreams {
-    /// Its standard input; dropping it is the end of its input.
+    /// Standard input of the process; dropping it closes it.
     pub input: FarInput,
-    /// Its standard output.
+    /// Standard output of the process.
     pub output: TcpStream,
-    /// Its standard error.
+    /// Standard error of the process.
     pub errors: TcpStream,
 }
 
@@ -131,13 +133,13 @@ fn open(opening: &Opening, within: Duration) -> io::Result<TcpStream> {
 }
 
 impl FarProcess {
-    /// Its number among those of its guest that were started from here.
+    /// Returns the number of this process among those of its guest that were started from here.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// How it ended, in words, if it ends within this time. A guest that does not answer has nothing
-    /// to tell.
+    /// Waits for at most `within` until the process has ended and returns its exit status, in
+    /// words. `None` if it still runs, or if its guest does not answer.
     pub fn ended(&mut self, within: Duration) -> Option<String> {
         let request = Request::Ended {
             number: self.number,
@@ -146,7 +148,7 @@ impl FarProcess {
         self.ask(&request, within).ok()?.ended
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
         let request = Request::Kill {
             number: self.number,

@@ -1,4 +1,4 @@
-//! The other guest: processes in it, as if they were here.
+//! Processes in the other guest, handled as if they were here.
 //!
 //! With two guests the engine and host a are in one, host b is in the other, and a wire that is not
 //! the path joins them. In the other guest the [`steward`](main) waits for the engine on that wire
@@ -25,25 +25,26 @@ pub const COMMAND: &str = "guest-far";
 /// Addresses on the wire for control: of the guest with the engine, and of the other.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 61, 0, 1), Ipv4Addr::new(10, 61, 0, 2)];
 
-/// Where the steward listens.
+/// TCP port on which the steward listens.
 const PORT: u16 = 7000;
 
-/// Longest line that either side takes.
+/// Longest line that either side reads, in bytes.
 const LONGEST_LINE: usize = 4096;
 
-/// First line of a connection: what it is for.
+/// First line of a connection: its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Opening {
     /// Requests and answers.
     Requests,
-    /// Standard error of the process that is started next under this number.
+    /// Standard error of the process that is started next, with this number.
     Errors { number: u32 },
-    /// Standard input and output of a process, which is started now.
+    /// Standard input and output of a process that is started now.
     Start {
         number: u32,
         command: String,
-        /// The network namespace to start it in: a file of a process that was started before.
+        /// Network namespace in which to start the process: a file of a process that was started
+        /// before.
         namespace: Option<NamespaceOf>,
     },
 }
@@ -54,17 +55,17 @@ struct NamespaceOf {
     file: i32,
 }
 
-/// What is asked about processes.
+/// Request about a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Request {
-    /// Wait for an end.
+    /// Wait until the process has ended.
     Ended { number: u32, within_ms: u64 },
-    /// Kill it.
+    /// Kill the process.
     Kill { number: u32 },
 }
 
-/// How it ended, in words, if it has.
+/// Exit status of the process, in words, if it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Answer {
     ended: Option<String>,
@@ -76,7 +77,7 @@ fn write_line(mut to: impl Write, what: &impl Serialize) -> io::Result<()> {
     to.write_all(&line)
 }
 
-/// Byte by byte, so that what follows the line is left to whoever reads next.
+/// Reads a line byte by byte, so that the bytes after it are left to the next reader.
 fn read_line<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];

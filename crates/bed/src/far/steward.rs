@@ -1,4 +1,4 @@
-//! In the other guest: starts processes and tells how they end.
+//! Server in the other guest: starts processes and reports their exit status.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     process::{self, Executable, Given},
 };
 
-/// Longest that a connection may take to say what it is for.
+/// Longest time that a connection may take to send its first line.
 const OPENING_WITHIN: Duration = Duration::from_secs(5);
 
 /// Processes by number.

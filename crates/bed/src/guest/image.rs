@@ -1,4 +1,4 @@
-//! Which kernel a guest runs.
+//! Search for the kernel that a guest runs.
 
 use std::{
     env,
@@ -10,43 +10,44 @@ use std::{
 
 use regatta_model::Clock;
 
-/// Names a kernel for every guest of this user.
+/// Environment variable that names a kernel for every guest of this user.
 const VARIABLE: &str = "REGATTA_UML_KERNEL";
 
 /// Name of the kernel that Debian's package `user-mode-linux` has.
 const PACKAGED: &str = "linux.uml";
 
-/// What to type where there is no kernel for a real clock.
+/// Hint for a machine without a kernel for a real clock.
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
-/// What to type where there is no kernel for a virtual clock.
+/// Hint for a machine without a kernel for a virtual clock.
 pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
-/// Longest that a kernel may take to say what it is; it starts nothing for that.
+/// Longest time that a kernel may take to print its release or configuration; it boots nothing for
+/// that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// A kernel that was found to be fit.
+/// Kernel that can run the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its file.
+    /// Path of the kernel's executable.
     pub path: PathBuf,
-    /// Its release, such as `6.12.117`.
+    /// Release of the kernel, such as `6.12.117`.
     pub release: String,
-    /// Whether it can have a virtual clock.
+    /// Whether the kernel supports a virtual clock (time travel mode).
     pub travels_in_time: bool,
 }
 
-/// Why there is no kernel to run.
+/// Reasons why there is no kernel to run.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// Nothing was named, and nothing was found where kernels are looked for.
+    /// No kernel was named, and none was found in the usual places.
     #[error("there is no User Mode Linux kernel {purpose}: looked for {looked_for}")]
     Missing {
         /// `for a real clock` or `for a virtual clock`.
         purpose: &'static str,
-        /// Where, in words.
+        /// Places that were searched, in words.
         looked_for: String,
-        /// Which clock it was for.
+        /// Clock that the kernel was to have.
         clock: Clock,
     },
     /// The file that was named cannot be run.
@@ -54,7 +55,7 @@ pub enum ImageError {
     NotRun {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -64,7 +65,7 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
     },
-    /// The kernel has no time travel.
+    /// The kernel has no time travel mode.
     #[error(
         "the kernel `{}` ({release}) has no virtual clock: it was built without CONFIG_UML_TIME_TRAVEL_SUPPORT",
         path.display()
@@ -72,13 +73,13 @@ pub enum ImageError {
     NoTimeTravel {
         /// The file.
         path: PathBuf,
-        /// Its release.
+        /// Release of the kernel.
         release: String,
     },
 }
 
 impl ImageError {
-    /// What to type next.
+    /// Returns a command that helps.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -96,15 +97,15 @@ impl ImageError {
         }
     }
 
-    /// Whether the user named something that is wrong, rather than this machine lacking something.
+    /// Whether the user named an unfit kernel, rather than this machine lacking one.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, Self::Missing { .. })
     }
 }
 
-/// Finds the kernel for a guest: the named one, else the one that `REGATTA_UML_KERNEL` names, else
-/// the lab's own from the cache for a virtual clock and the system's for a real one.
+/// Finds the kernel for a guest: `named`, else the one that `REGATTA_UML_KERNEL` names, else the
+/// one built by `lab/build-kernel` for a virtual clock and the system's for a real one.
 ///
 /// # Errors
 /// [`ImageError`] where there is none or the named one is not fit.
@@ -152,7 +153,7 @@ fn shown(path: Option<PathBuf>) -> String {
     path.map_or_else(|| "~/.cache".to_owned(), |path| path.display().to_string())
 }
 
-/// Where `lab/build-kernel` keeps what it builds.
+/// Returns the directory in which `lab/build-kernel` keeps what it builds.
 fn cache() -> Option<PathBuf> {
     if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
         return Some(own.into());
@@ -164,7 +165,7 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("regatta/lab-kernel"))
 }
 
-/// The newest kernel of the cache.
+/// Returns the newest kernel of the cache.
 fn built() -> Option<PathBuf> {
     let entries = std::fs::read_dir(cache()?).ok()?;
     entries
@@ -186,7 +187,7 @@ fn packaged() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Asks a kernel what it is.
+/// Runs a kernel to find out its release and configuration.
 fn inspect(path: &Path) -> Result<Image, ImageError> {
     let config = ask(path, "--showconfig")?;
     if !config.contains("CONFIG_UML=y") {
@@ -202,8 +203,8 @@ fn inspect(path: &Path) -> Result<Image, ImageError> {
     })
 }
 
-/// What a program prints when it is asked; another program than a kernel may do anything, so it is
-/// given nothing to read and little time.
+/// Returns what the program at `path` prints when it is run with the argument `question`. A program
+/// that is no kernel may do anything, so it is given no input and little time.
 fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),

@@ -1,8 +1,8 @@
-//! The process that keeps a guest: namespaces, mounts, the kernel, and what is heard of it.
+//! Process that keeps a guest: namespaces, mounts, the kernel, and the guest's messages.
 //!
-//! It is two processes. The first makes the namespaces and waits; the second is the first process of
-//! the new process namespace, so that the system ends everything in it together with it. It starts
-//! the kernel and passes on what the guest says.
+//! It is two processes. The first makes the namespaces and waits; the second is the first process
+//! of the new process namespace, so that the system ends everything in it together with it. It
+//! starts the kernel and forwards the guest's messages.
 
 use std::{
     collections::BTreeSet,
@@ -66,7 +66,7 @@ enum GuestKeeperError {
 }
 
 impl GuestKeeperError {
-    /// Whether it is this machine that lacks something.
+    /// Whether the cause is that this machine lacks something.
     const fn is_unsupported(&self) -> bool {
         matches!(
             self,
@@ -88,7 +88,7 @@ impl GuestKeeperError {
     }
 }
 
-/// Keeps one guest until it ends or standard input does. The body of `regatta guest-keeper`; the
+/// Keeps one guest until the guest or standard input ends. The body of `regatta guest-keeper`; the
 /// process must have no other thread yet.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -117,7 +117,8 @@ fn fail(error: &GuestKeeperError) {
     });
 }
 
-/// Tells the controller; when it is gone this process is about to end anyway.
+/// Writes `said` to the controller; when the controller is gone this process is about to end
+/// anyway.
 fn pass_on(said: &Said) {
     let Ok(mut line) = serde_json::to_vec(said) else {
         return;
@@ -198,7 +199,7 @@ fn read_instructions() -> Result<Instructions, GuestKeeperError> {
     Ok(instructions)
 }
 
-/// The first process of the process namespace.
+/// Runs the guest, as the first process of the process namespace.
 fn run(order: &Order, wires: &[i32]) -> Result<(), GuestKeeperError> {
     mounts::make(order)?;
     let watch =
@@ -265,7 +266,7 @@ fn locked(exchange: &Mutex<Exchange>) -> std::sync::MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// How the guest's end is told.
+/// Returns the message to the controller about the guest's end.
 fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
@@ -293,7 +294,7 @@ fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said
     }
 }
 
-/// Waits for the kernel, and for whatever else ends in this namespace meanwhile.
+/// Waits for the kernel and reaps all other processes that end in this namespace meanwhile.
 fn wait_for(kernel: &Child) -> Option<std::process::ExitStatus> {
     let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap_or(i32::MAX));
     loop {
@@ -321,7 +322,7 @@ fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
     }
 }
 
-/// Starts the kernel, its console piped.
+/// Starts the kernel, with its console on a pipe.
 fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
     let mut command = Command::new(&order.kernel);
     command
@@ -371,17 +372,18 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestKeeperError> {
         })
 }
 
-/// Adds to a kernel what it does not know of this processor's registers; see its source.
+/// Library that is preloaded into a kernel that does not know the extended register state of this
+/// processor; see its source.
 static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
 
 /// Whether the extended register state, as this system has switched it on, is larger than User Mode
 /// Linux takes.
 #[cfg(target_arch = "x86_64")]
 fn state_is_larger_than_known() -> bool {
-    /// Of Linux up to 6.12, `HOST_FP_SIZE`.
+    /// `HOST_FP_SIZE` of Linux up to 6.12.
     const KNOWN_BYTES: u32 = 2696;
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    /// Leaf 0xd tells of the state, and its EBX how large it is.
+    /// CPUID leaf of the extended register state; its EBX is the size in bytes.
     const LEAF: u32 = 0xd;
     // SAFETY: every processor of this architecture has the instruction.
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
@@ -395,9 +397,9 @@ fn state_is_larger_than_known() -> bool {
     false
 }
 
-/// Has the system refuse random numbers to the program that this process becomes. The guest's kernel
-/// mixes the host's into its own wherever it gets them, and then no two runs are alike; without
-/// them it has those alone that its first process seeds it with.
+/// Makes `getrandom` fail in the program that this process becomes. The guest's kernel mixes the
+/// host's random numbers into its own wherever it gets them, and then no two runs are alike;
+/// without them it has only those with which its first process seeds it.
 fn without_random_numbers() -> io::Result<()> {
     // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
     // others pass. The number is this architecture's, and the kernel is a program of the same.
@@ -443,20 +445,20 @@ fn without_random_numbers() -> io::Result<()> {
     }
 }
 
-/// What has been read of the exchange so far.
+/// State of reading the exchange.
 #[derive(Default)]
 struct Exchange {
     up: bool,
-    /// The latest beat that was passed on.
+    /// Content of the beat file when it was last forwarded.
     beat: String,
-    /// Bytes of the program's output that were passed on.
+    /// Bytes of the program's output that were forwarded.
     output: u64,
-    /// The beginning of a line.
+    /// Beginning of a line of output whose end has not been read.
     rest: Vec<u8>,
 }
 
 impl Exchange {
-    /// Passes on what is new.
+    /// Forwards new messages, signs of life and lines of output.
     fn pass_on(&mut self) {
         if !self.up
             && let Ok(release) = fs::read_to_string(exchange("up"))

@@ -1,4 +1,4 @@
-//! Clocks, and waking up when they say so.
+//! Clocks, and settings with which the kernel wakes a thread punctually.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The monotonic clock, in nanoseconds.
+/// Returns the time of the monotonic clock, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The wall clock, in nanoseconds since the Unix epoch. Only to date things, and beside the
-/// kernel's receive time stamps, which are on this clock.
+/// Returns the time of the wall clock, in nanoseconds since the Unix epoch. Only to date things,
+/// and beside the kernel's receive time stamps, which are on this clock.
 pub(crate) fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// CPU time of this process, all threads, in nanoseconds.
+/// Returns the CPU time of this process, all threads, in nanoseconds.
 pub(crate) fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of the calling thread, in nanoseconds.
+/// Returns the CPU time of the calling thread, in nanoseconds.
 fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// A span for the kernel.
+/// Converts a span for the kernel.
 pub(crate) fn timespec(value: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
@@ -55,8 +55,9 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Names an environment variable that replaces what [`be_punctual`] asks for, to measure what each is
-/// worth: words of `slack`, `real-time`, `rests`, `short-slices` and `busy-poll`, separated by commas.
+/// Environment variable that replaces the settings of [`be_punctual`], to measure the effect of
+/// each: words of `slack`, `real-time`, `rests`, `short-slices` and `busy-poll`, separated by
+/// commas.
 const SCHEDULING: &str = "REGATTA_FORWARDER_SCHEDULING";
 
 fn is_asked(word: &str) -> bool {
@@ -67,14 +68,14 @@ fn is_asked(word: &str) -> bool {
     words.split(',').any(|asked| asked == word)
 }
 
-/// Whether the forwarder polls busily instead of sleeping: a core for it alone, which only
-/// [`SCHEDULING`] asks for.
+/// Whether the forwarder polls busily instead of sleeping. It then needs a core for itself, so it
+/// does so only if [`SCHEDULING`] asks for it.
 pub(crate) fn polls_busily() -> bool {
     is_asked("busy-poll")
 }
 
-/// Asks the kernel to wake the calling thread exactly when it asked, as far as this user may. Returns the
-/// rests that a thread which may be busy throughout has to take for that.
+/// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
+/// rests that a thread that may be busy throughout has to take for that.
 pub(crate) fn be_punctual() -> Option<Rests> {
     if is_asked("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
@@ -98,11 +99,11 @@ pub(crate) fn be_punctual() -> Option<Rests> {
 #[derive(Debug)]
 pub(crate) struct Rests {
     turn_began: u64,
-    /// CPU time of the thread by then.
+    /// CPU time of the thread at the beginning of the turn, in nanoseconds.
     cpu_ns: u64,
 }
 
-/// A turn, and what of it a thread sleeps at least.
+/// Length of a turn, and least time in it for which a thread sleeps, in nanoseconds.
 const TURN_NS: u64 = 5_000_000;
 const REST_NS: u64 = 300_000;
 
@@ -124,7 +125,8 @@ impl Rests {
     }
 }
 
-/// Has the calling thread go before all that are not real-time ones; whether that is allowed.
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO`); returns whether that is
+/// allowed.
 fn become_real_time() -> bool {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is the calling thread and `lowest` a valid parameter.

@@ -5,14 +5,15 @@ use super::tun::HEADER_BYTES;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum is left to the device.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// Bits of the packet that are left alone: its version. With another one it is no packet of IP
-/// any more and no interface takes it in, so that nothing would be corrupted but the count.
+/// Leading bits of the packet that are left alone: its version. With another version it is no IP
+/// packet any more and no interface accepts it, so that nothing would be corrupted but the count.
 const VERSION_BITS: u64 = 4;
 
 /// Flips one bit of a packet as the device gives it: its header, then the IP packet.
 ///
 /// A sending kernel may leave the checksum to the device, and the receiving one then believes that
-/// it is right. So it is computed first, and the receiver finds the damage as it would on a wire.
+/// it is right. It is therefore computed first, so that the receiver finds the damage as it would
+/// on a wire.
 pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
     if frame.len() <= HEADER_BYTES {
         return;
@@ -29,9 +30,9 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
     packet[(bit / 8) as usize] ^= 0x80 >> (bit % 8);
 }
 
-/// The Internet checksum that a packet as the device gives it is to get, and where in the IP
-/// packet, if the sending kernel has left it to the device: over everything from the place that
-/// the header names on, with the sum of the pseudo-header standing where it goes.
+/// Returns the Internet checksum that the sending kernel has left to the device, and its position
+/// in the IP packet, if it has. It covers everything from the place that the header names on, with
+/// the sum of the pseudo-header in the place of the checksum.
 ///
 /// Source: RFC 1071; Virtual I/O Device 1.2, 5.1.6.2.
 pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
@@ -69,7 +70,8 @@ pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
 mod tests {
     use super::*;
 
-    /// Sum over a datagram with its pseudo-header, whose checksum is right if this is 0xffff.
+    /// Returns the sum over a datagram with its pseudo-header, whose checksum is right if this is
+    /// 0xffff.
     fn sum(bytes: &[u8]) -> u32 {
         let mut sum: u32 = bytes
             .chunks(2)
@@ -81,7 +83,7 @@ mod tests {
         sum
     }
 
-    /// A UDP datagram from 10.60.0.1 to 10.60.0.2 with its checksum left to the device.
+    /// Returns a UDP datagram from 10.60.0.1 to 10.60.0.2 with its checksum left to the device.
     fn frame() -> Vec<u8> {
         let mut frame = vec![NEEDS_CHECKSUM, 0, 0, 0, 0, 0];
         frame.extend(20u16.to_ne_bytes());

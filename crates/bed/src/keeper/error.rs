@@ -1,4 +1,4 @@
-//! What can go wrong in the keeper, with what to type against it.
+//! Errors of the keeper, with hints.
 
 use std::{io, path::PathBuf};
 
@@ -104,12 +104,12 @@ pub(crate) enum KeeperError {
     },
 }
 
-/// What to type where netem cannot do what a condition asks for.
+/// Hint for a condition that netem cannot emulate.
 pub(crate) const USE_OTHER_EMULATOR: &str =
     "leave it to Regatta's own emulator with `emulator = \"userspace\"`, `--emulator userspace`";
 
 impl KeeperError {
-    /// What to type next; empty if nothing is known to help.
+    /// Returns a command or setting that helps; empty if none is known.
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::UserNamespace(source) => match source.raw_os_error() {
@@ -169,7 +169,7 @@ impl KeeperError {
     }
 }
 
-/// Which of the switches that forbid user namespaces is set here.
+/// Returns the hint for the switch that forbids user namespaces on this system.
 fn forbidden_user_namespace_hint() -> String {
     let zero = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
     let one = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");

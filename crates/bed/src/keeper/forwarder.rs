@@ -1,4 +1,4 @@
-//! The thread that carries packets from one TUN device to the other through the emulation.
+//! Thread that carries packets from one TUN device to the other through the emulation.
 
 use std::{
     fs::File,
@@ -26,10 +26,10 @@ use super::{
 };
 use crate::messages::{LinkCounters, Untold};
 
-/// Packets read from one device before the other direction and what is due get their turn.
+/// Packets read from one device before the other direction and due packets get their turn.
 const BATCH: usize = 32;
 
-/// Most free buffers that are kept. Duplicated packets bring buffers of their own, which would
+/// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
 
@@ -37,13 +37,13 @@ const POOL: usize = 32_768;
 #[derive(Debug)]
 struct Frame {
     buffer: Box<[u8]>,
-    /// With the header; both fit, whatever the largest packet.
+    /// Length in bytes with the header; both fit, whatever the largest packet.
     length: u16,
-    /// What the path did to it, for a capture.
+    /// Marks for a capture: what the path did to the packet.
     marks: u16,
-    /// In the capture, if the marks say that it is captured.
+    /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
     number: u32,
-    /// By how much it is late already; see [`Lateness::enter`].
+    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
     lag_ns: u32,
 }
 
@@ -52,7 +52,7 @@ impl Frame {
         &self.buffer[..usize::from(self.length)]
     }
 
-    /// Tells what became of it.
+    /// Records the outcome of the packet in the capture, if it is captured.
     fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
         if self.marks & CAPTURED != 0 {
             tap.ended(self.number, at, verdict, self.marks);
@@ -89,7 +89,7 @@ struct Lane {
     to: File,
     line: Line<Frame>,
     lateness: Lateness,
-    /// Packets that the other device did not take.
+    /// Packets that the other device did not accept.
     refused: u64,
 }
 
@@ -154,21 +154,21 @@ enum Request {
     Counters {
         reply: Sender<[LinkCounters; 2]>,
     },
-    /// The one that was there before has finished.
+    /// Report packets to `tap` from now on; the reply means that the previous tap has finished.
     Tap {
         tap: Option<Tap>,
         reply: Sender<()>,
     },
 }
 
-/// The thread's handle. The thread ends with the process.
+/// Handle of the thread, which ends with the process.
 pub(crate) struct Forwarder {
     requests: Sender<Request>,
     wake: Arc<EventFd>,
 }
 
 impl Forwarder {
-    /// Starts carrying packets between two devices, at first over a path that does nothing.
+    /// Starts carrying packets between two devices, at first over a path without impairments.
     pub(crate) fn start(devices: [[File; 2]; 2]) -> Result<Self, KeeperError> {
         let condition = Condition {
             name: String::new(),
@@ -209,7 +209,7 @@ impl Forwarder {
         Ok(Self { requests, wake })
     }
 
-    /// Empties the path and its devices, zeroes the counters, installs a condition.
+    /// Empties the path and its devices, zeroes the counters and sets a condition.
     pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Set {
@@ -220,22 +220,23 @@ impl Forwarder {
         answer.recv().map_err(|_| KeeperError::ForwarderGone)?
     }
 
-    /// Begins the condition's schedule and its traces, now.
+    /// Begins the condition's schedule and its traces now.
     pub(crate) fn begin(&self) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Begin { reply })?;
         answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
-    /// Forward and reverse since [`Forwarder::set`]. Drops at the sending devices are not in here.
+    /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
+    /// devices are not included.
     pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Counters { reply })?;
         answer.recv().map_err(|_| KeeperError::ForwarderGone)
     }
 
-    /// Tells a capture of every packet from now on, or none any more. The one that was told before
-    /// has had all when this returns.
+    /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
+    /// received all of its packets when this returns.
     pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), KeeperError> {
         let (reply, answer) = mpsc::channel();
         self.send(Request::Tap { tap, reply })?;
@@ -287,7 +288,8 @@ fn line(
     })
 }
 
-/// Room for the largest packet and one byte more, by which a larger one is told.
+/// Returns the size of a buffer for the largest packet and one byte more, by which a larger packet
+/// is recognised.
 fn buffer_bytes(condition: &Condition) -> usize {
     HEADER_BYTES + condition.mtu_bytes as usize + 1
 }
@@ -302,7 +304,7 @@ struct Running {
     arrivals: Arrivals,
     rests: Option<Rests>,
     busy_polls: bool,
-    /// Where a capture is told of the packets.
+    /// Capture to which the packets are reported.
     tap: Option<Tap>,
 }
 
@@ -339,7 +341,7 @@ impl Running {
         }
     }
 
-    /// Reads a batch of packets of one direction and offers them to its line; says whether there
+    /// Reads a batch of packets of one direction and offers them to its line; returns whether there
     /// may be more.
     fn take_in(&mut self, which: usize) -> bool {
         let lane = &mut self.lanes[which];
@@ -390,7 +392,7 @@ impl Running {
         true
     }
 
-    /// Writes what is due, in both directions.
+    /// Writes the packets that are due, in both directions.
     fn deliver(&mut self) {
         for (which, lane) in self.lanes.iter_mut().enumerate() {
             let mut now = monotonic_ns();
@@ -475,7 +477,7 @@ impl Running {
         })
     }
 
-    /// Serves every request that waits; `None` if the handle is gone.
+    /// Serves every request that waits; returns `None` if the handle is gone.
     fn serve(&mut self) -> Option<()> {
         // Fails only when another read has already emptied it.
         let _ = self.wake.read();
@@ -541,7 +543,7 @@ struct Woken {
     request: bool,
 }
 
-/// Throws away what waits in a device: at most one full device, so that a host that goes on
+/// Discards the packets that wait in a device: at most one full device, so that a host that goes on
 /// sending cannot hold this up.
 fn discard(device: &mut File) {
     let mut scrap = [0; 2048];

@@ -1,12 +1,12 @@
-//! How late packets are: by what they wait in a device before they are read, and by what they leave
-//! after they were due.
+//! Lateness of packets: the time that they wait in a device before they are read, and the time by
+//! which they leave after they were due.
 
 use std::{fs::File, os::unix::fs::FileExt};
 
-/// A wait shorter than this may have been none: something was there already.
+/// Shortest wait that counts as sleep: in a shorter one a packet may have been there already.
 const SHORTEST_SLEEP_NS: u64 = 50_000;
 
-/// A packet delivered later than this after it was due is counted as late.
+/// Time after which a delivered packet counts as late, in nanoseconds.
 const LATE_NS: u64 = 2_000_000;
 
 /// Lateness of the packets of one direction.
@@ -15,17 +15,19 @@ pub(super) struct Lateness {
     pub(super) sum_ns: u64,
     pub(super) max_ns: u64,
     pub(super) late: u64,
-    /// Lag of the packet that came last; see [`Lateness::enter`].
+    /// Lag of the last packet; see [`Lateness::enter`].
     lag_ns: u64,
-    /// What arrived before this may have stood behind that packet.
+    /// Time of reading the last packet that lagged: packets that arrived before it may have waited
+    /// in the device behind that packet.
     behind_until: u64,
 }
 
 impl Lateness {
-    /// Returns the lag of a packet that arrived at the device at `arrived` or later, and was read at
-    /// `read`: the time by which the bottleneck begins to send it later than if it had been read when it
-    /// arrived, at most. Those that may have stood behind it in the device are as late. `free` is when the
-    /// bottleneck can send it; without a bottleneck the device is the queue, and nothing lags.
+    /// Returns the lag of a packet that arrived at the device at `arrived` or later and was read at
+    /// `read`: an upper bound of the time by which the bottleneck begins to send it later than if
+    /// it had been read on arrival. Packets that may have waited behind it in the device are as
+    /// late. `free` is when the bottleneck can send it; without a bottleneck the device is the
+    /// queue, and nothing lags. All times are in nanoseconds.
     pub(super) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
         let Some(free) = free else { return 0 };
         if arrived >= self.behind_until {
@@ -40,7 +42,8 @@ impl Lateness {
         self.lag_ns
     }
 
-    /// Counts a packet that leaves `after_due_ns` after it was due by the time at which it was read.
+    /// Counts a packet that leaves `after_due_ns` after the due time that follows from the time at
+    /// which it was read.
     pub(super) fn leave(&mut self, after_due_ns: u64, lag_ns: u64) {
         let late = after_due_ns + lag_ns;
         self.sum_ns += late;
@@ -49,17 +52,18 @@ impl Lateness {
     }
 }
 
-/// Moments after which what is read from a device must have arrived.
+/// Times, for each device, after which a packet that is read from it must have arrived.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// The kernel's account of how long the thread waited for a processor; `None` where it keeps none.
+    /// File with the kernel's account of the time for which the thread waited for a processor;
+    /// `None` where it keeps none.
     account: Option<File>,
     waited_ns: u64,
     empty_at: [u64; 2],
 }
 
 impl Arrivals {
-    /// Those of the devices that the calling thread reads.
+    /// Creates the state for the devices that the calling thread reads.
     pub(super) fn new() -> Self {
         let mut arrivals = Self {
             account: File::open("/proc/thread-self/schedstat").ok(),
@@ -70,7 +74,8 @@ impl Arrivals {
         arrivals
     }
 
-    /// Time that the thread has waited for a processor since the last call.
+    /// Returns the time that the thread has waited for a processor since the last call, in
+    /// nanoseconds.
     fn waited(&mut self) -> u64 {
         let mut text = [0; 64];
         let read = self.account.as_ref().map(|file| file.read_at(&mut text, 0));
@@ -85,13 +90,13 @@ impl Arrivals {
         self.waited_ns.saturating_sub(before)
     }
 
-    /// A device was seen empty at `now`.
+    /// Notes that a device was empty at `now`.
     pub(super) fn empty(&mut self, device: usize, now: u64) {
         self.empty_at[device] = self.empty_at[device].max(now);
     }
 
-    /// The thread waited from `from` until `now` for a packet of either device. If it slept, the first
-    /// one woke it, and what passed since then it waited for a processor.
+    /// Notes that the thread waited from `from` until `now` for a packet of either device. If it
+    /// slept, the first packet woke it, and the time since then was spent waiting for a processor.
     pub(super) fn woke(&mut self, from: u64, now: u64) {
         let woken = now.saturating_sub(self.waited());
         if woken > from + SHORTEST_SLEEP_NS {
@@ -100,7 +105,7 @@ impl Arrivals {
         }
     }
 
-    /// The earliest that a packet which is read from a device now can have arrived.
+    /// Returns the earliest time at which a packet that is read from a device now can have arrived.
     pub(super) fn earliest(&self, device: usize) -> u64 {
         self.empty_at[device]
     }

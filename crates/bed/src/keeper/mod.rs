@@ -1,5 +1,4 @@
-//! The process that keeps the path: namespaces, the path in one of its two forms, counters,
-//! self-check.
+//! Process that keeps the path: namespaces, the path in one of its two forms, counters, path check.
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
@@ -44,7 +43,8 @@ use crate::{
 pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
     [Ipv4Addr::new(10, 60, 0, 1), Ipv4Addr::new(10, 60, 0, 2)];
 
-/// A host's second address on the path, for transports that use several: the same in the next /24.
+/// Returns a host's second address on the path, for transports that use several: the same in the
+/// next /24.
 fn second(address: Ipv4Addr) -> Ipv4Addr {
     let [a, b, c, d] = address.octets();
     Ipv4Addr::new(a, b, c.wrapping_add(1), d)
@@ -164,14 +164,15 @@ fn serve(keeper: &mut Option<Keeper>, line: &str) -> Result<FromKeeper, KeeperEr
     }
 }
 
-/// What carries the packets between the hosts.
+/// Emulator that carries the packets between the hosts.
 enum Path {
     Userspace(UserspacePath),
     Netem(Box<NetemPath>),
 }
 
 impl Path {
-    /// Netem where it is asked for, or where the choice is free and the kernel has it.
+    /// Sets up netem where it is asked for, or where the choice is free and the kernel has it;
+    /// otherwise the user-space emulator.
     fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, KeeperError> {
         if let Some(end) = end {
             return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end))?)));
@@ -195,7 +196,7 @@ impl Path {
         }
     }
 
-    /// One host, or both.
+    /// Returns the namespaces of the hosts: one, or both.
     fn hosts(&self) -> Vec<&Namespace> {
         match self {
             Self::Userspace(path) => path.hosts().to_vec(),
@@ -242,10 +243,10 @@ impl Path {
 struct Keeper {
     user_namespace: bool,
     path: Path,
-    /// This end's part of a check of the path.
+    /// State of this end in a check of the path.
     part: check::Part,
     cpu_before_ns: u64,
-    /// From the run's name: each run, and each check in it, draws other losses.
+    /// Seed derived from the run's name: each run, and each check in it, draws other losses.
     seed: u64,
     checks: u64,
 }
@@ -310,14 +311,14 @@ impl Keeper {
     }
 }
 
-/// Has the kernel end this process when the thread that started it ends. Entering a user namespace
-/// undoes what was asked before.
+/// Makes the kernel kill this process when the thread that started it ends. Entering a user
+/// namespace undoes an earlier call.
 pub(crate) fn die_with_parent() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// FNV-1a of a text.
+/// Returns the FNV-1a hash of a text.
 pub(crate) fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

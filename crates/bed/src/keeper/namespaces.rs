@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use super::error::KeeperError;
 
-/// Makes a user namespace if this process may not make network namespaces without, and says
+/// Makes a user namespace if this process may not make network namespaces without one; returns
 /// whether it did. In it this user is root; outside of it nothing changes.
 ///
 /// Only while the process has one thread.
@@ -36,7 +36,7 @@ pub(crate) fn become_able() -> Result<bool, KeeperError> {
 pub(crate) struct Namespace(File);
 
 impl Namespace {
-    /// Makes a new one, enters it and prepares its protocol stack.
+    /// Makes a new namespace, enters it and prepares its protocol stack.
     pub(crate) fn create() -> Result<Self, KeeperError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| KeeperError::NetworkNamespace(e.into()))?;
         let path = "/proc/thread-self/ns/net";
@@ -48,7 +48,7 @@ impl Namespace {
         Ok(Self(file))
     }
 
-    /// That of the system's first process.
+    /// Opens the network namespace of the system's first process.
     pub(crate) fn first() -> Result<Self, KeeperError> {
         let path = "/proc/1/ns/net";
         File::open(path)
@@ -59,23 +59,23 @@ impl Namespace {
             })
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     pub(crate) fn enter(&self) -> Result<(), KeeperError> {
         setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| KeeperError::Enter(e.into()))
     }
 
-    /// The file that holds it.
+    /// Returns the file that holds the namespace.
     pub(crate) fn file(&self) -> &File {
         &self.0
     }
 }
 
-/// Switches of the namespace that the calling thread is in: what keeps one trial out of the next,
-/// what keeps a flow from being capped below the path's bandwidth-delay product, and what keeps
-/// packets that nobody asked for off the path.
+/// Sets `/proc/sys` settings of the namespace that the calling thread is in: no state is carried
+/// from one trial to the next, no flow is capped below the path's bandwidth-delay product, and the
+/// kernel sends no packets of its own on the path.
 ///
-/// A kernel that lacks one, or a read-only `/proc/sys`, leaves its default; the trial then says
-/// that its flow was limited by its window.
+/// Where the kernel lacks a setting, or `/proc/sys` is read-only, the default stays; the trial then
+/// says that its flow was limited by its window.
 fn prepare_stack() {
     const SWITCHES: &[(&str, &str)] = &[
         // Slow-start thresholds and RTTs of earlier connections do not pass to later ones.

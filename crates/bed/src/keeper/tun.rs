@@ -1,4 +1,4 @@
-//! A TUN device: where a host's packets leave it for the path, and come in from it.
+//! TUN device through which a host's packets leave for the path and come in from it.
 
 use std::{
     ffi::c_short,
@@ -20,7 +20,7 @@ use super::error::KeeperError;
 /// Name of the device in each namespace.
 const NAME: &str = "path0";
 
-/// Label of its second address.
+/// Label of the device's second address.
 const SECOND_NAME: &str = "path0:1";
 
 /// Packets that the device holds for the forwarder. At 1 Gbit/s and 1500 bytes this bridges a
@@ -28,8 +28,8 @@ const SECOND_NAME: &str = "path0:1";
 /// here after 1 to 2 ms.
 const QUEUE_PACKETS: u32 = 2000;
 
-/// Bytes of `struct virtio_net_hdr` before each packet: it carries a checksum that is not yet
-/// computed from the one kernel to the other, as between two ends of a virtual Ethernet.
+/// Bytes of `struct virtio_net_hdr` before each packet: with it a checksum that is not yet computed
+/// is carried from one kernel to the other, as between two ends of a virtual Ethernet.
 pub(crate) const HEADER_BYTES: usize = 10;
 
 /// Smallest and largest MTU that IPv4 and the device allow.
@@ -39,9 +39,9 @@ pub(crate) const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65521;
 #[derive(Debug)]
 pub(crate) struct Tun {
     file: File,
-    /// A socket in the device's namespace, for its settings.
+    /// Socket in the device's namespace, for its settings.
     control: OwnedFd,
-    /// `/proc/net/dev` of the device's namespace.
+    /// File `/proc/net/dev` of the device's namespace.
     statistics: File,
 }
 
@@ -139,7 +139,7 @@ impl Tun {
         )
     }
 
-    /// A handle to read and write packets with; it does not block.
+    /// Opens a handle to read and write packets with; it does not block.
     pub(crate) fn packets(&self) -> Result<File, KeeperError> {
         self.file.try_clone().map_err(|source| KeeperError::Tun {
             step: "handle",
@@ -147,7 +147,7 @@ impl Tun {
         })
     }
 
-    /// Packets that this host sent while the device was full, since it was made.
+    /// Returns the packets that this host has sent while the device was full, since it was created.
     pub(crate) fn dropped(&mut self) -> Result<u64, KeeperError> {
         let mut text = String::new();
         self.statistics
@@ -225,7 +225,7 @@ fn set_queue(index: i32, packets: u32) -> io::Result<()> {
     }
 }
 
-/// The column `drop` under `Transmit` of a device in `/proc/net/dev`.
+/// Returns the column `drop` under `Transmit` of a device in `/proc/net/dev`.
 fn transmit_drops(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?

@@ -1,5 +1,5 @@
-//! The path as Regatta's own emulator makes it: a TUN device in each host and a thread that carries
-//! packets between them.
+//! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
+//! between them.
 
 use std::fs::File;
 
@@ -14,7 +14,8 @@ use crate::{
     messages::{LinkCounters, PathForm},
 };
 
-/// Between the first numbers of two captures: less than half of all, and no part of them.
+/// Difference between the first packet numbers of two captures: less than half of all numbers, and
+/// no divisor of them.
 const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
 
 /// One of the two hosts.
@@ -45,10 +46,11 @@ impl HostSide {
 pub(super) struct UserspacePath {
     hosts: [HostSide; 2],
     forwarder: Forwarder,
-    /// The capture that goes on.
+    /// Running capture.
     recorder: Option<Recorder>,
-    /// Number of the first packet of the next capture: one that is still under way by then must not
-    /// be taken for one of its own.
+    /// Number of the first packet of the latest capture. The next capture begins
+    /// [`CAPTURE_NUMBERS`] later, so that a packet that is still under way by then is not taken for
+    /// one of its own.
     captures: u32,
 }
 
@@ -114,7 +116,7 @@ impl UserspacePath {
         Ok(())
     }
 
-    /// Ends the capture and says what it holds; nothing if there is none.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     pub(super) fn end_capture(&mut self) -> Result<Option<CaptureSummary>, KeeperError> {
         let Some(recorder) = self.recorder.take() else {
             return Ok(None);

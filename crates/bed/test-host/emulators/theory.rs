@@ -1,4 +1,4 @@
-//! What theory says of simple things, and what either emulator makes of them.
+//! Comparison of both emulators with theory, in simple cases.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{
 /// fixed, so that it is either always or never.
 const FALSE_ALARMS: f64 = 1e-4;
 
-/// How far a goodput may be from a response function at the loss that the flow met: of some 100
+/// Tolerance of a goodput against a response function at the loss that the flow met: of some 100
 /// losses their number is 10 % of chance, which is no fault of the flow's.
 const RESPONSE_TOLERANCE: f64 = 0.2;
 
@@ -37,15 +37,15 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     })
 }
 
-/// In place of a figure that was not measured.
+/// Text in place of a figure that was not measured.
 const NOT_MEASURED: &str = "–";
 
-/// Whether the short form leaves an emulator out: netem, which is the kernel's.
+/// Whether the short form leaves this path out: one of netem, which is the kernel's.
 fn is_left_out(path: PathSetup) -> bool {
     path.emulator == Emulator::Netem && !is_long()
 }
 
-/// Independent losses are binomial.
+/// Compares independent losses with the binomial distribution.
 fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let packets = if is_long() { 20_000 } else { 10_000 };
     let mut table = Table::new(
@@ -87,7 +87,8 @@ fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     Ok(table)
 }
 
-/// A packet that finds a full drop-tail queue's last place waits for size over rate.
+/// Compares the wait of a packet that takes the last place of a full drop-tail queue with size over
+/// rate.
 fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "Full drop-tail queue: longest one-way delay, in milliseconds",
@@ -146,48 +147,53 @@ fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     Ok(table)
 }
 
-/// How a flow loses packets.
+/// Distribution of a flow's losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Losses {
-    /// Each on its own.
+    /// Independent losses.
     Independent,
-    /// Every 1/p-th.
+    /// Every 1/p-th packet.
     Even,
 }
 
-/// A flow whose rate a response function tells.
+/// Flow whose rate a response function gives.
 struct Response {
     congestion_control: &'static str,
     losses: Losses,
     loss: f64,
     round_trip: Duration,
-    /// Slow start, which may take the window far above its mean, and then the time that counts.
+    /// Time of slow start, which may take the window far above its mean, and then the time that is
+    /// measured.
     lasts: [Duration; 2],
-    /// The same in the short form.
+    /// The same times in the short form.
     lasts_in_short: [Duration; 2],
     /// Mean window in segments.
     window: fn(f64, f64) -> f64,
 }
 
-/// Mean window of Reno under independent losses: 1.31 / √p. Mathis, Semke, Mahdavi and Ott, *The
-/// macroscopic behavior of the TCP congestion avoidance algorithm*, CCR 27 (1997), table 1: random
-/// losses, a window that grows with every segment. The growth of Linux counts acknowledged
-/// segments, not acknowledgements, so that delayed ones (0.93) are not slower.
+/// Returns the mean window of Reno under independent losses: 1.31 / √p.
+///
+/// Mathis, Semke, Mahdavi and Ott, *The macroscopic behavior of the TCP congestion avoidance
+/// algorithm*, CCR 27 (1997), table 1: random losses, a window that grows with every segment. The
+/// growth of Linux counts acknowledged segments, not acknowledgements, so that delayed ones (0.93)
+/// are not slower.
 fn reno(loss: f64, _round_trip: f64) -> f64 {
     1.31 / loss.sqrt()
 }
 
-/// Mean window of CUBIC outside of its Reno-friendly region, with C = 0.4 and β = 0.7, if every
-/// 1/p-th packet is lost: RFC 9438 §5.1.
+/// Returns the mean window of CUBIC outside of its Reno-friendly region, with C = 0.4 and β = 0.7,
+/// if every 1/p-th packet is lost: RFC 9438 §5.1.
 fn cubic(loss: f64, round_trip: f64) -> f64 {
     const C: f64 = 0.4;
     const BETA: f64 = 0.7;
     (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (round_trip / loss).powf(0.75)
 }
 
-/// The same under independent losses, with fast convergence, for windows around 100 segments.
-/// There is no published function; reckoned round by round, in whole segments as Linux counts, the
-/// mean is 1.21 times the other: the window grows the faster the longer nothing is lost.
+/// Returns the mean window of CUBIC under independent losses, with fast convergence, for windows
+/// around 100 segments.
+///
+/// There is no published function; computed round by round, in whole segments as Linux counts, the
+/// mean is 1.21 times that of [`cubic`]: the longer nothing is lost, the faster the window grows.
 fn cubic_at_random(loss: f64, round_trip: f64) -> f64 {
     1.21 * cubic(loss, round_trip)
 }
@@ -234,7 +240,7 @@ fn flows() -> [Response; 4] {
     ]
 }
 
-/// TCP alone on a path whose rate it never reaches.
+/// Compares the rate of TCP alone on a path whose rate it never reaches with a response function.
 fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "TCP: goodput under loss, in Mbit/s, mean of two seeds; in brackets against the function at \
@@ -286,7 +292,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
     Ok(table)
 }
 
-/// What the response function gives, in bits per second.
+/// Returns the goodput that the response function gives, in bits per second.
 fn rate_of(response: &Response, loss: f64) -> f64 {
     let round_trip = response.round_trip.as_secs_f64();
     (response.window)(loss, round_trip) * SEGMENT_BYTES * 8.0 / round_trip
@@ -296,7 +302,8 @@ fn mbit(bps: f64) -> String {
     format!("{:.2}", bps / 1e6)
 }
 
-/// Loss and goodput that the flows met, and how far that is from the function at that loss.
+/// Returns the loss and goodput that the flows met, and the distance from the function at that
+/// loss.
 fn met(
     response: &Response,
     condition: &Condition,

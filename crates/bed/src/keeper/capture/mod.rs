@@ -1,8 +1,8 @@
-//! Captures of the path: every packet, with what became of it.
+//! Captures of the path: every packet, with its outcome.
 //!
-//! The forwarder tells a [`Tap`] what happens; a thread of its own takes that up every
-//! [`INTERVAL`], puts it into order ([`sequence`]) and writes blocks ([`pcapng`]). What waits
-//! between the two is bounded: a packet that finds no room is counted and not in the file.
+//! The forwarder reports to a [`Tap`]; a thread of its own takes the reports every [`INTERVAL`],
+//! puts them into order ([`sequence`]) and writes blocks ([`pcapng`]). The queue between the two is
+//! bounded: a packet that does not fit is counted and not in the file.
 
 mod pcapng;
 mod sequence;
@@ -32,21 +32,21 @@ use super::{
 };
 use crate::capture::{CaptureOrder, CaptureSummary};
 
-/// Time between two looks at what the forwarder told.
+/// Time between two looks at the forwarder's reports.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Most that waits to be written: half a second of the fastest path with whole packets.
+/// Most bytes that wait to be written: half a second of the fastest path with whole packets.
 const ROOM_BYTES: usize = 128 << 20;
 
-/// What an event takes beside the bytes of its packet.
+/// Bytes that an event takes beside those of its packet.
 const EVENT_BYTES: usize = size_of::<Event>();
 
-/// What happened, in order, and the bytes of the packets that entered or were copied.
+/// Events in order, and the bytes of the packets that entered or were copied.
 #[derive(Debug, Default)]
 struct Batch {
     events: Vec<Event>,
     bytes: Vec<u8>,
-    /// Packets of each direction that found no room.
+    /// Packets of each direction that did not fit into the queue.
     missed: [u64; 2],
 }
 
@@ -64,7 +64,8 @@ impl Batch {
     }
 }
 
-/// Nothing that panics holds the lock, and what it left would be whole.
+/// Locks the batch, poisoned or not: no code that panics holds the lock, and the batch would be
+/// whole.
 fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
     batch.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -74,15 +75,15 @@ fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
 pub(super) struct Tap {
     own: Batch,
     shared: Arc<Mutex<Batch>>,
-    /// Bytes that waited when it was last seen.
+    /// Bytes that waited when the shared batch was last accessed.
     waiting: usize,
     snap_bytes: usize,
     next: u32,
 }
 
 impl Tap {
-    /// A packet enters the path, as the device gives it: its header, then the IP packet. Returns
-    /// its number if it is captured.
+    /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
+    /// header, then the IP packet. Returns its number if it is captured.
     pub(super) fn entered(&mut self, lane: u8, at: u64, frame: &[u8]) -> Option<u32> {
         let (size, kept) = self.keep(lane, frame)?;
         self.own.events.push(Event::Entered {
@@ -96,7 +97,8 @@ impl Tap {
         Some(number)
     }
 
-    /// What became of a packet. This is never left out: others wait for it.
+    /// Records the outcome of a packet. Unlike other events it is never left out: later packets
+    /// wait for it.
     pub(super) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
         self.own.events.push(Event::Ended {
             number,
@@ -106,7 +108,7 @@ impl Tap {
         });
     }
 
-    /// A copy that the path made leaves it.
+    /// Records that a copy that the path made has left it.
     pub(super) fn copied(&mut self, lane: u8, at: u64, frame: &[u8]) {
         if let Some((size, kept)) = self.keep(lane, frame) {
             self.own.events.push(Event::Copied {
@@ -118,7 +120,8 @@ impl Tap {
         }
     }
 
-    /// Keeps the beginning of a packet, as it would be on a wire; its size and how much was kept.
+    /// Keeps the beginning of a packet, as it would be on a wire. Returns its size and the number
+    /// of bytes kept, or `None` where there is no room.
     fn keep(&mut self, lane: u8, frame: &[u8]) -> Option<(u32, u32)> {
         let packet = frame.get(HEADER_BYTES..)?;
         let kept = packet.len().min(self.snap_bytes);
@@ -136,8 +139,8 @@ impl Tap {
         Some((packet.len() as u32, kept as u32))
     }
 
-    /// Hands over what was told, unless the other side is just taking that up; it is handed over
-    /// the next time then.
+    /// Hands the reports over, unless the writing thread holds the lock; they are handed over the
+    /// next time then.
     pub(super) fn hand_over(&mut self) {
         if self.own.events.is_empty() && self.own.missed == [0, 0] {
             return;
@@ -155,14 +158,14 @@ impl Tap {
         self.waiting = shared.size();
     }
 
-    /// Hands over the last of it.
+    /// Hands the last reports over.
     pub(super) fn finish(mut self) {
         let shared = Arc::clone(&self.shared);
         lock(&shared).append(&mut self.own);
     }
 }
 
-/// A capture that goes on: the handle of its thread.
+/// Handle of the thread of a running capture.
 #[derive(Debug)]
 pub(super) struct Recorder {
     stop: Option<Sender<()>>,
@@ -170,7 +173,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Makes the file, which must not exist, in a directory that does, and starts the thread. The first packet will have the number `next`.
+    /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
+    /// first packet will have the number `next`.
     pub(super) fn start(order: CaptureOrder, next: u32) -> Result<(Self, Tap), KeeperError> {
         // Nothing that has this name already is written to: no file, no link, no FIFO.
         let file = File::create_new(&order.file).map_err(|source| KeeperError::Capture {
@@ -214,7 +218,7 @@ impl Recorder {
         Ok((recorder, tap))
     }
 
-    /// Writes what is left, after the tap has finished, and says what was captured.
+    /// Writes the remaining reports, after the tap has finished, and returns the summary.
     pub(super) fn finish(mut self) -> CaptureSummary {
         self.stop = None;
         let joined = self.thread.take().and_then(|thread| thread.join().ok());
@@ -230,7 +234,7 @@ struct Writer {
     /// Bytes of whole blocks in the file.
     written: u64,
     sequence: Sequence,
-    /// From the monotonic clock to the wall clock, as they stood at the beginning.
+    /// Offset of the wall clock from the monotonic clock, as they stood at the beginning.
     unix_offset_ns: u64,
     blocks: Vec<u8>,
     /// Packets in the file, and those that could not be written, of each direction.
@@ -305,7 +309,7 @@ impl Writer {
         }
     }
 
-    /// Takes what the forwarder told, and writes what is complete.
+    /// Takes the forwarder's reports, and writes the records that are complete.
     fn take(&mut self, batch: &Batch) {
         let mut rest = &batch.bytes[..];
         for event in &batch.events {
@@ -348,8 +352,8 @@ impl Writer {
         pcapng::packet(&mut self.blocks, &block);
     }
 
-    /// Writes the blocks that are there; says whether that and all before succeeded. A file that
-    /// takes no more ends with its last whole block.
+    /// Writes the blocks that are there; returns whether this write and all before succeeded. A
+    /// file that cannot be written any more ends with its last whole block.
     fn flush(&mut self) -> bool {
         if self.failure.is_none() {
             match self.file.write_all(&self.blocks) {

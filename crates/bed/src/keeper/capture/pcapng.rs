@@ -33,21 +33,21 @@ const DROPPED: u16 = 5;
 /// `LINKTYPE_RAW`: a packet begins with its IP header.
 const RAW: u16 = 101;
 
-/// Time stamps count nanoseconds.
+/// Resolution of time stamps: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// A packet as a block says it.
+/// Contents of a packet's block.
 pub(super) struct PacketBlock<'a> {
     pub interface: u32,
     pub unix_ns: u64,
-    /// Bytes that it had, of which `bytes` are the first.
+    /// Bytes of the packet, of which `bytes` are the first.
     pub size: u32,
     pub bytes: &'a [u8],
     pub outbound: bool,
     pub comment: &'a str,
 }
 
-/// Writes a block after what is there: its type, its body and its length before and after.
+/// Appends a block to `place`: its type, its body and its length before and after.
 fn block(place: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = place.len();
     place.extend(kind.to_ne_bytes());
@@ -75,13 +75,13 @@ fn end_of_options(place: &mut Vec<u8>) {
     option(place, END_OF_OPTIONS, &[]);
 }
 
-/// Time stamps are two halves, the higher one first.
+/// Appends a time stamp in two halves, the higher one first.
 fn time(place: &mut Vec<u8>, unix_ns: u64) {
     place.extend(((unix_ns >> 32) as u32).to_ne_bytes());
     place.extend((unix_ns as u32).to_ne_bytes());
 }
 
-/// The beginning of a file.
+/// Appends the section header, with which a file begins.
 pub(super) fn section_header(place: &mut Vec<u8>, comment: &str, system: &str) {
     const BYTE_ORDER: u32 = 0x1a2b_3c4d;
     const VERSION: [u16; 2] = [1, 0];
@@ -100,8 +100,8 @@ pub(super) fn section_header(place: &mut Vec<u8>, comment: &str, system: &str) {
     });
 }
 
-/// An interface; they are numbered in the order in which they are described. A `snap_bytes` of 0 is
-/// no limit.
+/// Appends the description of an interface; they are numbered in the order in which they are
+/// described. A `snap_bytes` of 0 is no limit.
 pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap_bytes: u32) {
     block(place, INTERFACE_DESCRIPTION, |place| {
         place.extend(RAW.to_ne_bytes());
@@ -114,7 +114,7 @@ pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap
     });
 }
 
-/// A packet.
+/// Appends a packet.
 pub(super) fn packet(place: &mut Vec<u8>, packet: &PacketBlock<'_>) {
     block(place, ENHANCED_PACKET, |place| {
         place.extend(packet.interface.to_ne_bytes());
@@ -130,7 +130,8 @@ pub(super) fn packet(place: &mut Vec<u8>, packet: &PacketBlock<'_>) {
     });
 }
 
-/// What an interface counted: packets that came, and those of them that are not in the file.
+/// Appends a block with the counters of an interface: packets that arrived (`received`), and those
+/// of them that are not in the file (`dropped`).
 pub(super) fn statistics(
     place: &mut Vec<u8>,
     interface: u32,

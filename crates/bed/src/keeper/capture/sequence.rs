@@ -1,9 +1,9 @@
-//! From what the forwarder tells, as it happens, to records in the order of a capture at the
-//! connecting host: its packets stand where they entered the path, packets for it where they left
-//! it, and those that never did where they were lost.
+//! Records in the order of a capture at the connecting host, made from the forwarder's events.
 //!
-//! What becomes of a packet is known after it entered, so its record waits for that, and so do
-//! those behind it.
+//! Packets of the connecting host stand at the time at which they entered the path, packets for it
+//! at the time at which they left the path, and those that never left it at the time at which they
+//! were lost. The outcome of a packet is known after it entered, so its record waits for the
+//! outcome, and so do the records after it.
 
 use std::collections::VecDeque;
 
@@ -14,43 +14,44 @@ use crate::capture::PASSED;
 /// Packets of the connecting host.
 pub(super) const FORWARD: u8 = 0;
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::keeper) enum Verdict {
-    /// It left the path.
+    /// The packet left the path.
     Left,
-    /// It left the path, and the receiving host's device did not take it.
+    /// The packet left the path, and the receiving host's device did not accept it.
     Refused,
-    /// It was dropped.
+    /// The path dropped the packet.
     Dropped(Cause),
 }
 
-/// Marks of a packet: what the path did to it beside its verdict.
+/// Marks of a packet: effects of the path beside its outcome.
 pub(in crate::keeper) const CORRUPTED: u16 = 1;
 pub(in crate::keeper) const AHEAD: u16 = 2;
-/// It is the path's copy of another one.
+/// Mark of a copy that the path made of another packet.
 pub(in crate::keeper) const COPY: u16 = 4;
-/// It is captured.
+/// Mark of a packet that is captured.
 pub(in crate::keeper) const CAPTURED: u16 = 8;
 
-/// Something that happened to a packet at `at`, nanoseconds of the monotonic clock.
+/// Event of a packet at `at`, in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It entered the path; `kept` of its `size` bytes were captured. Such events are numbered.
+    /// The packet entered the path; `kept` of its `size` bytes were captured. Such events are
+    /// numbered.
     Entered {
         lane: u8,
         at: u64,
         size: u32,
         kept: u32,
     },
-    /// What became of the packet of this number.
+    /// Outcome of the packet with this number.
     Ended {
         number: u32,
         at: u64,
         verdict: Verdict,
         marks: u16,
     },
-    /// A copy that the path made left it.
+    /// A copy that the path made has left it.
     Copied {
         lane: u8,
         at: u64,
@@ -59,11 +60,11 @@ pub(super) enum Event {
     },
 }
 
-/// A packet as it is captured.
+/// Record of a packet in the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub lane: u8,
-    /// At the connecting host.
+    /// Time at the connecting host, in nanoseconds of the monotonic clock.
     pub at: u64,
     pub size: u32,
     pub bytes: Vec<u8>,
@@ -76,18 +77,18 @@ struct Pending {
     entered: u64,
     size: u32,
     bytes: Vec<u8>,
-    /// What became of it, in words, once that is known.
+    /// Outcome of the packet, in words, once it is known.
     comment: Option<String>,
 }
 
 #[derive(Debug)]
 enum Place {
-    /// The packet of this number, once it is known what became of it.
+    /// The packet of this number, whose record waits for its outcome.
     Of(u32),
     Ready(Record),
 }
 
-/// Puts records into order.
+/// Queue that puts records into order.
 #[derive(Debug)]
 pub(super) struct Sequence {
     /// Number of the first of `pending`.
@@ -97,7 +98,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// A sequence whose first packet will have this number.
+    /// Creates a sequence whose first packet will have the number `base`.
     pub(super) fn new(base: u32) -> Self {
         Self {
             base,
@@ -161,7 +162,7 @@ impl Sequence {
         self.forget();
     }
 
-    /// The next record, if it is complete.
+    /// Returns the next record, if it is complete.
     pub(super) fn next(&mut self) -> Option<Record> {
         let number = match self.places.front()? {
             Place::Ready(_) => {
@@ -187,7 +188,7 @@ impl Sequence {
         })
     }
 
-    /// The capture ends at `now`: what is still under way has no other end.
+    /// Ends the capture at `now`: packets that are still under way get no other outcome.
     pub(super) fn close(&mut self, now: u64) {
         for pending in &mut self.pending {
             let Some(waiting) = pending else { continue };
@@ -209,7 +210,7 @@ impl Sequence {
         }
     }
 
-    /// Lets go of the numbers at the front that are done with.
+    /// Removes the numbers at the front whose records are complete.
     fn forget(&mut self) {
         while let Some(None) = self.pending.front() {
             self.pending.pop_front();

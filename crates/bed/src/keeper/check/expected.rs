@@ -1,4 +1,4 @@
-//! What a sound path shows a check: its delay, and how much it loses.
+//! Expected results of a path check on a sound path: delays and losses.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use regatta_stats::plausible_counts;
 use super::{FALSE_ALARMS, NORMAL_QUANTILE};
 use crate::messages::PathForm;
 
-/// Part of the packets with a flipped bit that are lost at least: where netem flips one of the
-/// sender's Ethernet address, nothing finds it.
+/// Least share of the packets with a flipped bit that is lost: where netem flips a bit of the
+/// sender's Ethernet address, no checksum finds it.
 const CORRUPTION_FOUND: f64 = 0.9;
 
-/// Fewest bursts of loss that are expected for their number to be near normal, and the factor that
-/// makes up for its being no more than near.
+/// Fewest bursts of loss at which their number is taken to be nearly normal, and the factor that
+/// makes up for its being only nearly so.
 const BURSTS: f64 = 20.0;
 const SKEW: f64 = 1.3;
 
-/// Where a link loses packets.
+/// Position of a link's random loss relative to its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LossPlace {
-    /// Before its rate, as one netem does: what is lost uses none of it.
+    /// Before the rate, as one netem has it: lost packets use none of the rate.
     BeforeRate,
-    /// On the wire behind it.
+    /// After the rate, on the wire.
     AfterRate,
 }
 
@@ -40,8 +40,8 @@ impl LossPlace {
     }
 }
 
-/// Share of the packets that do not arrive which were lost before the rate; the others, damaged, have
-/// used it.
+/// Returns the share of the missing packets that were lost before the rate; the others, damaged,
+/// have used it.
 pub(super) fn lost_before_rate(link: &Link, losses: LossPlace) -> f64 {
     let (lost, corrupt) = (link.mean_loss().0, link.corrupt_ratio.0);
     match losses {
@@ -50,7 +50,7 @@ pub(super) fn lost_before_rate(link: &Link, losses: LossPlace) -> f64 {
     }
 }
 
-/// Mean and deviation of the delays that both links together give single packets.
+/// Returns the mean and deviation of the delays that both links together give single packets.
 pub(super) fn round_trip(condition: &Condition) -> DelayMoments {
     let [forward, reverse] = [&condition.forward, &condition.reverse].map(delay_moments);
     DelayMoments {
@@ -59,7 +59,7 @@ pub(super) fn round_trip(condition: &Condition) -> DelayMoments {
     }
 }
 
-/// Furthest that a round trip can be below and above what was asked, queues aside.
+/// Returns how far a round trip can be below and above what was asked, queues aside.
 pub(super) fn reach(condition: &Condition) -> (Duration, Duration) {
     let links = [&condition.forward, &condition.reverse];
     let below = links.map(|link| {
@@ -74,7 +74,7 @@ pub(super) fn reach(condition: &Condition) -> (Duration, Duration) {
     (below[0] + below[1], above[0] + above[1])
 }
 
-/// Longest that a trace has a packet wait for an opportunity.
+/// Returns the longest time for which a trace makes a packet wait for an opportunity.
 pub(super) fn longest_wait(link: &Link) -> Duration {
     let Some(trace) = &link.trace else {
         return Duration::ZERO;
@@ -85,7 +85,8 @@ pub(super) fn longest_wait(link: &Link) -> Duration {
     Duration::from_millis(gaps.max().unwrap_or_default().max(first).into())
 }
 
-/// How far a sender may be ahead of the rate without the queue's discipline minding.
+/// Returns the longest queueing delay at which the link's discipline does not begin to drop
+/// packets: the time by which a sender may be ahead of the rate.
 pub(super) fn longest_standing(link: &Link) -> Duration {
     match link.discipline {
         QueueDiscipline::DropTail => Duration::MAX,
@@ -93,8 +94,9 @@ pub(super) fn longest_standing(link: &Link) -> Duration {
     }
 }
 
-/// Expected part of `n` packets that do not arrive, and the least and the most that do not on a
-/// sound link, but for [`FALSE_ALARMS`]. `before` packets have gone the same way already.
+/// Returns the expected share of `n` packets that do not arrive, and the bounds between which the
+/// number of missing packets is on a sound link, but for [`FALSE_ALARMS`]. `before` packets have
+/// gone the same way already.
 pub(super) fn losses(link: &Link, n: u64, before: u64) -> (f64, (u64, u64)) {
     let listed = link
         .loss_list
@@ -124,8 +126,8 @@ pub(super) fn losses(link: &Link, n: u64, before: u64) -> (f64, (u64, u64)) {
     (asked, (low + listed, high + listed))
 }
 
-/// Deviation of the number of losses of `n` packets where they come in bursts; without an end if
-/// there are too few bursts to say.
+/// Returns the deviation of the number of losses of `n` packets where they come in bursts; infinity
+/// if there are too few bursts for an estimate, `None` without bursts.
 fn bursts(link: &Link, n: u64) -> Option<f64> {
     let chain = link.loss_bursts?;
     let n = n as f64;

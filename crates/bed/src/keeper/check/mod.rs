@@ -1,15 +1,14 @@
-//! The path's check of itself: what was asked against what packets find.
+//! Path check: compares what was asked with what packets find.
 //!
 //! First small packets make round trips, one at a time on an idle path; then a train of packets in
-//! each direction keeps the bottleneck busy without filling its queue, and tells loss and rate, and
-//! with jitter the delay that packets at the link's rate find.
-//! Departures are read from the clock right before the call that sends, arrivals are the kernel's
-//! time stamps, so that the time this process takes to wake up is not charged to the path.
-
+//! each direction keeps the bottleneck busy without filling its queue, which gives loss and rate,
+//! and with jitter the delay of packets at the link's rate. Departures are read from the clock
+//! right before the call that sends, arrivals are the kernel's time stamps, so that the time this
+//! process takes to wake up is not charged to the path.
 //!
-//! [`run`] does so where one keeper has both ends; [`Part`] is one end's part where each has a keeper
-//! of its own, whose clocks need not agree: a delay is what a round trip took at its own end, less
-//! what the other end says that it took to answer.
+//! [`run`] does so where one keeper has both ends; [`Part`] is one end's part where each end has a
+//! keeper of its own, whose clocks need not agree: a delay is the time that a round trip took at
+//! its own end, less the time for which the other end reports to have held it.
 
 mod expected;
 mod part;
@@ -38,8 +37,8 @@ use super::{
     namespaces::Namespace,
 };
 
-/// Tolerance of a delay: a part of what was asked, and at least what an ordinary machine takes to wake
-/// processes up, unless that is much of a short delay.
+/// Tolerance of a delay: a share of what was asked, and at least the time that an ordinary machine
+/// takes to wake processes up, unless that is a large share of a short delay.
 #[derive(Debug, Clone, Copy)]
 struct DelayTolerance {
     part: f64,
@@ -58,15 +57,15 @@ impl DelayTolerance {
     }
 }
 
-/// Most by which the mean round-trip delay may differ from what was asked.
+/// Largest difference of the mean round-trip delay from what was asked.
 const MEAN_TOLERANCE: DelayTolerance = DelayTolerance {
     part: 0.01,
     least_ns: 500_000.0,
     most_of_a_short_one: 0.3,
 };
 
-/// Most by which a single round trip may be outside of what jitter explains; and the share of those
-/// that must not.
+/// Largest distance of a round trip from the range that jitter explains, and the least share of
+/// round trips within that distance.
 const SPREAD_TOLERANCE: DelayTolerance = DelayTolerance {
     part: 0.05,
     least_ns: 2_000_000.0,
@@ -74,7 +73,7 @@ const SPREAD_TOLERANCE: DelayTolerance = DelayTolerance {
 };
 const SPREAD_SHARE: f64 = 0.99;
 
-/// Most by which the link rate may differ, as a part of it.
+/// Largest relative difference of the link rate.
 const RATE_TOLERANCE: f64 = 0.02;
 
 /// Probability with which a sound path shows a loss, or through jitter a mean, out of tolerance.
@@ -86,10 +85,10 @@ const NORMAL_QUANTILE: f64 = 3.891;
 /// Time that a packet may take beyond the longest that the path explains.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Time between two looks for the packets of a train.
+/// Time between two reads of the packets of a train.
 const RECEIVE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Sum of both rates up to which both directions are measured at once.
+/// Sum of both rates up to which both directions are measured at the same time, in bits per second.
 const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
 
 /// Measures the path that the caller has just set to `condition`. The calling thread changes its
@@ -138,13 +137,14 @@ pub(super) fn run(
 /// Result of one direction's train.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TrainResult {
-    /// When each packet was sent, in nanoseconds since the Unix epoch.
+    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
     pub(crate) departures: Vec<u64>,
     /// Place in the train and time of each that arrived, by the receiver's clock.
     pub(crate) arrivals: Vec<(u64, u64)>,
 }
 
-/// What was asked against what was found: the delays of round trips, and each direction's train.
+/// Compares the measured delays of the round trips and the results of each direction's train with
+/// the condition.
 pub(crate) fn judge(
     (condition, losses): (&Condition, LossPlace),
     checked_unix_ns: i64,
@@ -175,8 +175,8 @@ pub(crate) fn judge(
     }
 }
 
-/// Numbers of a train's packets begin here, so that a late packet of one train is not taken for
-/// another's, nor for a round trip's.
+/// Returns the first packet number of a direction's train, so that a late packet of one train is
+/// not taken for another's, nor for a round trip's.
 fn base(direction: usize) -> u64 {
     (direction as u64 + 1) << 32
 }
@@ -185,8 +185,8 @@ fn joined<T>(result: thread::Result<Result<T, KeeperError>>) -> Result<T, Keeper
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The round-trip delays of the packets that came back, in nanoseconds, without the time that the
-/// far host took to answer and without transmission times.
+/// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
+/// the time that the far host took to answer and without transmission times.
 fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>, KeeperError> {
     let count = plan.count as usize;
     let mut departed = vec![0u64; count];
@@ -331,7 +331,8 @@ fn quantity(name: &str, asked: f64, achieved: f64, range: (f64, f64), n: u64) ->
     }
 }
 
-/// Mean and spread. Nothing is said where nothing came back: the loss says that.
+/// Adds the mean and spread of the round-trip delays, if any packet came back; the loss is judged
+/// by itself.
 fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec<AskedAchieved>) {
     if delays.is_empty() {
         return;
@@ -393,9 +394,9 @@ fn judge_loss(
     ));
 }
 
-/// The rate from the slope of arrival times over places in the train, by least squares: packets that
-/// were lost after it have used their share of the link and do not disturb it; of the missing packets
-/// `before_rate` is the share that have not.
+/// Adds the link rate, from the slope of arrival times over places in the train, by least squares.
+/// Packets that were lost after the rate have used their share of the link and do not disturb it;
+/// `before_rate` is the share of the missing packets that were lost before it.
 fn judge_rate(
     (direction, link, before_rate): (&str, &Link, f64),
     train: Train,
@@ -444,7 +445,8 @@ struct Fit {
     places_deviation: f64,
 }
 
-/// `None` for fewer than three arrivals, and for arrivals all at one time.
+/// Fits arrival times over places; `None` for fewer than three arrivals, and for arrivals all at
+/// one time.
 fn slope_ns(arrivals: &[(f64, u64)]) -> Option<Fit> {
     let first = arrivals.iter().map(|arrival| arrival.1).min()?;
     let n = arrivals.len() as f64;
@@ -493,7 +495,7 @@ mod tests {
     }
 
     /// A train over a link that is always busy and loses every twentieth packet before or after its
-    /// rate: what did not use the rate is not counted as if it had.
+    /// rate: packets that did not use the rate are not counted as if they had.
     #[test]
     fn the_rate_is_that_of_the_packets_that_passed_it() {
         let link = Link {
@@ -525,7 +527,8 @@ mod tests {
         }
     }
 
-    /// Whether a check finds the mean of equal round trips on a path of this delay sound.
+    /// Whether a check accepts 100 round trips of `found_ns` each on a path with a round-trip delay
+    /// of `asked`.
     fn is_sound(asked: Duration, found_ns: f64) -> bool {
         let link = Link {
             delay: asked / 2,

@@ -20,13 +20,14 @@ use crate::{
     messages::{FromKeeper, LinkCounters, Probe},
 };
 
-/// How much later than its beginning the other end may begin: it is told after this one.
+/// Longest time by which the other end may begin later than this one, to which the request is sent
+/// first.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// What is kept between the requests of a check.
+/// State of one end that is kept between the requests of a check.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// 0 is a, 1 is b.
+    /// Index of the host: 0 is a, 1 is b.
     host: usize,
     prober: Option<Prober>,
     pauses: Option<PauseWatch>,
@@ -41,7 +42,8 @@ impl Part {
         }
     }
 
-    /// Ends the check's part: evidence that this machine kept it from measuring, if there is some.
+    /// Ends this end's part in the check and returns the evidence, if there is some, that this
+    /// machine disturbed the measurement.
     pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> FromKeeper {
         let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
         self.prober = None;
@@ -50,7 +52,7 @@ impl Part {
         }
     }
 
-    /// Does what is asked. The calling thread enters the host's namespace.
+    /// Serves a request of the check. The calling thread enters the host's namespace.
     pub(crate) fn serve(
         &mut self,
         probe: Probe,
@@ -111,8 +113,8 @@ fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
     Train::new(condition, link, losses)
 }
 
-/// The delays of the packets that came back, in nanoseconds, without the time that the far host held
-/// them and without transmission times.
+/// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
+/// the time that the far host held them and without transmission times.
 fn make_round_trips(condition: &Condition, prober: &Prober) -> Result<Vec<f64>, KeeperError> {
     let plan = RoundTrips::new(condition);
     let longest = plan.longest + GRACE;
@@ -174,7 +176,7 @@ fn send_back(condition: &Condition, prober: &Prober) -> Result<(), KeeperError> 
     Ok(())
 }
 
-/// Collects what arrives of a train: place in it, and time by this end's clock.
+/// Collects the packets of a train that arrive: place in it, and time by this end's clock.
 fn receive(train: Train, base: u64, prober: &Prober) -> Result<Vec<(u64, u64)>, KeeperError> {
     let mut seen = vec![false; train.packets as usize];
     let mut arrivals = Vec::with_capacity(seen.len());
@@ -199,7 +201,8 @@ fn receive(train: Train, base: u64, prober: &Prober) -> Result<Vec<(u64, u64)>, 
     Ok(arrivals)
 }
 
-/// How long what the other end sends is waited for: nobody tells that it has sent the last.
+/// Time until which packets of the other end are waited for: no message says that the last has been
+/// sent.
 struct Patience(Instant);
 
 impl Patience {

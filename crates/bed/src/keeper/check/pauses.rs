@@ -1,4 +1,4 @@
-//! Evidence that the machine, and not the path, is to blame for what a check finds.
+//! Evidence that the machine, and not the path, caused the findings of a check.
 
 use std::{
     sync::{
@@ -30,8 +30,8 @@ const MOST_LATE: f64 = 0.01;
 /// Share of the packets that may be lost because an interface was not emptied in time.
 const MOST_REFUSED: f64 = 1e-4;
 
-/// Share of all processors that others may use. Beyond it, what is asked to run may have to wait, by less
-/// than a pause of its own, and find a queue that has filled meanwhile.
+/// Share of all processors that other processes may use. Beyond it, a thread that is due may have
+/// to wait, by less than a pause of its own, and find a queue that has filled meanwhile.
 const MOST_BUSY: f64 = 0.5;
 
 /// Time that all processors together spent idle, and that this process used, in seconds.
@@ -55,7 +55,8 @@ impl Processors {
         })
     }
 
-    /// Share of all processors that others have used since, in so much time.
+    /// Returns the share of all processors that other processes have used between `self` and `now`,
+    /// a time of `of`.
     fn others(self, now: Self, of: Duration) -> f64 {
         let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
         let all = of.as_secs_f64().max(1e-9) * cores;
@@ -63,7 +64,7 @@ impl Processors {
     }
 }
 
-/// Ends the thread when dropped, so also where the check fails.
+/// Flag that ends the thread when it is dropped, also where the check fails.
 #[derive(Debug)]
 struct Over(Arc<AtomicBool>);
 
@@ -73,8 +74,8 @@ impl Drop for Over {
     }
 }
 
-/// A thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
-/// by how much it is not.
+/// Thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
+/// how late it is woken.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
     over: Over,
@@ -111,7 +112,8 @@ impl PauseWatch {
         })
     }
 
-    /// What speaks against the check that was made meanwhile, of which the path counted this.
+    /// Stops the watch and returns the evidence, if there is some, against the check that was made
+    /// meanwhile; `links` is what the path counted in it.
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
         drop(self.over);
         let paused = self.thread.join().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! How much to send to measure a link, and how fast: enough for the figures, within the time, and
-//! never so much that the measurement fills the queue.
+//! Numbers and intervals of the packets that measure a link: enough for the figures, within the
+//! time, and never so many that the measurement fills the queue.
 
 use std::time::Duration;
 
@@ -16,48 +16,51 @@ pub(super) const SMALL_PACKET_BYTES: u64 = 64;
 /// Most round trips of a check.
 const ROUND_TRIPS: u64 = 300;
 
-/// Shortest time between two. A pause of the machine of a few milliseconds, which virtual machines
-/// have now and then, then meets one or two, not one in a hundred.
+/// Shortest time between two round trips. A pause of the machine of a few milliseconds, which
+/// virtual machines have now and then, then meets one or two, not one in a hundred.
 const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time over which round trips are spread, and the same where jitter forces them apart.
+/// Time over which round trips are spread, without jitter and where jitter needs more time between
+/// them.
 const ROUND_TRIPS_WITHIN: Duration = Duration::from_millis(600);
 const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
-/// Times after which jitter that changes in time is independent, that round trips are spread over, and
-/// the longest that this may be.
+/// Number of correlation times over which round trips are spread where jitter changes in time
+/// ([`Link::jitter_span`]), and the longest that this may take.
 pub(super) const SPANS: u32 = 20;
 const MOST_ROUND_TRIPS_WITHIN: Duration = Duration::from_secs(4);
 
-/// The same for trains, which carry more.
+/// Longest time for trains over such a link; they carry more packets.
 pub(super) const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Such times that are worth one independent delay: delays closer than that go together. Simulated, the
-/// mean over 20 of them deviates 1.2 times as much as that of 20 independent delays.
+/// Correlation times that are worth one independent delay: delays closer than that are correlated.
+/// In simulations the mean over 20 of them deviates 1.2 times as much as that of 20 independent
+/// delays.
 pub(super) const SPANS_PER_DELAY: f64 = 1.5;
 
-/// Time over which a train of packets is spread, and the same where the rate is low.
+/// Time over which a train of packets is spread, at ordinary and at low rates.
 const TRAIN_WITHIN: Duration = Duration::from_millis(300);
 const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
 
-/// Packets of a train where nothing else bounds them.
+/// Packets of a train where no other limit applies.
 const TRAIN_PACKETS: u64 = 2_000;
 
 /// Most packets of a train: at 1 Gbit/s and 1500 bytes 120 ms. With jitter that changes in time, 1.2 s.
 const TRAIN_PACKETS_MAX: u64 = 10_000;
 const TRAIN_PACKETS_MAX_JITTER: u64 = 100_000;
 
-/// Fewest packets of a train that say something about a rate, and fewest that are wanted.
+/// Fewest packets of a train from which a rate can be computed, and fewest that are wanted.
 const TRAIN_PACKETS_MIN: u64 = 5;
 const TRAIN_PACKETS_WANTED: u64 = 100;
 
-/// Time for which a train's head start keeps the bottleneck busy if the sender is held up.
+/// Time for which the packets that a train sends at once at the start keep the bottleneck busy if
+/// the sender is held up.
 const HEAD_START: Duration = Duration::from_millis(10);
 
-/// Most packets of a head start: a host's device holds 2000.
+/// Most packets that a train sends at once at the start: a host's device holds 2000.
 const HEAD_START_PACKETS: u64 = 500;
 
-/// Transmission time of `bytes` on a link.
+/// Returns the transmission time of `bytes` on a link.
 pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
     let bytes = link.rate_of.bytes_of(bytes);
     link.rate.map_or(Duration::ZERO, |rate| {
@@ -70,11 +73,12 @@ pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
 pub(super) struct RoundTrips {
     pub(super) count: u64,
     pub(super) interval: Duration,
-    /// Most of them that can have delays which are independent of one another.
+    /// Largest number of round trips whose delays can be independent of one another.
     pub(super) independent: f64,
-    /// Time that a round trip spends in transmission at both bottlenecks; it is no delay.
+    /// Time that a round trip spends in transmission at both bottlenecks; it is not part of the
+    /// delay.
     pub(super) transmission: Duration,
-    /// Longest that one takes on a sound path.
+    /// Longest time that a round trip takes on a sound path.
     pub(super) longest: Duration,
 }
 
@@ -128,12 +132,12 @@ pub(super) struct Train {
     pub(super) packet_bytes: u64,
     /// Packets that are sent at once at the start.
     pub(super) head_start: u64,
-    /// Time between the others.
+    /// Time between the other packets.
     pub(super) interval: Duration,
-    /// Whether the train can tell the link's rate: there is one, and the queue has room for the
-    /// head start that it takes.
+    /// Whether the train can measure the link's rate: there is one, and the queue has room for the
+    /// packets sent at once at the start.
     pub(super) tells_rate: bool,
-    /// Longest that the last packet may be under way.
+    /// Longest time that the last packet may be under way.
     pub(super) longest: Duration,
 }
 
@@ -197,7 +201,9 @@ impl Train {
         .bounded()
     }
 
-    /// As many packets as the queue holds however long the trace pauses; its rate is its own.
+    /// Returns a train over a trace of deliveries: packets that fit into half the queue, so that
+    /// none is lost however long the trace pauses. Such a train measures no rate, as the trace has
+    /// its own.
     fn over_trace(condition: &Condition, link: &Link) -> Self {
         let packet_bytes = SMALL_PACKET_BYTES.min(u64::from(condition.mtu_bytes));
         let room = link
@@ -213,7 +219,7 @@ impl Train {
         }
     }
 
-    /// A link so slow that even the fewest packets take too long gets one packet.
+    /// Limits the train to one packet on a link so slow that even the fewest packets take too long.
     fn bounded(self) -> Self {
         if self.interval < Duration::from_millis(500) {
             return self;

@@ -21,27 +21,27 @@ use super::super::{error::KeeperError, namespaces::Namespace};
 /// Bytes of the IP and UDP headers of a datagram.
 pub(super) const HEADER_BYTES: u64 = 28;
 
-/// Bytes that the receiving socket may hold: the path's packets while its reader is kept waiting.
+/// Size of the receive buffer: the path's packets while the reader is kept waiting.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
-/// What a datagram has before its padding: its number, and how long it was held.
+/// Bytes of a datagram before its padding: its number, and the time for which it was held.
 const WORDS_BYTES: usize = 16;
 
-/// Fills datagrams up; with the words before it as much as UDP over IPv4 carries.
+/// Padding of datagrams; with the 16 bytes before it as much as UDP over IPv4 carries.
 static PADDING: [u8; 65_491] = [0; 65_491];
 
 /// A datagram of a measurement: a number, and padding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    /// How long the other end held a datagram that it sent back, in nanoseconds.
+    /// Time for which the other end held a datagram that it sent back, in nanoseconds.
     pub(super) held_ns: u64,
-    /// The kernel's time stamp, in nanoseconds since the Unix epoch: when the datagram reached the
-    /// host, not when this process came to read it.
+    /// Time stamp of the kernel, in nanoseconds since the Unix epoch: when the datagram reached the
+    /// host, not when this process read it.
     pub(super) at_unix_ns: u64,
 }
 
-/// One end of the measurement.
+/// Socket of one end of the measurement.
 #[derive(Debug)]
 pub(super) struct Prober(UdpSocket);
 
@@ -49,7 +49,8 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> KeeperError {
     move |source| KeeperError::Socket { step, source }
 }
 
-/// Both ends, connected to one another. The calling thread changes its namespace.
+/// Opens a socket for each end and connects them to one another. The calling thread changes its
+/// namespace.
 pub(super) fn pair(
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],
@@ -62,7 +63,7 @@ pub(super) fn pair(
 }
 
 impl Prober {
-    /// One end. The calling thread enters its namespace.
+    /// Opens the socket of one end. The calling thread enters the end's namespace.
     pub(super) fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<Self, KeeperError> {
         namespace.enter()?;
         let socket = UdpSocket::bind((address, 0)).map_err(failed("bind"))?;
@@ -76,13 +77,13 @@ impl Prober {
         Ok(Self(socket))
     }
 
-    /// The port that it was given.
+    /// Returns the local port of the socket.
     pub(super) fn port(&self) -> Result<u16, KeeperError> {
         let address = self.0.local_addr().map_err(failed("address"))?;
         Ok(address.port())
     }
 
-    /// Sends there and takes from there alone from now on.
+    /// Connects the socket to the other end.
     pub(super) fn meet(&self, other: (Ipv4Addr, u16)) -> Result<(), KeeperError> {
         self.0.connect(other).map_err(failed("connect"))
     }
@@ -92,7 +93,7 @@ impl Prober {
         self.send_back(number, 0, packet_bytes)
     }
 
-    /// The same, with how long it was held.
+    /// Sends a datagram as [`Prober::send`] does, with the time for which it was held.
     pub(super) fn send_back(
         &self,
         number: u64,
@@ -116,7 +117,7 @@ impl Prober {
         }
     }
 
-    /// The next datagram if one has arrived.
+    /// Returns the next datagram if one has arrived.
     pub(super) fn receive(&self) -> Result<Option<Arrival>, KeeperError> {
         let mut payload = [0; WORDS_BYTES];
         let mut control = nix::cmsg_space!(TimeSpec);

@@ -1,5 +1,5 @@
-//! Delay of a train's packets, of a link with jitter: what flows at the link's rate find, beside the
-//! sparse round trips.
+//! Delays of a train's packets on a link with jitter: those of packets at the link's rate, beside
+//! the sparse round trips.
 
 use std::time::Duration;
 
@@ -16,20 +16,21 @@ use super::{
 /// Fewest packets whose delays are judged.
 const FEWEST: usize = 50;
 
-/// Share of a train's packets that may arrive behind a later one where the path keeps their order: a
-/// thread of the kernel's that moves to another processor may change it.
+/// Share of a train's packets that may arrive behind a later one where the path keeps their order:
+/// a kernel thread that moves to another processor may reorder them.
 const REORDERED: f64 = 0.001;
 
 /// Propagation delays of one direction's train.
 struct Delays {
-    /// In the order of sending, in nanoseconds; by two clocks if the ends have clocks of their own.
+    /// Delays in the order of sending, in nanoseconds; they compare two clocks if the ends have
+    /// clocks of their own.
     values_ns: Vec<f64>,
     reordered: u64,
 }
 
 impl Delays {
-    /// Takes from each packet's time under way what the bottleneck accounts for, which sends one packet
-    /// after the other at the link's rate.
+    /// Computes the delays: each packet's time under way less the time at the bottleneck, which
+    /// sends one packet after the other at the link's rate.
     fn of(link: &Link, train: Train, losses: LossPlace, result: &TrainResult) -> Self {
         let transmission_ns = plan::transmission(link, train.packet_bytes).as_nanos() as u64;
         let skipped = lost_before_rate(link, losses) > 0.5;
@@ -65,7 +66,7 @@ impl Delays {
     }
 }
 
-/// Whether a train's delays can be told from the bottleneck's queue.
+/// Whether a train's delays can be distinguished from those of the bottleneck's queue.
 fn is_told(link: &Link, train: Train) -> bool {
     (link.rate.is_none() || train.tells_rate) && link.trace.is_none() && link.burst_bytes.is_none()
 }
@@ -77,7 +78,7 @@ fn holds_back(link: &Link) -> bool {
     !link.jitter_reorders && link.jitter_span().unwrap_or_default() < range
 }
 
-/// Number of independent delays in a train.
+/// Returns the number of independent delays in a train.
 fn independent(link: &Link, train: Train, n: usize) -> f64 {
     let lasts = train.interval.as_secs_f64() * train.packets as f64;
     match link.jitter_span() {
@@ -86,8 +87,8 @@ fn independent(link: &Link, train: Train, n: usize) -> f64 {
     }
 }
 
-/// Relative standard error of the standard deviation of one independent delay: √((κ − 1) / 4), with the
-/// kurtosis κ of the distribution.
+/// Returns the relative standard error of the standard deviation of one independent delay: √((κ −
+/// 1) / 4), with the kurtosis κ of the distribution.
 fn deviation_error(distribution: DelayDistribution) -> f64 {
     match distribution {
         DelayDistribution::Uniform => 0.45,
@@ -96,8 +97,8 @@ fn deviation_error(distribution: DelayDistribution) -> f64 {
     }
 }
 
-/// Mean of both directions together, in which a difference between two clocks cancels; deviation and
-/// order of each. Nothing is said of conditions without jitter in both directions.
+/// Adds the mean of both directions together, in which a difference between two clocks cancels, and
+/// the deviation and order of each. Adds nothing for conditions without jitter in both directions.
 pub(super) fn judge(
     condition: &Condition,
     losses: LossPlace,
@@ -182,7 +183,7 @@ pub(super) fn judge(
     quantities.append(&mut each);
 }
 
-/// Time over which a train is spread so that it meets enough independent delays.
+/// Returns the time over which a train is spread so that it meets enough independent delays.
 pub(super) fn lasts(link: &Link) -> Duration {
     link.jitter_span().map_or(Duration::ZERO, |span| {
         (span * plan::SPANS).min(plan::MOST_TRAIN_WITHIN)
@@ -215,8 +216,8 @@ mod tests {
         }
     }
 
-    /// A train over the path that the emulator makes of a condition; the receiver's clock is a minute
-    /// ahead of the sender's in one direction, and as much behind it in the other.
+    /// Runs a train over the path that the emulator makes of a condition; the receiver's clock is a
+    /// minute ahead of the sender's in one direction, and as much behind it in the other.
     fn run(path: &Condition, direction: Direction, train: Train, seed: u64) -> TrainResult {
         const MINUTE_NS: u64 = 60_000_000_000;
         let mut line = Line::new(path, direction, seed).expect("a link");
@@ -243,7 +244,7 @@ mod tests {
         result
     }
 
-    /// Judges trains over a path by what was asked.
+    /// Compares trains over `path` with what `asked` asks for.
     fn judged(asked: &Condition, path: &Condition, seed: u64) -> Vec<AskedAchieved> {
         let train = Train::new(asked, &asked.forward, LossPlace::AfterRate);
         let results = [Direction::Forward, Direction::Reverse]

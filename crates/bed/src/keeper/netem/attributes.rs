@@ -6,7 +6,7 @@
 /// Bytes before an attribute's value.
 const HEADER_BYTES: usize = 4;
 
-/// Attributes one after another.
+/// Sequence of attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Attributes(Vec<u8>);
 
@@ -15,7 +15,7 @@ impl Attributes {
         Self::default()
     }
 
-    /// Appends one with these bytes.
+    /// Appends an attribute with the value `value`.
     pub(super) fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
         // No value here comes near the 64 KiB that an attribute can hold.
         let length = (HEADER_BYTES + value.len()) as u16;
@@ -34,14 +34,14 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text, with the zero that ends it.
+    /// Appends a text, with a terminating zero.
     pub(super) fn text(self, kind: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
         self.bytes(kind, &bytes)
     }
 
-    /// Appends attributes as the value of one.
+    /// Appends attributes as the value of one attribute.
     pub(super) fn nested(self, kind: u16, inside: &Self) -> Self {
         self.bytes(kind, &inside.0)
     }
@@ -51,7 +51,7 @@ impl Attributes {
     }
 }
 
-/// The attributes in some bytes, as far as they are whole.
+/// Parses the attributes in `bytes`, as far as they are whole.
 pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (header, _) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -64,18 +64,18 @@ pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of a kind.
 pub(super) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     parse(bytes).find_map(|(found, value)| (found == kind).then_some(value))
 }
 
-/// A number at a place of some bytes.
+/// Reads a 32-bit number at a position of `bytes`.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?;
     four.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A long number at a place of some bytes.
+/// Reads a 64-bit number at a position of `bytes`.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     let eight = bytes.get(at..at + 8)?;
     eight.try_into().ok().map(u64::from_ne_bytes)

@@ -1,4 +1,5 @@
-//! Which namespaces the path is made of, and where on it each direction's disciplines stand.
+//! Namespaces that the path is made of, and the interfaces in them that have each direction's
+//! disciplines.
 
 use std::net::Ipv4Addr;
 
@@ -31,22 +32,22 @@ pub(super) struct Spot {
     pub interface: Interface,
 }
 
-/// Where one direction's packets go out, from the sending host on.
+/// Outgoing interfaces of one direction, from the sending host on.
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
     /// The sending host's interface, then those of the routers.
     pub spots: Vec<Spot>,
-    /// Where iptables drops, and which node that is.
+    /// Node at which iptables drops packets, by its index, and its rule there.
     pub rule: (usize, Rule),
 }
 
 impl Lane {
-    /// Where loss and delay stand.
+    /// Returns the interface that has loss and delay.
     pub(super) fn wire(&self) -> Spot {
         self.spots[self.spots.len() - 1]
     }
 
-    /// Where the queue and the rate stand, if the routers are there.
+    /// Returns the interfaces of the queue and of the rate, if there are routers.
     pub(super) fn before_wire(&self) -> Option<[Spot; 2]> {
         match self.spots[..] {
             [_, queue, rate, _] => Some([queue, rate]),
@@ -55,11 +56,12 @@ impl Lane {
     }
 }
 
-/// The nodes from host a to host b.
+/// Nodes from host a to host b.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub nodes: Vec<Node>,
-    /// Forward and reverse; the one that sets out from another kernel's host is not here.
+    /// Forward and reverse direction; a direction that starts at a host in another kernel is not
+    /// here.
     pub lanes: [Option<Lane>; 2],
 }
 
@@ -136,7 +138,7 @@ impl Chain {
         Ok(Self { nodes, lanes })
     }
 
-    /// One host, whose wire leads to the other host in another kernel.
+    /// Sets up one host, whose wire leads to the other host in another kernel.
     pub(super) fn lay_end(end: &End) -> Result<Self, KeeperError> {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
@@ -161,7 +163,7 @@ impl Chain {
         })
     }
 
-    /// The namespaces of the hosts: a and b, or the one that is here.
+    /// Returns the namespaces of the hosts: a and b, or the one that is here.
     pub(super) fn hosts(&self) -> Vec<&Namespace> {
         match &self.nodes[..] {
             [host] => vec![&host.namespace],

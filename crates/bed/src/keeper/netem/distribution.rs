@@ -10,7 +10,7 @@ static NORMAL: LazyLock<Option<Vec<i16>>> =
 static PARETO: LazyLock<Option<Vec<i16>>> =
     LazyLock::new(|| netem_table(DelayDistribution::Pareto));
 
-/// The table of a distribution; the even one needs none.
+/// Returns the table of a distribution; `None` for the uniform one, which needs none.
 pub(super) fn of(distribution: DelayDistribution) -> Option<&'static [i16]> {
     match distribution {
         DelayDistribution::Uniform => None,
@@ -23,7 +23,7 @@ pub(super) fn of(distribution: DelayDistribution) -> Option<&'static [i16]> {
 mod tests {
     use super::*;
 
-    /// In units of 1/8192, `NETEM_DIST_SCALE` of the kernel's `sch_netem.c`.
+    /// The tables are in units of 1/8192, `NETEM_DIST_SCALE` of the kernel's `sch_netem.c`.
     #[test]
     fn tables_have_mean_zero_and_the_deviation_that_netem_multiplies() {
         for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {

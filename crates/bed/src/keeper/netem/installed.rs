@@ -1,4 +1,4 @@
-//! The disciplines that stand on the path: put there, changed, counted.
+//! Queueing disciplines installed on the path, and their counters.
 
 use std::io;
 
@@ -17,30 +17,30 @@ use crate::{
     messages::{LinkCounters, Untold},
 };
 
-/// Places of a direction's disciplines in what is kept of them.
+/// Indices of a direction's disciplines in arrays.
 const WIRE: usize = 0;
 const RATE: usize = 1;
 const QUEUE: usize = 2;
 const PLACES: usize = 3;
 
-/// What stands on one direction, with what was counted before.
+/// Disciplines installed on one direction, with what was counted before.
 #[derive(Debug)]
 struct Standing {
     stages: Stages,
-    /// Of the sending host's interface, then of the routers', when the condition was set.
+    /// Counters of the sending host's interface, then of the routers', when the condition was set.
     before: Vec<Counted>,
-    /// What disciplines counted that a step replaced.
+    /// Counters of disciplines that a step of the schedule replaced.
     gone: [Statistics; PLACES],
-    /// Packets that rules dropped before a step replaced them.
+    /// Packets that iptables rules dropped before a step replaced them.
     gone_by_rule: u64,
 }
 
-/// What stands on both.
+/// Disciplines installed on both directions.
 #[derive(Debug, Default)]
 pub(super) struct Installed([Option<Standing>; 2]);
 
 impl Installed {
-    /// Takes away what stands and puts these there.
+    /// Removes the installed disciplines and installs `wanted`.
     pub(super) fn replace(
         &mut self,
         chain: &Chain,
@@ -87,7 +87,8 @@ impl Installed {
         Ok(())
     }
 
-    /// Makes what stands these: what is of the same kind is changed and keeps its packets.
+    /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
+    /// keeps its packets.
     pub(super) fn change(
         &mut self,
         chain: &Chain,
@@ -102,7 +103,8 @@ impl Installed {
         Ok(())
     }
 
-    /// Where the queues stand: nowhere on a link without a rate, and not apart at the ends.
+    /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
+    /// at the ends, where the queue is not apart from loss and delay.
     pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
         [0, 1].map(|lane: usize| {
             let (Some(Standing { stages, .. }), Some(place)) = (&self.0[lane], &chain.lanes[lane])
@@ -181,7 +183,8 @@ impl Standing {
         Ok(())
     }
 
-    /// What a place's disciplines counted since the condition was set.
+    /// Returns what the disciplines of a direction, by their place, counted since the condition was
+    /// set.
     fn statistics(&self, chain: &Chain, place: &Lane) -> Result<[Statistics; PLACES], KeeperError> {
         let mut all = self.gone;
         for (index, (spot, stands)) in places(place, &self.stages).into_iter().enumerate() {
@@ -279,8 +282,8 @@ impl Standing {
     }
 }
 
-/// The places of a direction's disciplines (wire, then rate and queue if there are routers), with
-/// what stages put there.
+/// Returns the interfaces of a direction's disciplines (wire, then rate and queue if there are
+/// routers), with what `stages` installs there.
 fn places<'a>(lane: &Lane, stages: &'a Stages) -> Vec<(Spot, Option<&'a Qdisc>)> {
     let mut places = vec![(lane.wire(), Some(&stages.wire))];
     if let Some([queue, rate]) = lane.before_wire() {

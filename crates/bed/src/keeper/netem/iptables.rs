@@ -10,24 +10,24 @@ use nix::sched::{CloneFlags, setns};
 
 use crate::keeper::{error::KeeperError, namespaces::Namespace};
 
-/// The program over the kernel's older tables comes first: the kernels of User Mode Linux guests
-/// have no others.
+/// Names of the program. The one over the kernel's older tables comes first: the kernels of User
+/// Mode Linux guests have no others.
 const PROGRAMS: [&str; 2] = ["iptables-legacy", "iptables"];
 
-/// Where systems keep it, which is not on every user's path.
+/// Directories in which systems have the program; not all of them are on every user's `PATH`.
 const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
 
-/// A rule that drops packets at random.
+/// Rule that drops packets at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// `FORWARD` on a router, `INPUT` on a host.
+    /// Chain of the rule: `FORWARD` on a router, `INPUT` on a host.
     pub chain: &'static str,
-    /// Where the packets come in.
+    /// Interface at which the packets come in.
     pub interface: &'static str,
 }
 
 impl Rule {
-    /// Puts it there, with its counter at zero and nothing else in its chain; takes it away for a
+    /// Installs the rule with its counter at zero, as the only one of its chain; removes it for a
     /// probability of zero.
     pub(super) fn set(self, within: &Namespace, probability: f64) -> Result<(), KeeperError> {
         let program = program()?;
@@ -56,14 +56,14 @@ impl Rule {
         Ok(())
     }
 
-    /// Packets that it dropped since it was put there.
+    /// Returns the packets that the rule has dropped since it was installed.
     pub(super) fn dropped(self, within: &Namespace) -> Result<u64, KeeperError> {
         let text = run(program()?, within, &["-nvxL", self.chain])?;
         Ok(drops(&text))
     }
 }
 
-/// The packets of the rules that drop, in iptables' listing.
+/// Returns the packets of the dropping rules in iptables' listing.
 fn drops(listing: &str) -> u64 {
     listing
         .lines()
@@ -73,7 +73,7 @@ fn drops(listing: &str) -> u64 {
         .sum()
 }
 
-/// The first of the programs that is installed.
+/// Returns the first of the programs that is installed.
 fn program() -> Result<&'static str, KeeperError> {
     let there = |name: &&str| {
         DIRECTORIES

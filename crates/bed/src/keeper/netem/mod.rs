@@ -1,4 +1,4 @@
-//! The path as the kernel's queueing disciplines make it.
+//! Path made of the kernel's queueing disciplines.
 //!
 //! Between the hosts stand three routers, namespaces joined by virtual Ethernets. A direction's
 //! packets meet at the first router the bottleneck's queue (a token bucket with a drop-tail queue or
@@ -52,14 +52,15 @@ pub(super) struct NetemPath {
     chain: Arc<Chain>,
     sampler: Arc<Sampler>,
     installed: Arc<Mutex<Installed>>,
-    /// What the steps of the schedule are taken from; none before a condition is set.
+    /// Condition from which the steps of the schedule are taken, and its seed; `None` before one is
+    /// set.
     condition: Option<(Condition, u64)>,
     schedule: Option<Schedule>,
 }
 
 impl NetemPath {
-    /// Lays the path and tries every discipline that a condition may ask for. The calling thread
-    /// changes its namespace.
+    /// Creates the namespaces and interfaces of the path and tries every discipline that a
+    /// condition may ask for. The calling thread changes its namespace.
     ///
     /// # Errors
     /// [`KeeperError::NoNetem`] where the kernel lacks something of it.
@@ -109,7 +110,7 @@ impl NetemPath {
         self.chain.hosts()
     }
 
-    /// Makes the path this condition: empty queues, counters at zero.
+    /// Sets the path to `condition`: empty queues, counters at zero.
     pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), KeeperError> {
         self.schedule = None;
         if !MTU_RANGE.contains(&condition.mtu_bytes) {
@@ -161,7 +162,7 @@ impl NetemPath {
         Ok(())
     }
 
-    /// What happened in both directions since the condition was set.
+    /// Returns the counters of both directions since the condition was set.
     pub(super) fn counters(&self) -> Result<[LinkCounters; 2], KeeperError> {
         if let Some(schedule) = &self.schedule {
             schedule.outcome()?;
@@ -171,7 +172,7 @@ impl NetemPath {
     }
 }
 
-/// Prepares the wire over which the controller's words go to the other guest.
+/// Prepares the wire for control messages to the other guest.
 ///
 /// # Errors
 /// [`KeeperError`] if it is not there.
@@ -182,7 +183,7 @@ pub(crate) fn wire_up(
     wires::Node::first()?.wire(interface, address)
 }
 
-/// The stages of both directions, which draw from different streams.
+/// Returns the stages of both directions, which draw from different streams.
 fn stages(
     condition: &Condition,
     links: [&Link; 2],
@@ -202,13 +203,14 @@ fn stages(
     ])
 }
 
-/// A thread that panicked has left what it changed in a state that the kernel knows.
+/// Locks a mutex, poisoned or not: a thread that panicked has left only state that the kernel
+/// knows.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces; says
-/// whether netem takes a seed.
+/// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces;
+/// returns whether netem accepts a seed.
 fn probe(chain: &Chain) -> Result<bool, KeeperError> {
     let Some(lane) = chain.lanes.iter().flatten().next() else {
         return Ok(false);
@@ -246,7 +248,8 @@ fn probe(chain: &Chain) -> Result<bool, KeeperError> {
     Ok(seeded)
 }
 
-/// A kernel without a discipline or a kind of interface says `ENOENT` or `EOPNOTSUPP`.
+/// Makes the error of a kernel without a discipline or a kind of interface, which returns `ENOENT`
+/// or `EOPNOTSUPP`.
 fn missing(module: &'static str, step: &'static str, source: io::Error) -> KeeperError {
     match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP) => KeeperError::NoNetem { module, source },

@@ -30,7 +30,8 @@ impl Netlink {
             .map_err(from_neli)
     }
 
-    /// Has the kernel do something; `head` is the fixed part of the request.
+    /// Sends a request that changes something and waits for the kernel's acknowledgement; `head` is
+    /// the fixed part of the request.
     pub(super) fn change(
         &self,
         kind: Rtm,
@@ -51,7 +52,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for one thing and gives back its message, without the netlink header.
+    /// Requests one object and returns its message, without the netlink header.
     pub(super) fn ask(
         &self,
         kind: Rtm,

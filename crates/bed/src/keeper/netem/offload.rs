@@ -1,5 +1,5 @@
-//! Switches off what makes packets larger than those of the wire: a queue's limit, a rate and a
-//! loss then act on each.
+//! Switches off the offloads that make packets larger than those of the wire: a queue's limit, a
+//! rate and a loss then act on each packet.
 //!
 //! The checksum stays the interface's to compute, as on the devices of the user-space emulator:
 //! it changes no packet's size, and without it kernels before 6.11 refuse the segmentation that

@@ -1,4 +1,4 @@
-//! A link of a condition as queueing disciplines, and what of it netem cannot do.
+//! Queueing disciplines for a link of a condition, and the settings that netem cannot emulate.
 
 use std::time::Duration;
 
@@ -12,18 +12,20 @@ use super::{
     qdisc::{Bucket, Loss, Netem, Pace, Qdisc, Waiting},
 };
 
-/// Bytes of an Ethernet header: a bucket that holds fewer than these and a full packet has the
-/// kernel warn of it.
+/// Bytes of an Ethernet header: the kernel warns of a bucket that holds fewer than these and a full
+/// packet.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 /// Largest packet that a host with offloads hands over.
 const SUPER_PACKET_BYTES: u32 = 65_535;
 
-/// Part of the link rate that the bucket before CoDel may let through at once: a timer that is late
-/// by less than this costs no rate. CoDel cannot see what has passed the bucket, so it is short.
+/// Longest time at the link rate that the bucket before CoDel may let through at once: a timer that
+/// is late by less than this costs no rate. It is short, as CoDel cannot see packets that have
+/// passed the bucket.
 const CODEL_LENIENCE: Duration = Duration::from_micros(500);
 
-/// Smallest IP packet, by which a number of packets is had from bytes that must all find room.
+/// Smallest IP packet, by which a limit in bytes is converted into a number of packets that must
+/// all fit.
 const SMALLEST_PACKET_BYTES: u64 = 28;
 
 /// Fewest packets that a netem which must not overflow can hold.
@@ -35,7 +37,7 @@ const UNLIMITED_RATE_LIMIT: u32 = 1 << 20;
 /// Longest delay and jitter: netem computes the even jitter in 32 bits of nanoseconds.
 const LONGEST_JITTER: Duration = Duration::from_millis(2147);
 
-/// What a link asks for and netem cannot do.
+/// Settings of a link that netem cannot emulate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("netem cannot lose packets by a list of their positions")]
@@ -63,24 +65,24 @@ pub(crate) enum Refusal {
     Ends(&'static str),
 }
 
-/// The disciplines of one direction, in the order in which a packet meets them.
+/// Disciplines of one direction, in the order in which a packet meets them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stages {
-    /// The bottleneck's queue, at the first router.
+    /// Bottleneck's queue, at the first router.
     pub(super) queue: Option<Qdisc>,
-    /// The bottleneck's rate, at the second.
+    /// Bottleneck's rate, at the second router.
     pub(super) rate: Option<Qdisc>,
-    /// Loss and delay, at the third. At the ends it is all there is.
+    /// Loss and delay, at the third router. At the ends it is the only stage.
     pub(super) wire: Qdisc,
-    /// What iptables loses before the wire; 0 is nothing.
+    /// Loss probability of the iptables rule before the wire; 0 for no rule.
     pub(super) dropped_by_rule: f64,
-    /// Whether what the wire loses is lost in bursts alone.
+    /// Whether all loss on the wire is in bursts.
     pub(super) only_bursts: bool,
-    /// Bytes that fill the queue, where it is limited in bytes and drop-tail.
+    /// Bytes that fill the queue, if it is a drop-tail queue limited in bytes.
     pub(super) full_queue_bytes: Option<u64>,
 }
 
-/// Why the condition cannot be had from netem, if it cannot.
+/// Returns the reason why netem cannot emulate the condition, if there is one.
 pub(crate) fn refusal(condition: &Condition, setup: PathSetup) -> Option<Refusal> {
     condition
         .links()
@@ -88,7 +90,7 @@ pub(crate) fn refusal(condition: &Condition, setup: PathSetup) -> Option<Refusal
 }
 
 impl Stages {
-    /// The disciplines of a link; netem draws from the seed.
+    /// Returns the disciplines of a link; netem draws from `seed`.
     pub(super) fn new(
         condition: &Condition,
         link: &Link,
@@ -149,7 +151,7 @@ impl Stages {
         })
     }
 
-    /// Whether the queue is under CoDel.
+    /// Whether the queue's discipline is CoDel.
     pub(super) fn has_codel(&self) -> bool {
         matches!(
             &self.queue,
@@ -249,7 +251,8 @@ impl Stages {
         Ok(stages)
     }
 
-    /// One netem for everything: its limit holds the queue and what is under way.
+    /// Returns one netem for everything: its limit bounds the queue and the packets under way
+    /// together.
     fn ends(
         condition: &Condition,
         link: &Link,
@@ -285,7 +288,7 @@ impl Stages {
     }
 }
 
-/// Full packets that a queue holds.
+/// Returns the number of full packets that a queue holds.
 fn packets_of_queue(condition: &Condition, link: &Link, queue_bytes: u32) -> u32 {
     let packets = link
         .queue_packets
@@ -293,8 +296,8 @@ fn packets_of_queue(condition: &Condition, link: &Link, queue_bytes: u32) -> u32
     at_most(packets.max(1))
 }
 
-/// Packets that a netem must hold so that none is dropped for want of room: what the rate can put
-/// under way within the longest delay, all of the smallest size.
+/// Returns the number of packets that a netem must hold so that none is dropped for lack of room:
+/// those of the smallest size that the rate can put under way within the longest delay.
 fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     let Some(rate) = bytes_per_second else {
         return UNLIMITED_RATE_LIMIT;
@@ -305,7 +308,7 @@ fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     at_most(bytes as u64 / SMALLEST_PACKET_BYTES + LEAST_LIMIT)
 }
 
-/// Both kinds of loss: a packet arrives if neither loses it.
+/// Combines random loss and loss in bursts: a packet arrives if neither loses it.
 fn loss(random: f64, bursts: Option<GilbertElliott>) -> Loss {
     let either = |other: f64| 1.0 - (1.0 - random) * (1.0 - other);
     match bursts {

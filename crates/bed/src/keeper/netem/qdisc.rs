@@ -1,4 +1,4 @@
-//! Queueing disciplines as the kernel takes them: options to bytes, statistics from bytes.
+//! Queueing disciplines as kernel messages: options to bytes, statistics from bytes.
 //!
 //! Numbers and layouts are those of `linux/pkt_sched.h`, `linux/rtnetlink.h` and
 //! `linux/gen_stats.h`.
@@ -16,11 +16,11 @@ use super::{
 /// rate and a queue's limit in Regatta do not.
 const ETHERNET_HEADER_BYTES: i32 = 14;
 
-/// `TC_H_ROOT`: the place of an interface's own discipline.
+/// `TC_H_ROOT`: handle of an interface's own discipline.
 const ROOT: u32 = 0xffff_ffff;
 
-/// Name of an interface's own discipline (`1:`), the place inside a tbf (`1:1`), and the name of
-/// what stands there (`2:`).
+/// Handle of an interface's own discipline (`1:`), class inside a tbf (`1:1`), and handle of the
+/// discipline in it (`2:`).
 const OUTER: u32 = 0x0001_0000;
 const INSIDE: u32 = 0x0001_0001;
 const INNER: u32 = 0x0002_0000;
@@ -59,19 +59,20 @@ const CODEL_INTERVAL: u16 = 3;
 /// `TC_LINKLAYER_ETHERNET`: spares the kernel the table of transmission times of older versions.
 const LINKLAYER_ETHERNET: u8 = 1;
 
-/// Attributes of `TCA_STATS2` (`TCA_STATS_*`): bytes and packets that left; what waits and what
-/// was dropped; what is a discipline's own; packets, when they are more than 32 bits hold.
+/// Attributes of `TCA_STATS2` (`TCA_STATS_*`): bytes and packets that left; the queue and its
+/// drops; statistics of the discipline's own kind; packets, when they are more than 32 bits hold.
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 
-/// How netem loses packets.
+/// Loss model of a netem.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Loss {
-    /// Each with this probability.
+    /// Independent loss with this probability.
     Random(f64),
-    /// In bursts: good to bad, bad to good, loss in the bad state, loss in the good one.
+    /// Gilbert–Elliott model: good to bad, bad to good, loss in the bad state, loss in the good
+    /// one.
     Bursts {
         to_bad: f64,
         to_good: f64,
@@ -80,24 +81,24 @@ pub(super) enum Loss {
     },
 }
 
-/// A rate that netem serialises packets at, or only uses to keep their order.
+/// Rate at which netem serialises packets, or with which it only keeps their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     /// Bytes of whole IP packets in a second.
     BytesPerSecond(u64),
-    /// So high that no packet takes a nanosecond. With a rate, netem has no packet leave before
-    /// the one that came before it; without one, jitter and changes of the delay reorder.
+    /// A rate so high that no packet takes a nanosecond. With a rate, netem has no packet leave
+    /// before the one that came before it; without one, jitter and changes of the delay reorder.
     InOrder,
 }
 
-/// netem.
+/// Parameters of netem.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Netem {
     pub delay_ns: u64,
     pub jitter_ns: u64,
-    /// Quantiles of the jitter; even if absent.
+    /// Quantiles of the jitter; uniform if absent.
     pub distribution: Option<&'static [i16]>,
-    /// Most packets that it holds.
+    /// Most packets that the netem holds.
     pub limit: u32,
     pub loss: Loss,
     pub reorder: f64,
@@ -124,7 +125,7 @@ impl Default for Netem {
     }
 }
 
-/// What waits inside a token bucket.
+/// Queue inside a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// Drop-tail, bytes of whole IP packets.
@@ -139,7 +140,7 @@ pub(super) enum Waiting {
     },
 }
 
-/// A token bucket filter.
+/// Parameters of a token bucket filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bucket {
     /// Bytes of whole IP packets in a second.
@@ -149,28 +150,28 @@ pub(super) struct Bucket {
     pub waiting: Waiting,
 }
 
-/// A discipline at an interface.
+/// Queueing discipline of an interface.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Qdisc {
     Netem(Netem),
     Bucket(Bucket),
 }
 
-/// What a discipline counted.
+/// Counters of a discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
-    /// Packets that left it.
+    /// Packets that left the discipline.
     pub sent: u64,
     pub drops: u64,
     /// Packets put back at the head: at netem those that skipped the delay.
     pub requeues: u64,
     pub waiting_packets: u64,
-    /// With their Ethernet headers at netem, without at a bucket.
+    /// Bytes that wait, with their Ethernet headers at netem, without at a bucket.
     pub waiting_bytes: u64,
 }
 
 impl Statistics {
-    /// Adds what was counted at another time; what waited then is gone.
+    /// Adds counters of another time; the packets that waited then are not added.
     pub(super) fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.drops += other.drops;
@@ -181,17 +182,18 @@ impl Statistics {
 }
 
 impl Qdisc {
-    /// Puts it at an interface that has none.
+    /// Installs the discipline at an interface that has none.
     pub(super) fn add(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
         self.send(netlink, interface, NlmF::CREATE | NlmF::EXCL)
     }
 
-    /// Changes the one of the same kind at an interface; what waits in it goes on waiting.
+    /// Changes the discipline of the same kind at an interface; packets that wait in it go on
+    /// waiting.
     pub(super) fn change(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
         self.send(netlink, interface, NlmF::empty())
     }
 
-    /// Whether one can be changed into the other where it stands.
+    /// Whether the discipline can be changed into `other` without replacing it.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             // A table that a netem has once it keeps.
@@ -237,13 +239,13 @@ impl Qdisc {
     }
 }
 
-/// Takes away an interface's discipline with all that waits in it.
+/// Removes an interface's discipline with all packets that wait in it.
 pub(super) fn remove(netlink: &Netlink, interface: i32) -> io::Result<()> {
     let head = head(interface, 0, ROOT);
     netlink.change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
 }
 
-/// What an interface's discipline counted since it was put there.
+/// Returns the counters of an interface's discipline since it was installed.
 pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statistics> {
     let message = ask(netlink, interface, 0, ROOT)?;
     let counted = find(attributes_of(&message), TCA_STATS2)
@@ -261,7 +263,8 @@ pub(super) fn is_seeded(netlink: &Netlink, interface: i32) -> io::Result<bool> {
     Ok(find(attributes, NETEM_PRNG_SEED).is_some())
 }
 
-/// Packets that the CoDel inside an interface's bucket dropped because there was no room.
+/// Returns the packets that the CoDel inside an interface's bucket dropped because there was no
+/// room.
 pub(super) fn codel_overflows(netlink: &Netlink, interface: i32) -> io::Result<u64> {
     // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
     // drops for want of room.
@@ -279,7 +282,7 @@ fn ask(netlink: &Netlink, interface: i32, handle: u32, parent: u32) -> io::Resul
     netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
 }
 
-/// `struct tcmsg`: family, padding, interface, handle, parent, info.
+/// Makes a `struct tcmsg`: family, padding, interface, handle, parent, info.
 fn head(interface: i32, handle: u32, parent: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[4..8].copy_from_slice(&interface.to_ne_bytes());
@@ -316,19 +319,20 @@ fn parse_statistics(bytes: &[u8]) -> Option<Statistics> {
     })
 }
 
-/// A probability as netem has it: all 32 bits are certainty.
+/// Converts a probability for netem, in which all 32 bits set are certainty.
 fn share(probability: f64) -> u32 {
     // Saturates at both ends.
     (probability * f64::from(u32::MAX)).round() as u32
 }
 
-/// What of a long number goes into a field of 32 bits beside an attribute that holds it whole.
+/// Returns `value`, or all ones if it has more than 32 bits: a long number has an attribute that
+/// holds it whole beside such a field.
 fn short(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 impl Netem {
-    /// `struct tc_netem_qopt`, then attributes.
+    /// Makes the options: `struct tc_netem_qopt`, then attributes.
     fn options(&self) -> Vec<u8> {
         let random = match self.loss {
             Loss::Random(probability) => share(probability),
@@ -426,9 +430,9 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// What `tc qdisc add … netem delay 15ms limit 1000 loss gemodel 10% 40% 50% 0% reorder 25%
-    /// gap 1 duplicate 1% corrupt 2% rate 100mbit -14` of iproute2 6.1 sends, but for the delay,
-    /// which it has in ticks, and a rounding of the half.
+    /// Compares the request with that of iproute2 6.1 for `tc qdisc add … netem delay 15ms limit
+    /// 1000 loss gemodel 10% 40% 50% 0% reorder 25% gap 1 duplicate 1% corrupt 2% rate 100mbit
+    /// -14`. They differ in the delay, which iproute2 has in ticks, and in a rounding of the half.
     #[cfg(target_endian = "little")]
     #[test]
     fn netem_is_what_tc_sends() {

@@ -1,5 +1,5 @@
-//! How full the bottleneck's queues became: the kernel counts what waits and not the most that
-//! ever did, so it is looked at again and again.
+//! Highest fill level of the bottleneck's queues, by sampling: the kernel counts the bytes that
+//! wait now and not the most that ever did.
 
 use std::{
     sync::{
@@ -18,20 +18,20 @@ use super::{
 };
 use crate::keeper::error::KeeperError;
 
-/// Time between two looks.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interfaces of one direction whose disciplines hold the queue.
 pub(super) type Watched = Vec<Spot>;
 
-/// What is to be watched.
+/// Request to the sampler's thread.
 struct Order {
     watched: [Watched; 2],
-    /// Whether what was seen is to be forgotten.
+    /// Whether earlier samples are discarded.
     afresh: bool,
 }
 
-/// The handle of the thread that looks; it ends with the handle.
+/// Handle of the sampling thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Sampler {
     orders: Sender<Order>,
@@ -96,13 +96,13 @@ impl Sampler {
         Ok(Self { orders, most_bytes })
     }
 
-    /// Watches these from now on; forgets what was seen if it is to begin afresh.
+    /// Samples these interfaces from now on; discards earlier samples if `afresh`.
     pub(super) fn watch(&self, watched: [Watched; 2], afresh: bool) {
         // The thread ends only with this handle.
         let _ = self.orders.send(Order { watched, afresh });
     }
 
-    /// Most bytes seen to wait, forward and reverse.
+    /// Returns the most bytes that were seen to wait, forward and reverse.
     pub(super) fn most_bytes(&self) -> [u64; 2] {
         [0, 1].map(|lane: usize| self.most_bytes[lane].load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Takes the steps of a schedule when their time has come.
+//! Thread that takes the steps of a schedule at their times.
 
 use std::{
     sync::{
@@ -12,17 +12,17 @@ use std::{
 use super::lock;
 use crate::keeper::{clock, error::KeeperError};
 
-/// A schedule that was begun. Dropping it ends it: steps that have not come do not come.
+/// Running schedule. Dropping it ends it: no further steps are taken.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// Nothing is ever sent: its end tells the thread of the drop.
+    /// Channel without messages: dropping it ends the thread.
     _alive: Sender<()>,
     failed: Arc<Mutex<Option<KeeperError>>>,
 }
 
 impl Schedule {
-    /// Starts taking steps: `take` is called with the number of each when the time since the
-    /// beginning has come, until it fails.
+    /// Starts taking steps: `take` is called with the index of each when its time since `begun` has
+    /// come, until a call fails.
     pub(super) fn start(
         begun: Instant,
         steps: Vec<Duration>,
@@ -54,7 +54,7 @@ impl Schedule {
         })
     }
 
-    /// What kept it from taking a step, told once.
+    /// Returns the error that kept the schedule from taking a step, once; `Ok` afterwards.
     pub(super) fn outcome(&self) -> Result<(), KeeperError> {
         lock(&self.failed).take().map_or(Ok(()), Err)
     }

@@ -33,7 +33,7 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 /// `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
-/// Inside `IFLA_AF_SPEC`, under the number of the address family.
+/// Attribute inside `IFLA_AF_SPEC`, under the number of the address family.
 const IFLA_INET_CONF: u16 = 1;
 /// `linux/ip.h`.
 const IPV4_DEVCONF_FORWARDING: u16 = 1;
@@ -44,7 +44,7 @@ const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 
-/// The loopback device is the first of every namespace.
+/// Index of the loopback device, which is the first of every namespace.
 const LOOPBACK: i32 = 1;
 
 /// Prefix of the hosts' addresses: both are on one /30.
@@ -57,11 +57,11 @@ pub(super) struct Interface {
     pub index: i32,
 }
 
-/// What an interface counted.
+/// Counters of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub sent_packets: u64,
-    /// Packets that the other end did not take.
+    /// Packets that the other end did not accept.
     pub sent_drops: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Counted {
 pub(super) struct Node {
     pub namespace: Namespace,
     pub netlink: Netlink,
-    /// Of the interfaces that are laid here.
+    /// Offloads of the interfaces that are created here.
     offloads: Offloads,
 }
 
@@ -90,8 +90,8 @@ impl Node {
         Ok(node)
     }
 
-    /// The namespace of the system's first process, and a socket in it. The calling thread enters
-    /// it.
+    /// Opens the namespace of the system's first process, with a socket in it. The calling thread
+    /// enters the namespace.
     pub(super) fn first() -> Result<Self, KeeperError> {
         let namespace = Namespace::first()?;
         namespace.enter()?;
@@ -135,8 +135,8 @@ impl Node {
         self.netlink.change(kind, flags, head, attributes)
     }
 
-    /// Lays a virtual Ethernet from here to another node and prepares both ends. The calling
-    /// thread changes its namespace.
+    /// Creates a virtual Ethernet from here to `other` and prepares both ends. The calling thread
+    /// changes its namespace.
     pub(super) fn join(
         &self,
         name: &'static str,
@@ -231,8 +231,8 @@ impl Node {
             .map_err(failed("set an address"))
     }
 
-    /// Has this router send what is for an address, and for its second one, out of an interface,
-    /// and take in what comes from there.
+    /// Makes this router forward packets for the address `to`, and for its second one, out of the
+    /// interface `through`, and accept those that come in there.
     pub(super) fn route(&self, to: Ipv4Addr, through: Interface) -> Result<(), KeeperError> {
         let forwarding = Attributes::new().u32(IPV4_DEVCONF_FORWARDING, 1);
         let family = Attributes::new().nested(IFLA_INET_CONF, &forwarding);
@@ -297,7 +297,7 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> KeeperError {
     move |source| KeeperError::Netem { step, source }
 }
 
-/// `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
+/// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
 fn interface_head(index: i32, flags: u32, mask: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
