@@ -43,7 +43,7 @@ pub mod wait;
 use regatta_transport::Driver;
 use regatta_transport_sockets::{socket, timer};
 
-/// Every driver of this crate, in the order of tables.
+/// All drivers of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[
