@@ -99,7 +99,8 @@ impl Files {
     /// Creates the file for the next connection's events, if it was asked for and the trial has a
     /// directory for files: the first is `sender.sqlog`, the second `sender-2.sqlog`.
     ///
-    /// # Errors [`TransportError::Io`] when it cannot be made.
+    /// # Errors
+    /// [`TransportError::Io`] when it cannot be made.
     pub fn next_event_log(&self) -> Result<Option<EventLog>, TransportError> {
         let Some(directory) = self.place("qlog")? else {
             return Ok(None);

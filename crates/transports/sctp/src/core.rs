@@ -79,10 +79,10 @@ impl Core {
         }
     }
 
-    /// Begins to make an association.
+    /// Begins to establish an association.
     ///
     /// # Errors
-    /// What the stack says of the address.
+    /// The stack refuses the address.
     pub(crate) fn connect(
         &mut self,
         to: SocketAddr,

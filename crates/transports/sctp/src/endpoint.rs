@@ -71,7 +71,9 @@ impl End {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
-    /// # Errors [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Io`] for a socket that cannot be opened.
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Io`]
+    /// for a socket that cannot be opened.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options)?;

@@ -142,7 +142,8 @@ impl Owner {
 
     /// Waits until streams can be opened.
     ///
-    /// # Errors The reason for which the connection ended instead.
+    /// # Errors
+    /// The reason for which the connection ended instead.
     pub async fn usable(&self) -> Result<(), End> {
         self.link
             .poll(|entry, context| {

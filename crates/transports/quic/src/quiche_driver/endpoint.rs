@@ -76,7 +76,10 @@ impl QuicheEndpoint {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
-    /// # Errors [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`] or [`TransportError::Stack`] for TLS material that cannot be used, [`TransportError::Io`] for a socket that cannot be opened.
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// or [`TransportError::Stack`] for TLS material that cannot be used, [`TransportError::Io`]
+    /// for a socket that cannot be opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;

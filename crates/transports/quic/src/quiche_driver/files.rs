@@ -25,7 +25,8 @@ impl Files {
     /// Creates the directory and the key log that the options ask for; without a directory for
     /// files none are written.
     ///
-    /// # Errors [`TransportError::Io`] if the directory or the file of secrets cannot be made.
+    /// # Errors
+    /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
     pub fn new(order: &TrialOrder, options: &Options) -> Result<Self, TransportError> {
         let end = order.role.name();
         let directory = order

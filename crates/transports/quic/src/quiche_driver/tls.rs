@@ -80,7 +80,9 @@ fn server(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
 
 /// Returns the quiche configuration for every connection of this end.
 ///
-/// # Errors [`TransportError::Order`] for a certificate or key that is absent or no base64, [`TransportError::Stack`] if they do not belong together.
+/// # Errors
+/// [`TransportError::Order`] for a certificate or key that is absent or no base64,
+/// [`TransportError::Stack`] if they do not belong together.
 pub(super) fn config(
     order: &TrialOrder,
     options: &Options,

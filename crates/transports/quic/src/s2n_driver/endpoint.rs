@@ -232,7 +232,10 @@ impl S2nEndpoint {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
-    /// # Errors [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be opened.
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
+    /// opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;
@@ -316,7 +319,8 @@ impl S2nEndpoint {
 
     /// Connects.
     ///
-    /// # Errors Errors of the stack; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
+    /// # Errors
+    /// Errors of the stack; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
     pub(super) async fn connected(
         &self,
         peer: SocketAddr,

@@ -112,7 +112,8 @@ impl Options {
 
 /// Returns the limits of every connection of the trial, the same at both ends.
 ///
-/// # Errors [`TransportError::Stack`] for a value that it refuses.
+/// # Errors
+/// [`TransportError::Stack`] for a value that it refuses.
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
     let stream_window = sizes.stream_window_bytes.min(MOST_WINDOW_BYTES);
     let connection_window = sizes.connection_window_bytes.min(MOST_WINDOW_BYTES);

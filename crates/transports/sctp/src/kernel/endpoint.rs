@@ -79,7 +79,8 @@ impl End {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
-    /// # Errors [`TransportError::Io`] for a socket that cannot be opened or set up.
+    /// # Errors
+    /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let runtime = Builder::new_current_thread()

@@ -135,7 +135,10 @@ impl QuicEndpoint {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
-    /// # Errors [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be opened or a file that cannot be made.
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
+    /// opened or a file that cannot be made.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let needs = Needs::of(order, &options)?;
@@ -284,7 +287,8 @@ impl QuicEndpoint {
 
     /// Connects; returns when the handshake is done, or early data can be sent.
     ///
-    /// # Errors Errors of the stack; [`TransportError::TimedOut`] at `moment`.
+    /// # Errors
+    /// Errors of the stack; [`TransportError::TimedOut`] at `moment`.
     pub(super) async fn establish(
         &self,
         peer: SocketAddr,

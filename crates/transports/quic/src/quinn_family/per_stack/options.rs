@@ -152,7 +152,8 @@ pub struct Needs {
 impl Needs {
     /// Returns the requirements of this end of a trial.
     ///
-    /// # Errors [`Unsupported`] if the path's packets are too small for QUIC.
+    /// # Errors
+    /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
         let mut sizes = Sizes::of(&order.path, order.local)?;
         if let Some(window) = options.common.stream_window_bytes {
