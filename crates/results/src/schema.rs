@@ -33,7 +33,7 @@
 //! The file says what it is by SQLite's `application_id` ([`APPLICATION_ID`]) and its version by
 //! `user_version` ([`VERSION`]).
 
-/// `RGTA` in ASCII; what `file results.sqlite` shows as the application.
+/// Application identifier, `RGTA` in ASCII, which `file results.sqlite` shows.
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
@@ -150,7 +150,7 @@ CREATE TABLE path_quantity (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes tables of version 1 those of version 2.
+/// Statements that convert tables of version 1 to version 2.
 pub(crate) const FROM_1_TO_2: &str = "
 ALTER TABLE trial ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE trial ADD COLUMN checksum INTEGER;

@@ -24,7 +24,7 @@ pub enum Kind {
     MissingByTrial,
 }
 
-/// A small generator with a fixed seed, so that tables do not change with a library.
+/// Small generator with a fixed seed, so that tables do not change with a library.
 pub struct Rng(u64);
 
 impl Rng {
