@@ -290,7 +290,8 @@ fn failed(error: EngineError) -> Failure {
     }
 }
 
-/// Creates the error of a machine without a bed, which is not a failure in mid-run.
+/// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
+/// otherwise a failure.
 pub fn no_bed(error: BedError) -> Failure {
     // A limit that was set for this process says nothing about the machine.
     let error = anyhow::Error::from(error);

@@ -26,7 +26,7 @@ Exit codes are the protocol's, at both ends:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct WdtArgs {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: WdtCommand,
 }
