@@ -163,7 +163,7 @@ fn git(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Output of a command; `None` if it cannot be started or fails.
+/// Returns the output of a command; `None` if it cannot be started or fails.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -113,7 +113,7 @@ impl Failure {
     }
 }
 
-/// Hint for a limit of this process, if one is the cause.
+/// Returns the hint for a limit of this process, if one is the cause.
 pub fn limit_hint<'a>(
     mut causes: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>,
 ) -> Option<&'static str> {
@@ -147,7 +147,7 @@ fn is_limited(resource: Resource) -> bool {
     getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
 }
 
-/// Hint of the innermost cause that has one.
+/// Returns the hint of the innermost cause that has one.
 fn hint_of(error: &anyhow::Error) -> String {
     // Nothing else helps against such a limit, whatever else could be advised.
     if let Some(hint) = limit_hint(error.chain()) {

@@ -96,7 +96,7 @@ pub fn styled(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", encoded(line));
 }
 
-/// Width of the terminal in columns; 100 without a terminal.
+/// Returns the width of the terminal in columns; 100 without a terminal.
 pub fn width() -> u16 {
     let columns = std::env::var("COLUMNS")
         .ok()

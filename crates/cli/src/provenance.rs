@@ -3,8 +3,8 @@
 use regatta_model::HostFacts;
 use regatta_transport::compiled;
 
-/// Commit, `yes` if the sources differ from it, profile, optimisation, debug assertions, lock file,
-/// compiler; `unknown` where the build could not find out.
+/// Returns the build facts: commit, `yes` if the sources differ from it, profile, optimisation,
+/// debug assertions, lock file, compiler; `unknown` where the build could not find out.
 pub fn facts() -> HostFacts {
     let switch = if compiled::DEBUG_ASSERTIONS {
         "on"

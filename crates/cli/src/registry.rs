@@ -8,7 +8,7 @@ use regatta_transport::Driver;
 
 use crate::exit::Failure;
 
-/// All drivers, in the order of the registry.
+/// Returns all drivers, in the order of the registry.
 pub fn drivers() -> Vec<&'static dyn Driver> {
     regatta_agent::registry()
 }

@@ -267,8 +267,8 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
         ))
 }
 
-/// Directory for the files of a study's trials, if it asks for any; absolute, since agents may have
-/// another working directory.
+/// Returns the directory for the files of a study's trials, if it asks for any; absolute, since
+/// agents may have another working directory.
 fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     let files = directory::absolute(&dir.join("files"))?;
     let mut options = study.transports.iter().flat_map(|it| &it.options);

@@ -56,7 +56,7 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Round-trip propagation delay, without jitter and queues.
+    /// Returns the round-trip propagation delay, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
         self.forward.delay + self.reverse.delay
@@ -142,13 +142,14 @@ impl Condition {
         self.links().all(Link::keeps_order)
     }
 
-    /// Round-trip propagation delay at the beginning, without jitter and queues.
+    /// Returns the round-trip propagation delay at the beginning, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
         self.forward.delay + self.reverse.delay
     }
 
-    /// Longest round-trip propagation delay that the path ever has, without jitter and queues.
+    /// Returns the longest round-trip propagation delay that the path ever has, without jitter and
+    /// queues.
     #[must_use]
     pub fn longest_round_trip_delay(&self) -> Duration {
         self.settings()
@@ -157,8 +158,8 @@ impl Condition {
             .unwrap_or_default()
     }
 
-    /// Bandwidth-delay product of one of this condition's links: bottleneck rate (of a trace the
-    /// mean) × longest round-trip delay; `None` without a rate.
+    /// Returns the bandwidth-delay product of one of this condition's links: bottleneck rate (of a
+    /// trace the mean) × longest round-trip delay; `None` without a rate.
     ///
     /// Source: RFC 6349 §3.
     #[must_use]
@@ -169,8 +170,8 @@ impl Condition {
         ))
     }
 
-    /// Limit of the queue of one of this condition's links, in bytes; [`Link::queue_packets`] may
-    /// be a further limit.
+    /// Returns the limit of the queue of one of this condition's links, in bytes;
+    /// [`Link::queue_packets`] may be a further limit.
     ///
     /// What was asked for, or else one bandwidth-delay product and at least 100 full packets, so
     /// that one loss-based flow can fill the link. Without a rate there is no standing queue and
@@ -203,8 +204,8 @@ impl Condition {
         }
     }
 
-    /// Longest time that a packet can stay in one direction under one of this condition's links:
-    /// full queue, propagation, jitter.
+    /// Returns the longest time that a packet can stay in one direction under one of this
+    /// condition's links: full queue, propagation, jitter.
     #[must_use]
     pub fn longest_one_way(&self, link: &Link) -> Duration {
         let bytes = self
@@ -221,7 +222,8 @@ impl Condition {
         queueing.saturating_add(link.longest_propagation())
     }
 
-    /// Longest time that a packet can stay in either direction, over all settings of the path.
+    /// Returns the longest time that a packet can stay in either direction, over all settings of
+    /// the path.
     #[must_use]
     pub fn longest_one_way_ever(&self) -> Duration {
         self.links()

@@ -29,7 +29,7 @@ impl Outcome {
         Self::Invalid,
     ];
 
-    /// Name in files and tables.
+    /// Returns the name in files and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -205,7 +205,7 @@ pub enum ProbePlacement {
 }
 
 impl ProbePlacement {
-    /// Name in the fact `probe.placement`.
+    /// Returns the name in the fact `probe.placement`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -314,7 +314,7 @@ impl WorkloadKind {
         matches!(self, Self::Bulk { options, .. } if options.finish == Finish::Abandon)
     }
 
-    /// Name in a study file.
+    /// Returns the name in a study file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -425,7 +425,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Host that sends.
+    /// Returns the host that sends.
     #[must_use]
     pub const fn direction(&self) -> Direction {
         match self {
@@ -441,7 +441,8 @@ impl WorkloadKind {
         matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
     }
 
-    /// Metric by which transports are ranked for this workload, and which the verdict is about.
+    /// Returns the metric by which transports are ranked for this workload, and which the verdict
+    /// is about.
     #[must_use]
     pub const fn primary_metric(&self) -> &'static str {
         match self {
@@ -461,7 +462,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Kind of handshake that the connections make.
+    /// Returns the kind of handshake that the connections make.
     #[must_use]
     pub const fn handshake(&self) -> Handshake {
         match self {

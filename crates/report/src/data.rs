@@ -79,7 +79,7 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
 }
 
 impl RunData {
-    /// Number of trials that the study plans.
+    /// Returns the number of trials that the study plans.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
@@ -87,8 +87,8 @@ impl RunData {
             * u64::from(self.rounds())
     }
 
-    /// Rounds of the study; for a run that ended when its intervals were narrow, the rounds that it
-    /// had.
+    /// Returns the number of rounds of the study; for a run that ended when its intervals were
+    /// narrow, the rounds that it had.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         let study = &self.header.study;
@@ -123,7 +123,8 @@ impl RunData {
         })
     }
 
-    /// Names of the metrics that occur in any measured trial, in the order of the metric table.
+    /// Returns the names of the metrics that occur in any measured trial, in the order of the
+    /// metric table.
     #[must_use]
     pub fn metrics_that_occur(&self) -> Vec<&'static regatta_model::MetricDefinition> {
         let present: BTreeSet<&str> = self

@@ -38,7 +38,7 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// Hint on what to type next, if something can be done.
+    /// Returns a hint on what to type next, if something can be done.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

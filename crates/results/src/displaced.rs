@@ -42,7 +42,8 @@ impl FileIdentity {
         }
     }
 
-    /// Current name of this file, which is open in this process, according to the kernel.
+    /// Returns the current name of this file, which is open in this process, according to the
+    /// kernel.
     fn name(self) -> Option<PathBuf> {
         let open = fs::read_dir("/proc/self/fd").ok()?;
         open.flatten()

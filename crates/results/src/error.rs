@@ -177,7 +177,7 @@ pub enum Displaced {
 }
 
 impl Displaced {
-    /// Directory that holds the run now.
+    /// Returns the directory that holds the run now.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         match self {
@@ -209,7 +209,7 @@ impl ResultsError {
         }
     }
 
-    /// Hint on what to type next; `None` if there is nothing to advise.
+    /// Returns a hint on what to type next; `None` if there is nothing to advise.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -285,7 +285,7 @@ impl ResultsError {
     }
 }
 
-/// Hint for a file made from the results that could not be written.
+/// Returns the hint for a file made from the results that could not be written.
 #[must_use]
 pub fn export_hint(path: &Path, source: &io::Error) -> String {
     let dir = quoted(parent(path));

@@ -45,7 +45,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Name in the file.
+    /// Returns the name in the file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

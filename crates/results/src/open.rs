@@ -134,7 +134,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     Ok(connection)
 }
 
-/// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
+/// Returns the name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -98,7 +98,7 @@ impl Reader {
         }
     }
 
-    /// Path of the results file.
+    /// Returns the path of the results file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

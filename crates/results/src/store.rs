@@ -230,7 +230,7 @@ impl Store {
         })
     }
 
-    /// Path of the results file.
+    /// Returns the path of the results file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -337,7 +337,7 @@ impl Claim {
         })
     }
 
-    /// Reader of the run as it is.
+    /// Returns the reader of the run as it is.
     #[must_use]
     pub fn reader(&self) -> &crate::Reader {
         &self.reader

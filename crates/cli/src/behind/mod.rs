@@ -223,7 +223,7 @@ fn command(asked: &[OsString]) -> (OsString, Vec<OsString>) {
     }
 }
 
-/// Exit code of the process that runs the program, which is that of the program.
+/// Returns the exit code of the process that runs the program, which is that of the program.
 fn code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Time left, from the mean of the trials so far.
+    /// Returns the time left, from the mean of the trials so far.
     fn left(&self) -> Option<Duration> {
         let elapsed = self.started?.elapsed();
         let left = self.trials.saturating_sub(self.done);

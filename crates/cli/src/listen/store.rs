@@ -69,7 +69,7 @@ impl Keeper {
         self.store.is_some()
     }
 
-    /// Numbers of trials by outcome so far.
+    /// Returns the numbers of trials by outcome so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }

@@ -345,8 +345,8 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
     trials
 }
 
-/// Number of trials in the plan, by which the index of a repeated attempt is above that of the one
-/// before.
+/// Returns the number of trials in the plan, by which the index of a repeated attempt is above that
+/// of the one before.
 fn planned(all: &[TrialRecord]) -> u32 {
     let first = all.iter().filter(|trial| trial.attempt == 1);
     first.map(|trial| trial.index + 1).max().unwrap_or(0)

@@ -31,7 +31,7 @@ impl DelayDistribution {
         ("pareto", Self::Pareto),
     ];
 
-    /// Name of the distribution in a study.
+    /// Returns the name of the distribution in a study.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl DelayDistribution {
         }
     }
 
-    /// Largest deviation of a delay above its mean, in units of `jitter`.
+    /// Returns the largest deviation of a delay above its mean, in units of `jitter`.
     #[must_use]
     pub const fn reach(self) -> u32 {
         match self {
@@ -69,7 +69,7 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Mean probability of loss in the long run.
+    /// Returns the mean probability of loss in the long run.
     #[must_use]
     pub fn mean_loss(&self) -> Ratio {
         let changes = self.to_bad_ratio.0 + self.to_good_ratio.0;
@@ -220,21 +220,22 @@ impl Link {
         self.rate.is_some() || self.trace.is_some()
     }
 
-    /// Rate of the bottleneck, which is the mean rate if it is a trace; `None` without a limit.
+    /// Returns the rate of the bottleneck, which is the mean rate if it is a trace; `None` without
+    /// a limit.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         self.rate
             .or_else(|| self.trace.as_ref().map(DeliveryTrace::mean_rate))
     }
 
-    /// Longest propagation delay that a packet can draw.
+    /// Returns the longest propagation delay that a packet can draw.
     #[must_use]
     pub fn longest_propagation(&self) -> Duration {
         self.delay + self.jitter * self.jitter_distribution.reach()
     }
 
-    /// Time after which the random delay is independent of its earlier value, while it changes
-    /// steadily in between; `None` where each packet has a draw of its own.
+    /// Returns the time after which the random delay is independent of its earlier value, while it
+    /// changes steadily in between; `None` where each packet has a draw of its own.
     ///
     /// By default [`Link::JITTER_SPANS`] times the largest deviation of the delay from its mean.
     /// The delay then falls, with uniform jitter, by at most half a second per second, so that no
@@ -258,8 +259,8 @@ impl Link {
         !self.jitter_reorders && self.reorder_ratio.0 <= 0.0
     }
 
-    /// Mean probability of loss on the wire in the long run, independent and in bursts; the list of
-    /// lost packets is not included.
+    /// Returns the mean probability of loss on the wire in the long run, independent and in bursts;
+    /// the list of lost packets is not included.
     #[must_use]
     pub fn mean_loss(&self) -> Ratio {
         let bursts = self.loss_bursts.map_or(0.0, |bursts| bursts.mean_loss().0);

@@ -73,13 +73,13 @@ impl DeliveryTrace {
         }
     }
 
-    /// Time after which the trace repeats, in milliseconds.
+    /// Returns the time after which the trace repeats, in milliseconds.
     #[must_use]
     pub fn period_ms(&self) -> u32 {
         self.opportunities_ms.last().copied().unwrap_or(0)
     }
 
-    /// Mean rate of the trace, if every opportunity carries a packet of 1500 bytes.
+    /// Returns the mean rate of the trace, if every opportunity carries a packet of 1500 bytes.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         let bytes = Self::OPPORTUNITY_BYTES - Self::PACKET_HEADER_BYTES;

@@ -15,8 +15,8 @@ const LEAST_BYTES: f64 = 131_072.0;
 const PAYLOAD_RATIO: f64 = 15.0 / 16.0;
 
 impl Condition {
-    /// Flow-control window of one flow in a direction, in bytes of payload; `None` where a link of
-    /// that direction has no rate.
+    /// Returns the flow-control window of one flow in a direction, in bytes of payload; `None`
+    /// where a link of that direction has no rate.
     ///
     /// The payload that the path holds with its queue full: a single flow then neither waits for
     /// the window nor overflows the queue in slow start. At least

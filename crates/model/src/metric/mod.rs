@@ -42,7 +42,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Name of the unit in JSON.
+    /// Returns the name of the unit in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

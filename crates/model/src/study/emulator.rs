@@ -118,7 +118,7 @@ impl PathSetup {
         }
     }
 
-    /// Reason for which the settings exclude one another, if they do.
+    /// Returns the reason for which the settings exclude one another, if they do.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let needs = self.needs_netem()?;

@@ -19,7 +19,7 @@ pub struct StudyError {
 }
 
 impl StudyError {
-    /// Line of the error, from 1.
+    /// Returns the line of the error, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         1 + self.text[..self.span.start]

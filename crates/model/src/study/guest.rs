@@ -112,7 +112,7 @@ pub enum GuestMistake {
 }
 
 impl GuestMistake {
-    /// Suggestion of a valid setting.
+    /// Returns a suggestion of a valid setting.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

@@ -60,7 +60,7 @@ impl Rng {
     }
 }
 
-/// Standard deviation of a transport's own deviations.
+/// Returns the standard deviation of a transport's own deviations.
 fn spread(kind: Kind, transport: usize) -> f64 {
     match kind {
         Kind::MissingByTrial => 0.03,
@@ -99,7 +99,7 @@ pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], round: &[f64]) -> Vec<Ve
         .collect()
 }
 
-/// Mean of the exponential of a value at level 0, without missing trials.
+/// Returns the mean of the exponential of a value at level 0, without missing trials.
 pub fn arithmetic_mean(kind: Kind, transport: usize) -> f64 {
     let normal = |sd: f64| (sd * sd / 2.0).exp();
     let own = match kind {

@@ -51,7 +51,7 @@ fn build(facts: &HostFacts) -> Option<Build> {
 }
 
 impl Build {
-    /// Reason for which the build's figures are not those of a release build.
+    /// Returns the reason for which the build's figures are not those of a release build.
     fn debug(&self) -> Option<String> {
         let assertions = (self.debug_assertions == Some(true)).then_some("debug assertions");
         let level = self

@@ -74,7 +74,7 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
 }
 
 impl Failure {
-    /// Failed share of the work, as a ratio.
+    /// Returns the failed share of the work, as a ratio.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.count as f64 / self.of.max(1) as f64

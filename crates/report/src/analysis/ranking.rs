@@ -86,12 +86,12 @@ impl<'a> Place<'a> {
         Some(place)
     }
 
-    /// Geometric mean of the metric of the ranking.
+    /// Returns the geometric mean of the metric of the ranking.
     fn value(&self, cell: &Cell) -> Option<f64> {
         cell.metrics.get(self.metric.name)?.geometric_mean
     }
 
-    /// Reasons for which a cell is not ranked; empty if it is, or was not run at all.
+    /// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
         let early = self.workload.kind.abandons() && cell.retransmits;
         let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
@@ -118,7 +118,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Conclusion of the comparison of two transports, seen from `a`.
+    /// Returns the conclusion of the comparison of two transports, seen from `a`.
     pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
         match self.comparison(a, b) {
             None => Conclusion::NotEnoughRounds,
@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
         turned != (self.metric.better == Better::Lower)
     }
 
-    /// Ratio of `a` to `b` over the rounds that both have; above 1, `a` is better.
+    /// Returns the ratio of `a` to `b` over the rounds that both have; above 1, `a` is better.
     fn ratio(&self, a: &str, b: &str) -> Option<f64> {
         let (claim, turned) = self.comparison(a, b)?;
         let ratio = claim.ratio?;
@@ -154,7 +154,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Ratio of `a` to `b` with its interval and the number of rounds.
+    /// Returns the ratio of `a` to `b` with its interval and the number of rounds.
     pub fn margin(&self, a: &str, b: &str) -> Option<(f64, [f64; 2], u64)> {
         let (claim, turned) = self.comparison(a, b)?;
         let [low, high] = claim.interval?;
@@ -166,8 +166,8 @@ impl<'a> Place<'a> {
         Some((self.ratio(a, b)?, interval, claim.n))
     }
 
-    /// Transports that no other is better than: the first, and all without a detected difference
-    /// from it.
+    /// Returns the transports that no other is better than: the first, and all without a detected
+    /// difference from it.
     pub fn leaders(&self) -> Vec<&Ranked> {
         let beaten = |ranked: &Ranked| {
             let others = self.ranking.iter();
@@ -185,8 +185,8 @@ impl<'a> Place<'a> {
             .collect()
     }
 
-    /// Largest of the ratios that the pairs of these transports could have detected; `None` if one
-    /// of them is not known.
+    /// Returns the largest of the ratios that the pairs of these transports could have detected;
+    /// `None` if one of them is not known.
     pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {
         let mut largest: Option<f64> = None;
         for (position, a) in transports.iter().enumerate() {

@@ -35,8 +35,8 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
     rows
 }
 
-/// Value of a fact in the trials of a transport under a condition; several values if the trials
-/// differ.
+/// Returns the value of a fact in the trials of a transport under a condition; several values if
+/// the trials differ.
 fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option<String> {
     let values: BTreeSet<&str> = (data.trials.iter())
         .filter(|trial| trial.transport == transport && trial.condition == condition)
@@ -52,7 +52,7 @@ fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
     known.len() > 1
 }
 
-/// Titles of the facts in which these transports differ under a condition.
+/// Returns the titles of the facts in which these transports differ under a condition.
 pub fn differing<'a>(rows: &'a [StackRow], condition: &str, transports: &[&str]) -> Vec<&'a str> {
     (rows.iter())
         .filter(|row| row.condition == condition)

@@ -330,7 +330,7 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
-    /// Name in files and tables.
+    /// Returns the name in files and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -474,13 +474,13 @@ impl Summary {
 }
 
 impl Cell {
-    /// Number of trials with an outcome.
+    /// Returns the number of trials with an outcome.
     #[must_use]
     pub fn outcome(&self, outcome: regatta_model::Outcome) -> u64 {
         self.outcomes.get(outcome.name()).copied().unwrap_or(0)
     }
 
-    /// Value and interval of a metric for tables and figures: see [`MetricSummary::shown`].
+    /// Returns value and interval of a metric for tables and figures: see [`MetricSummary::shown`].
     #[must_use]
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
         Some(self.metrics.get(metric)?.shown(metric))
@@ -488,9 +488,9 @@ impl Cell {
 }
 
 impl MetricSummary {
-    /// Value that represents the trials, with its interval: the geometric mean for a metric by
-    /// which transports or conditions are compared, as in the comparisons, and the mean for any
-    /// other.
+    /// Returns the value that represents the trials, with its interval: the geometric mean for a
+    /// metric by which transports or conditions are compared, as in the comparisons, and the mean
+    /// for any other.
     #[must_use]
     pub fn shown(&self, metric: &str) -> (f64, Option<[f64; 2]>) {
         match self.geometric_mean {
@@ -500,7 +500,7 @@ impl MetricSummary {
     }
 }
 
-/// Quantities of a condition's path that were out of tolerance.
+/// Returns the quantities of a condition's path that were out of tolerance.
 pub fn out_of_tolerance(check: &PathCheck) -> impl Iterator<Item = &AskedAchieved> {
     check.quantities.iter().filter(|quantity| !quantity.within)
 }

@@ -46,7 +46,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     }
 }
 
-/// Name of a place in a sentence: `` under `baseline` ``, with the workload if there are several.
+/// Returns the name of a place in a sentence: `` under `baseline` ``, with the workload if there
+/// are several.
 fn name(place: &Place<'_>, several_workloads: bool) -> String {
     if several_workloads {
         format!("under `{}` with `{}`", place.condition, place.workload.name)
@@ -219,7 +220,8 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
     format!("{partial}Fastest: {}.{left_out}", said.join("; "))
 }
 
-/// Transports that the sentence compares: the leaders, or a single leader and the next transport.
+/// Returns the transports that the sentence compares: the leaders, or a single leader and the next
+/// transport.
 fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
     let leaders = place.leaders();
     let mut names: Vec<&str> = leaders.iter().map(|r| r.transport.as_str()).collect();
@@ -231,7 +233,7 @@ fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
     names
 }
 
-/// Titles of the facts in which the stacks of these transports differ.
+/// Returns the titles of the facts in which the stacks of these transports differ.
 fn differing(summary: &Summary, place: &Place<'_>) -> Vec<String> {
     stacks::differing(&summary.stacks, place.condition, &compared(place))
         .into_iter()

@@ -188,7 +188,7 @@ fn header(study: Study) -> RunHeader {
     }
 }
 
-/// Facts that a driver states about its stack, as far as the tests use them.
+/// Returns the facts that a driver states about its stack, as far as the tests use them.
 fn stack_facts(transport: &str) -> Vec<(String, String)> {
     let is_quic = transport.starts_with("quic-");
     let values = [

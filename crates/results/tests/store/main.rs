@@ -287,7 +287,7 @@ fn play_a_part() {
     }
 }
 
-/// Number of causes in an error's chain.
+/// Returns the number of causes in an error's chain.
 fn causes(error: &ResultsError) -> usize {
     let first = std::error::Error::source(error);
     std::iter::successors(first, |cause| cause.source()).count()

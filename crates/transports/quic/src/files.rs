@@ -120,7 +120,7 @@ impl Files {
         }))
     }
 
-    /// Names of the files, keyed by the full name of the fact.
+    /// Returns the names of the files, keyed by the full name of the fact.
     #[must_use]
     pub fn facts(&self) -> BTreeMap<String, String> {
         let end = self.end;

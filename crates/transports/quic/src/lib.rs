@@ -43,7 +43,7 @@ pub mod wait;
 use regatta_transport::Driver;
 use regatta_transport_sockets::{socket, timer};
 
-/// All drivers of this crate, in the order of tables.
+/// Returns all drivers of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[

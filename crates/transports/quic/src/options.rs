@@ -25,7 +25,7 @@ impl Mode {
     /// Names of the modes, as written in a study.
     pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
 
-    /// Name of the mode, as written in a study.
+    /// Returns the name of the mode, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Mode {
         }
     }
 
-    /// Workloads that a driver carries in this mode.
+    /// Returns the workloads that a driver carries in this mode.
     #[must_use]
     pub const fn carries(self) -> Carries {
         match self {
@@ -111,7 +111,8 @@ impl Common {
         }
     }
 
-    /// Facts of an end that are known before any connection, keyed by the full name of the fact.
+    /// Returns the facts of an end that are known before any connection, keyed by the full name of
+    /// the fact.
     pub(crate) fn facts(
         &self,
         side: &str,
@@ -145,8 +146,8 @@ impl Common {
     }
 }
 
-/// Facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or the number
-/// of packets that pass the kernel as one.
+/// Returns the facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or
+/// the number of packets that pass the kernel as one.
 pub(crate) fn stack_facts(
     options: &Common,
     sizes: &Sizes,

@@ -101,13 +101,13 @@ impl Sizes {
         }
     }
 
-    /// Size of [`INITIAL_WINDOW_PACKETS`] packets with this payload, in bytes.
+    /// Returns the size of [`INITIAL_WINDOW_PACKETS`] packets with this payload, in bytes.
     #[must_use]
     pub fn initial_window_bytes(payload_bytes: u16) -> u32 {
         u32::from(INITIAL_WINDOW_PACKETS) * u32::from(payload_bytes)
     }
 
-    /// Maximum number of packets in one call of the kernel with segmentation offload.
+    /// Returns the maximum number of packets in one call of the kernel with segmentation offload.
     #[must_use]
     pub fn most_segments(&self) -> usize {
         MOST_BATCH_BYTES / usize::from(self.payload_bytes)

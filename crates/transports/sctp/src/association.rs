@@ -198,7 +198,7 @@ impl Association {
         self.connects
     }
 
-    /// Initiate tag of the INIT chunk that the other end sent.
+    /// Returns the initiate tag of the INIT chunk that the other end sent.
     pub(crate) fn initiate_tag(&self) -> Option<u32> {
         self.initiate_tag
     }
@@ -258,7 +258,7 @@ impl Association {
         }
     }
 
-    /// Highest TSN up to which everything is acknowledged. Serial numbers wrap.
+    /// Returns the highest TSN up to which everything is acknowledged. Serial numbers wrap.
     const fn last_acknowledged(&self, tsn: Tsn) -> u32 {
         tsn.first
             .wrapping_sub(1)
@@ -356,7 +356,7 @@ impl Association {
         self.outstanding() == 0 || self.ended().is_some()
     }
 
-    /// Number of chunks that the stack has sent.
+    /// Returns the number of chunks that the stack has sent.
     fn sent(&self) -> u64 {
         self.tsn.map_or(0, |tsn| {
             let in_flight = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
@@ -364,9 +364,9 @@ impl Association {
         })
     }
 
-    /// Maximum number of chunks that wait in the stack. Waiting chunks delay every stream, since
-    /// the stack sends in the order of writing; but the stack must always have something to send,
-    /// or its congestion window does not grow.
+    /// Returns the maximum number of chunks that wait in the stack. Waiting chunks delay every
+    /// stream, since the stack sends in the order of writing; but the stack must always have
+    /// something to send, or its congestion window does not grow.
     fn most_waiting(&self) -> u64 {
         let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
         in_flight.max(self.limits.waiting_chunks)

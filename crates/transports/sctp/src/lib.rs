@@ -35,7 +35,7 @@ mod wire;
 
 use regatta_transport::Driver;
 
-/// The drivers of this crate: `sctp`, `sctp-userspace`.
+/// Returns the drivers of this crate: `sctp`, `sctp-userspace`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[

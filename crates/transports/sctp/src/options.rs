@@ -195,8 +195,8 @@ impl Sizes {
         }
     }
 
-    /// Settings of the stack, for the comparison of stacks. Its initial window is that of RFC 9260
-    /// §7.2.1, and cannot be chosen.
+    /// Returns the settings of the stack, for the comparison of stacks. Its initial window is that
+    /// of RFC 9260 §7.2.1, and cannot be chosen.
     pub(crate) fn stack_facts(&self, offloads: &str) -> StackFacts {
         let packet = (self.chunk_bytes + COMMON_HEADER_BYTES + DATA_HEADER_BYTES) as u64;
         let window = (4 * packet).min((2 * packet).max(4380));

@@ -60,7 +60,7 @@ impl Datagrams {
         })
     }
 
-    /// Maximum number of packets that are handed over at once.
+    /// Returns the maximum number of packets that are handed over at once.
     pub(crate) fn segments(&self) -> usize {
         if self.segmentation {
             self.state.max_gso_segments()
@@ -69,12 +69,12 @@ impl Datagrams {
         }
     }
 
-    /// Maximum number of packets that the kernel delivers as one.
+    /// Returns the maximum number of packets that the kernel delivers as one.
     pub(crate) fn receive_segments(&self) -> usize {
         self.state.gro_segments()
     }
 
-    /// Local address of the socket.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
     /// An error of the kernel.

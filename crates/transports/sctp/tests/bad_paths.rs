@@ -219,7 +219,8 @@ regatta_transport::test_cases! { a_path_that_delivers_nothing_any_more_does_not_
     unordered(false)
 }
 
-/// The probe's messages wait for a retransmission timer that is doubled each time it expires.
+/// Checks an end whose messages of the probe wait for a retransmission timer that is doubled each
+/// time it expires.
 fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
     let harm = Harm {
         dead_after: Some(60),

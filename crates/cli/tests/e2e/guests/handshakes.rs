@@ -12,7 +12,7 @@ const ROUND_TRIP_MS: f64 = 30.0;
 /// to send certificates and answers.
 const TOLERANCE_MS: f64 = 2.0;
 
-/// Median of a cell, in milliseconds.
+/// Returns the median of a cell, in milliseconds.
 #[track_caller]
 fn median_ms(trial: &TrialRecord, name: &str) -> f64 {
     let name = format!("{name}_p50_ns");

@@ -48,7 +48,7 @@ pub enum Ink {
 }
 
 impl Ink {
-    /// Placeholder colour of this role until the drawing is finished.
+    /// Returns the placeholder colour of this role until the drawing is finished.
     pub fn key(self) -> RGBColor {
         match self {
             Self::Series(i) => RGBColor(1, (i % COLOURS) as u8, 0),
@@ -62,7 +62,8 @@ impl Ink {
         }
     }
 
-    /// Value that replaces `"#RRGGBB"` of this placeholder, with the dash if there is one.
+    /// Returns the value that replaces `"#RRGGBB"` of this placeholder, with the dash if there is
+    /// one.
     fn value(key: [u8; 3]) -> Option<String> {
         Some(match key {
             [1, colour, 0] => format!("\"var(--c{colour})\""),

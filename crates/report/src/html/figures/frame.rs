@@ -138,7 +138,7 @@ pub struct EndLabel<'a> {
     pub at: (i32, i32),
 }
 
-/// Width that the labels of some transports need right of a plot, in CSS pixels.
+/// Returns the width that the labels of some transports need right of a plot, in CSS pixels.
 pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> i32 {
     labels
         .map(|label| width_of(&shorten(label, LABEL_CHARACTERS)) / PX + 26)

@@ -248,7 +248,7 @@ fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     Some(metric.shown(name))
 }
 
-/// Reason for which a row has no value.
+/// Returns the reason for which a row has no value.
 fn absence(cell: &Cell) -> &'static str {
     [
         Outcome::Unsupported,

@@ -114,8 +114,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
     })
 }
 
-/// Panels of a figure: one for each condition and workload of the study, as `(condition, workload,
-/// heading)`.
+/// Returns the panels of a figure: one for each condition and workload of the study, as
+/// `(condition, workload, heading)`.
 fn places(data: &RunData) -> Vec<(&str, &str, String)> {
     let study = &data.header.study;
     let several = study.workloads.len() > 1;

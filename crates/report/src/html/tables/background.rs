@@ -60,7 +60,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     }
 }
 
-/// Unit of a quantity of the path, by the suffix of its name.
+/// Returns the unit of a quantity of the path, by the suffix of its name.
 fn path_unit(name: &str) -> Unit {
     match name {
         name if name.ends_with("_ns") => Unit::Nanoseconds,
@@ -93,7 +93,7 @@ fn listed(summary: &Summary) -> Vec<&PathCheck> {
         .collect()
 }
 
-/// Number of checks that the table does not list; all of them are within tolerance.
+/// Returns the number of checks that the table does not list; all of them are within tolerance.
 pub fn path_left_out(summary: &Summary) -> usize {
     summary.path_checks.len() - listed(summary).len()
 }

@@ -68,7 +68,7 @@ fn definitions(names: &[&str]) -> Vec<&'static MetricDefinition> {
     names.iter().filter_map(|name| metric::find(name)).collect()
 }
 
-/// Scale of a metric over the whole report, so that tables can be compared.
+/// Returns the scale of a metric over the whole report, so that tables can be compared.
 fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
     let largest = summary
         .cells
@@ -115,7 +115,7 @@ fn cells_of<'a>(
         .filter(move |cell| cell.condition == condition && cell.workload == workload)
 }
 
-/// Words that a cell without figures shows instead.
+/// Returns the words that a cell without figures shows instead.
 fn outcome_words(cell: &Cell) -> String {
     let parts: Vec<String> = Outcome::ALL
         .into_iter()

@@ -138,12 +138,12 @@ pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }
 
-/// Congestion control that a connection runs, as its controller says.
+/// Returns the congestion control that a connection runs, as its controller says.
 pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
     CongestionControl::of(connection.congestion_state(PathId::ZERO)?)
 }
 
-/// Congestion window that a connection began with, in bytes.
+/// Returns the congestion window that a connection began with, in bytes.
 pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
     Some(connection.congestion_state(PathId::ZERO)?.initial_window())
 }

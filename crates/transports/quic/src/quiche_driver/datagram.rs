@@ -140,7 +140,7 @@ impl QuicheDatagrams {
     }
 }
 
-/// Longest message that fits one packet, in bytes.
+/// Returns the longest message that fits one packet, in bytes.
 fn longest(sizes: &Sizes, options: &Options) -> usize {
     let packet = if options.common.mtu_discovery {
         // Longer ones have to be found first.

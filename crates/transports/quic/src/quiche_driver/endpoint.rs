@@ -286,7 +286,7 @@ impl QuicheEndpoint {
         }
     }
 
-    /// Warnings about this end for the reader of the results.
+    /// Returns the warnings about this end for the reader of the results.
     pub(super) fn notes(&self) -> Vec<Warning> {
         let warning = self.buffers.warning(self.role.name());
         warning.into_iter().collect()

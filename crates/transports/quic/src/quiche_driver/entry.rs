@@ -153,7 +153,7 @@ impl Entry {
         self.quiche.is_established() || self.early
     }
 
-    /// Kind of handshake that the connection made.
+    /// Returns the kind of handshake that the connection made.
     pub fn handshake(&self) -> regatta_transport::HandshakeMade {
         use regatta_transport::HandshakeMade as Made;
         let taken = self.quiche.early_data_reason() == EARLY_DATA_ACCEPTED;
@@ -412,7 +412,8 @@ impl Entry {
         wake_all(self.watchers.drain(..));
     }
 
-    /// Reason for which the connection has ended, according to quiche; `None` while it is open.
+    /// Returns the reason for which the connection has ended, according to quiche; `None` while it
+    /// is open.
     fn ended(&self) -> Option<End> {
         if let Some(error) = self.quiche.peer_error() {
             return Some(match (error.is_app, error.error_code) {
@@ -494,8 +495,8 @@ impl Entry {
         Some(datagram)
     }
 
-    /// Number of datagrams that arrived and were not taken by the application: quiche drops the
-    /// oldest of a full queue.
+    /// Returns the number of datagrams that arrived and were not taken by the application: quiche
+    /// drops the oldest of a full queue.
     pub fn datagrams_not_taken(&self) -> usize {
         let arrived = self.quiche.stats().dgram_recv;
         let known = self.datagrams_taken + self.quiche.dgram_recv_queue_len();
@@ -524,7 +525,7 @@ impl Entry {
         self.migration = Some(Migration::Failed(why.to_owned()));
     }
 
-    /// Result of the migration, in words; `None` if none was tried.
+    /// Returns the result of the migration, in words; `None` if none was tried.
     pub fn migration(&self) -> Option<String> {
         Some(match self.migration.as_ref()? {
             Migration::Failed(why) => format!("failed: {why}"),

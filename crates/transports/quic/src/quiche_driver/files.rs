@@ -78,7 +78,8 @@ impl Files {
         }
     }
 
-    /// Facts about the files: their names, or the reason for which they are not written.
+    /// Returns the facts about the files: their names, or the reason for which they are not
+    /// written.
     pub fn facts(&self, options: &Options, side: &str) -> BTreeMap<String, String> {
         let fact = |asked: bool, made: bool, name: &str| match (asked, made) {
             (false, _) => None,

@@ -26,7 +26,7 @@ impl CongestionControl {
     /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 3] = ["cubic", "reno", "bbr2"];
 
-    /// Name of the congestion control, as written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl CongestionControl {
         }
     }
 
-    /// quiche's value for this congestion control.
+    /// Returns quiche's value for this congestion control.
     #[must_use]
     pub const fn algorithm(self) -> CongestionControlAlgorithm {
         match self {
@@ -96,7 +96,7 @@ impl Options {
         }
     }
 
-    /// Settings of quiche at an end, for the comparison of stacks.
+    /// Returns the settings of quiche at an end, for the comparison of stacks.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(&self.common, sizes, local, control.name(), offloads);

@@ -47,12 +47,13 @@ impl Port {
         })
     }
 
-    /// Maximum number of packets of one size that one call takes; 1 without segmentation offload.
+    /// Returns the maximum number of packets of one size that one call takes; 1 without
+    /// segmentation offload.
     pub fn most_segments(&self) -> usize {
         self.offloads.max_gso_segments()
     }
 
-    /// Maximum number of packets that one buffer receives; 1 without receive offload.
+    /// Returns the maximum number of packets that one buffer receives; 1 without receive offload.
     pub fn receive_segments(&self) -> usize {
         self.offloads.gro_segments()
     }
@@ -183,17 +184,17 @@ impl Outbox {
         self.length == 0 && self.next.is_none()
     }
 
-    /// Time at which the batch may leave, if there is one.
+    /// Returns the time at which the batch may leave, if there is one.
     pub fn due(&self) -> Option<Instant> {
         self.way.map(|way| way.at)
     }
 
-    /// Source address of the batch, if there is one.
+    /// Returns the source address of the batch, if there is one.
     pub fn from(&self) -> Option<SocketAddr> {
         self.way.map(|way| way.from)
     }
 
-    /// Last packet of the batch.
+    /// Returns the last packet of the batch.
     pub fn last_packet(&self) -> Option<(&[u8], Way)> {
         match (&self.next, self.way) {
             (Some((packet, way)), _) => Some((packet, *way)),

@@ -73,7 +73,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Time of the next call if nothing happens before.
+    /// Returns the time of the next call if nothing happens before.
     pub fn next(&self) -> Option<Instant> {
         [self.timer, self.release].into_iter().flatten().min()
     }
@@ -121,7 +121,7 @@ pub(super) struct Setup {
     pub files: Files,
 }
 
-/// Destination connection identifier of a packet.
+/// Returns the destination connection identifier of a packet.
 fn destination(packet: &mut [u8]) -> Option<Vec<u8>> {
     const LONG_HEADER: u8 = 0x80;
     if packet.first()? & LONG_HEADER == 0 {
@@ -193,7 +193,7 @@ impl State {
         Ok(id)
     }
 
-    /// Local address that connections begin from.
+    /// Returns the local address that connections begin from.
     pub fn local(&self) -> SocketAddr {
         self.ports[0].address
     }

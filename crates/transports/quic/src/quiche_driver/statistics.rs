@@ -141,7 +141,8 @@ fn cipher_suite(quiche: &mut Quiche) -> String {
     }
 }
 
-/// Number of frames that tell the other end that a flow-control window holds this end back.
+/// Returns the number of frames that tell the other end that a flow-control window holds this end
+/// back.
 fn blocked_frames(stats: &quiche::Stats) -> u64 {
     stats.data_blocked_sent_count + stats.stream_data_blocked_sent_count
 }

@@ -38,7 +38,7 @@ fn broken(end: End) -> TransportError {
     TransportError::stack("the QUIC stream broke")(end)
 }
 
-/// Reason for the end of the connection that a stream's error implies.
+/// Returns the reason for the end of the connection that a stream's error implies.
 fn end_of(error: quiche::Error) -> End {
     match error {
         quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => End::Told {

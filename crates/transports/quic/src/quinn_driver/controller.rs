@@ -33,7 +33,7 @@ impl CongestionControl {
     /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 3] = ["cubic", "newreno", "bbr"];
 
-    /// Name of the congestion control, as written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -31,8 +31,8 @@ impl Drops {
         state.counters = counters;
     }
 
-    /// Packets that reached this end and did not fit the receive buffer; `None` where the kernel
-    /// does not count them.
+    /// Returns the number of packets that reached this end and did not fit the receive buffer;
+    /// `None` where the kernel does not count them.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

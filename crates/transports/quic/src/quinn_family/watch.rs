@@ -29,7 +29,7 @@ impl Watch {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Bytes sent, not acknowledged and not declared lost (RFC 9002 §2).
+    /// Returns the number of bytes sent, not acknowledged and not declared lost (RFC 9002 §2).
     #[must_use]
     pub fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes.load(Ordering::Relaxed)

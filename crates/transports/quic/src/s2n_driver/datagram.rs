@@ -204,8 +204,8 @@ impl Queues {
         wake(&mut incoming.waker);
     }
 
-    /// Numbers of messages dropped at this end: those too long for the path's packets, and those
-    /// that arrived while the queue was full.
+    /// Returns the numbers of messages dropped at this end: those too long for the path's packets,
+    /// and those that arrived while the queue was full.
     pub(super) fn dropped(&self) -> (u64, u64) {
         let outgoing = lock(&self.outgoing).dropped;
         (outgoing, lock(&self.incoming).dropped)

@@ -50,8 +50,8 @@ use crate::{
 /// order has waited already.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them in the size
-/// of a packet.
+/// Returns the size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them
+/// in the size of a packet.
 const fn headers_bytes(local: IpAddr) -> u16 {
     match local {
         IpAddr::V4(_) => 20 + 8,
@@ -294,17 +294,17 @@ impl S2nEndpoint {
         })
     }
 
-    /// UDP payload of a full packet, in bytes.
+    /// Returns the UDP payload of a full packet, in bytes.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// State of this end that its connections need.
+    /// Returns the state of this end that its connections need.
     pub(super) fn end(&self) -> &End {
         &self.end
     }
 
-    /// Server handle of a listening end.
+    /// Returns the server handle of a listening end.
     ///
     /// # Errors
     /// [`TransportError::Order`] at a connecting end.

@@ -96,7 +96,7 @@ impl Watch {
         self.packets_sent.load(Ordering::Relaxed)
     }
 
-    /// Packets declared lost, except for probes of the packet size.
+    /// Returns the number of packets declared lost, except for probes of the packet size.
     pub(super) fn packets_lost(&self) -> u64 {
         self.packets_lost.load(Ordering::Relaxed)
     }
@@ -105,12 +105,13 @@ impl Watch {
         self.congestion_events.load(Ordering::Relaxed)
     }
 
-    /// Number of frames that tell the other end that a flow-control window holds this end back.
+    /// Returns the number of frames that tell the other end that a flow-control window holds this
+    /// end back.
     pub(super) fn blocked_frames(&self) -> u64 {
         self.blocked_frames.load(Ordering::Relaxed)
     }
 
-    /// Recovery state; `None` before anything was acknowledged.
+    /// Returns the recovery state; `None` before anything was acknowledged.
     pub(super) fn recovery(&self) -> Option<Recovery> {
         let smoothed = self.smoothed_rtt_ns.load(Ordering::Relaxed);
         (smoothed > 0).then(|| Recovery {
@@ -213,8 +214,8 @@ impl Board {
         }
     }
 
-    /// Congestion control of the connections, from the type name of their controller; `None` for a
-    /// type that is not known here, or before the first connection.
+    /// Returns the congestion control of the connections, from the type name of their controller;
+    /// `None` for a type that is not known here, or before the first connection.
     pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
         self.congestion_control.get().copied().flatten()
     }

@@ -41,7 +41,7 @@ impl CongestionControl {
     /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 2] = ["cubic", "bbr"];
 
-    /// Name of the congestion control, as written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,8 +57,8 @@ impl CongestionControl {
         }
     }
 
-    /// Congestion control of the controller whose type has this name; `None` for one that is not
-    /// listed here.
+    /// Returns the congestion control of the controller whose type has this name; `None` for one
+    /// that is not listed here.
     pub(super) fn of_type(name: &str) -> Option<Self> {
         if name.ends_with("::CubicCongestionController") {
             Some(Self::Cubic)
@@ -94,8 +94,8 @@ impl Options {
         }
     }
 
-    /// Settings of s2n-quic at an end, for the comparison of stacks. It also implements HyStart++,
-    /// but switched off.
+    /// Returns the settings of s2n-quic at an end, for the comparison of stacks. It also implements
+    /// HyStart++, but switched off.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(&self.common, sizes, local, control.name(), offloads);

@@ -212,7 +212,8 @@ regatta_transport::test_cases! { noq_takes_the_round_trips_that_theory_has:
     retry(Handshake::Retry, HandshakeMade::Full, 3)
 }
 
-/// Early data with a ticket of one end, over a connection to another end that does not know it.
+/// Checks early data with a ticket of one end, over a connection to another end that does not know
+/// it.
 fn refused_early_data<S: Stack>() {
     let first = S::end(&order(Role::Receiver, Handshake::EarlyData));
     let second = S::end(&order(Role::Receiver, Handshake::EarlyData));

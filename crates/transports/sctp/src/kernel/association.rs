@@ -182,7 +182,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Most recent snapshot.
+    /// Returns the most recent snapshot.
     pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
         self.lock().clone()
     }
@@ -240,7 +240,7 @@ impl Association {
         self.known.paths.as_ref()
     }
 
-    /// Statistics of the association, available after it is gone too.
+    /// Returns the statistics of the association, available after it is gone too.
     pub(crate) fn known(&self) -> &Arc<Known> {
         &self.known
     }
@@ -272,7 +272,7 @@ impl Association {
         self.known.seen()
     }
 
-    /// State of each path, by the peer's address.
+    /// Returns the state of each path, by the peer's address.
     fn path_infos(&self, status: &Status) -> Vec<(IpAddr, PeerAddrInfo)> {
         if self.known.paths.is_none() {
             return vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), status.primary)];

@@ -18,7 +18,7 @@ use super::{
 /// The driver `sctp`.
 pub(crate) struct Sctp;
 
-/// Kind of an option that is a count; the kernel holds these in 16 bits.
+/// Returns the kind of an option that is a count; the kernel holds these in 16 bits.
 const fn count(least: i64) -> OptionKind {
     OptionKind::Number {
         least,

@@ -205,8 +205,8 @@ impl Options {
         Ok(())
     }
 
-    /// Facts about the options as the kernel reports them; their names end in `.` and this end's
-    /// side.
+    /// Returns the facts about the options as the kernel reports them; their names end in `.` and
+    /// this end's side.
     pub(crate) fn facts(&self, socket: &Socket, side: &str) -> BTreeMap<String, String> {
         let mut facts = BTreeMap::new();
         let mut fact = |name: &str, value: String| {

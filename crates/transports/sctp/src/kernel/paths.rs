@@ -150,19 +150,22 @@ impl Paths {
         }
     }
 
-    /// Time from the failure of the primary path at this end to the first data over another one.
+    /// Returns the time from the failure of the primary path at this end to the first data over
+    /// another one.
     pub(crate) fn fail_over_time(&self) -> Option<Duration> {
         let state = self.lock();
         Some(state.resumed?.since(state.down?))
     }
 
-    /// Time from the failure of the primary path until a sample saw the kernel give it up.
+    /// Returns the time from the failure of the primary path until a sample saw the kernel give it
+    /// up.
     pub(crate) fn given_up_after(&self) -> Option<Duration> {
         let state = self.lock();
         Some(state.given_up?.since(state.down?))
     }
 
-    /// Result of taking the primary path down, in words; `None` if that was not asked for.
+    /// Returns the result of taking the primary path down, in words; `None` if that was not asked
+    /// for.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
         let state = self.lock();
@@ -233,7 +236,7 @@ fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
     ]
 }
 
-/// Name of a path's state.
+/// Returns the name of a path's state.
 pub(crate) const fn state_name(state: i32) -> &'static str {
     match state {
         uapi::PATH_INACTIVE => "inactive",

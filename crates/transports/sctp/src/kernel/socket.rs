@@ -425,8 +425,8 @@ pub(crate) fn has_data(socket: &Socket) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
 }
 
-/// Memory that the socket's sent and not yet acknowledged data takes, in bytes; `None` if the
-/// kernel does not report it.
+/// Returns the memory that the socket's sent and not yet acknowledged data takes, in bytes; `None`
+/// if the kernel does not report it.
 pub(crate) fn queued_bytes(socket: &Socket) -> Option<u32> {
     /// Index of `SK_MEMINFO_WMEM_QUEUED` (`linux/sock_diag.h`).
     const QUEUED: usize = 5;

@@ -47,7 +47,7 @@ impl Statistics {
     }
 }
 
-/// Duration of a tick of the kernel: the step of its coarse clocks.
+/// Returns the duration of a tick of the kernel: the step of its coarse clocks.
 fn tick() -> Duration {
     let mut tick = libc::timespec {
         tv_sec: 0,
@@ -87,7 +87,7 @@ fn sample(seen: &Seen) -> ProtocolSample {
     }
 }
 
-/// Facts in a snapshot, by their names without the side.
+/// Returns the facts in a snapshot, by their names without the side.
 fn facts(seen: &Seen) -> Vec<(&'static str, String)> {
     let status = seen.status;
     let (out, into, chunk) = (

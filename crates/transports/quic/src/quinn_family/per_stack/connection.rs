@@ -72,7 +72,7 @@ impl Beginning {
         Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)), watch)
     }
 
-    /// Watch on the handshake, at a connecting end that uses tickets.
+    /// Returns the watch on the handshake, at a connecting end that uses tickets.
     fn watch(&self) -> Option<&Arc<HandshakeWatch>> {
         match self {
             Self::Unknown | Self::Full => None,
@@ -169,8 +169,8 @@ impl QuicConnection {
     }
 }
 
-/// Maximum time for which a finished connection waits for tickets: they follow the end of the
-/// handshake, which early data does not wait for. Three probe timeouts, as elsewhere.
+/// Returns the maximum time for which a finished connection waits for tickets: they follow the end
+/// of the handshake, which early data does not wait for. Three probe timeouts, as elsewhere.
 fn patience(rtt: Duration) -> Duration {
     3 * (2 * rtt + Duration::from_millis(25))
 }

@@ -53,7 +53,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Maximum number of messages that are passed on before another task has its turn.
 const MOST_AT_ONCE: usize = 256;
 
-/// Largest message that packets with this payload carry, in bytes.
+/// Returns the largest message that packets with this payload carry, in bytes.
 pub(super) const fn longest_message(payload_bytes: u16) -> usize {
     (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
 }
@@ -176,14 +176,14 @@ impl DatagramFlow {
         }
     }
 
-    /// Number of messages that wait in the stack to be sent.
+    /// Returns the number of messages that wait in the stack to be sent.
     fn waiting(&self) -> u64 {
         let sent = stack::figures(self.connection()).datagram_frames_sent;
         self.handed_over.saturating_sub(sent)
     }
 
-    /// Number of received messages that a stopped flow has left in the stack. The stack has no
-    /// counter for them, so they are taken out to be counted.
+    /// Returns the number of received messages that a stopped flow has left in the stack. The stack
+    /// has no counter for them, so they are taken out to be counted.
     fn untaken(&self) -> u64 {
         if !*self.stopper.0.borrow() {
             return 0;

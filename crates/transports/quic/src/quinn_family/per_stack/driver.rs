@@ -22,7 +22,7 @@ pub(super) const CAPABILITIES: &[&str] = &[
     "qlog",
 ];
 
-/// Workloads that the driver carries with these options.
+/// Returns the workloads that the driver carries with these options.
 pub(super) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
     Mode::read(options).carries()
 }

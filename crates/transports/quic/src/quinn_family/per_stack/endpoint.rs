@@ -250,22 +250,22 @@ impl QuicEndpoint {
         self.runtime.block_on(future)
     }
 
-    /// Maximum duration of a handshake.
+    /// Returns the maximum duration of a handshake.
     pub(super) fn handshake_limit(&self) -> Duration {
         self.connect_deadline
     }
 
-    /// UDP payload of the connection's first full packets, in bytes.
+    /// Returns the UDP payload of the connection's first full packets, in bytes.
     pub(super) fn least_payload_bytes(&self) -> u16 {
         self.shared.initial_payload_bytes
     }
 
-    /// Facts that are known before any connection, keyed by the full name of the fact.
+    /// Returns the facts that are known before any connection, keyed by the full name of the fact.
     pub(super) fn facts_of_end(&self) -> BTreeMap<String, String> {
         self.facts.clone()
     }
 
-    /// Warnings about this end for the reader of the results.
+    /// Returns the warnings about this end for the reader of the results.
     pub(super) fn warnings_of_end(&self) -> Vec<Warning> {
         let buffer = self.buffers.warning(self.shared.end);
         [buffer, self.shared.files.warning()]
