@@ -103,8 +103,8 @@ fn crates(dir: &Path, watched: &mut Vec<PathBuf>) {
     }
 }
 
-/// Files that change whenever another commit is checked out: only the log of `HEAD`, if there is
-/// one.
+/// Returns the files that change when another commit is checked out: the log of `HEAD` if there is
+/// one, `HEAD` itself, and the reference of its branch.
 fn head(root: &Path) -> Vec<PathBuf> {
     let place = |name: &str| {
         let path = output(&mut git(root, &["rev-parse", "--git-path", name]))?;

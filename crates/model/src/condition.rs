@@ -173,7 +173,7 @@ impl Condition {
     /// Returns the limit of the queue of one of this condition's links, in bytes;
     /// [`Link::queue_packets`] may be a further limit.
     ///
-    /// What was asked for, or else one bandwidth-delay product and at least 100 full packets, so
+    /// The link's own limit, or else one bandwidth-delay product and at least 100 full packets, so
     /// that one loss-based flow can fill the link. Without a rate there is no standing queue and
     /// the limit only guards memory: 64 MiB. A step to another delay does not change it.
     #[must_use]

@@ -1,9 +1,12 @@
 //! Reports from a results file alone: the summary as JSON, tables for a terminal, one
 //! self-contained HTML page.
 //!
-//! ```text results.sqlite ─▶ load ─▶ RunData ─▶ summarise ─▶ Summary ─▶ terminal::render
+//! ```text
+//! results.sqlite ─▶ load ─▶ RunData ─▶ summarise ─▶ Summary ─▶ terminal::render
 //!                              │                       ├─────▶ html::render
-//!                              └───────────────────────┴─────▶ summary.json ``` This crate measures nothing and reads saved data only, so that any report can be made again.
+//!                              └───────────────────────┴─────▶ summary.json
+//! ```
+//! This crate measures nothing and reads saved data only, so that any report can be made again.
 
 pub mod analysis;
 pub mod data;

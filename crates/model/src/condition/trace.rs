@@ -10,7 +10,7 @@ use crate::units::{BitRate, UnitError};
 pub struct DeliveryTrace {
     /// Name of the source file, for display.
     pub name: String,
-    /// Milliseconds since the beginning, in ascending order; the last one is the period.
+    /// Milliseconds since the beginning, never decreasing; the last one is the period.
     pub opportunities_ms: Vec<u32>,
 }
 
@@ -25,7 +25,7 @@ impl DeliveryTrace {
     /// Maximum number of opportunities in one trace.
     pub const MOST: usize = 1_000_000;
 
-    /// Parses a trace: one whole number of milliseconds per line, in ascending order, the last one
+    /// Parses a trace: one whole number of milliseconds per line, never decreasing, the last one
     /// above zero. `name` is for display.
     ///
     /// # Errors

@@ -429,7 +429,7 @@ fn climb(
         .collect())
 }
 
-/// Builds the condition from what was read, and checks it.
+/// Builds the condition from its parts, and checks it.
 fn finish(
     file: &File<'_>,
     (name, mtu_bytes): (String, u32),

@@ -1,4 +1,4 @@
-//! Sizes of packets, windows and buffers from what is known of the path.
+//! Sizes of packets, windows and buffers from the known properties of the path.
 
 use std::net::IpAddr;
 

@@ -182,8 +182,8 @@ impl ByteStream for SctpStream {
     }
 }
 
-/// Passes a message to `consume` in pieces of `scratch`: the stack gives access to the bytes only
-/// as a copy.
+/// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
+/// bytes only as a copy.
 pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
     let length = message.len();
     if let Some(place) = scratch.get_mut(..length)

@@ -64,7 +64,7 @@ impl Endpoint for Datagrams {
 pub(super) struct Queues {
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
-    /// Waker by which the stack looks for messages to send.
+    /// Waker that makes the stack look for messages to send.
     connection: Waker,
 }
 

@@ -94,8 +94,8 @@ impl Options {
         }
     }
 
-    /// Returns the settings of s2n-quic at an end, for the comparison of stacks. It also implements
-    /// HyStart++, but switched off.
+    /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
+    /// implements HyStart++, but it is switched off.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(&self.common, sizes, local, control.name(), offloads);

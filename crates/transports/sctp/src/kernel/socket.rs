@@ -13,7 +13,8 @@ use super::uapi::{self, AssocChange, GetAddrs, NxtInfo, RcvInfo, SOL_SCTP, SndIn
 /// Maximum number of pieces that are received at once.
 const MOST_PIECES: usize = 8;
 
-/// Size of the ancillary data of a piece, in bytes: its stream, and the size of the next message.
+/// Size of the ancillary data of a piece, in bytes: its stream, and a description of the next
+/// message.
 const CONTROL_BYTES: usize = control_space::<RcvInfo>() + control_space::<NxtInfo>();
 
 const fn control_space<T>() -> usize {
