@@ -84,6 +84,9 @@ impl Files {
     }
 
     /// Creates the key log, if it was asked for and the trial has a directory for files.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] when the file cannot be created.
     pub fn key_log(&self) -> Result<Option<Arc<dyn KeyLog>>, TransportError> {
         let Some(directory) = self.place("keylog")? else {
             return Ok(None);

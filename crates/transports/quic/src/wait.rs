@@ -40,6 +40,9 @@ pub struct Stopped(Notify);
 
 impl Stopped {
     /// Runs a future to its end, or until the signal is raised: the future is dropped then.
+    ///
+    /// # Errors
+    /// The future's own, or [`TransportError::Cancelled`].
     pub async fn or<T>(
         &self,
         future: impl Future<Output = Result<T, TransportError>>,
