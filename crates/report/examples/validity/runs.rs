@@ -142,7 +142,7 @@ impl Setup {
         }
     }
 
-    /// Compares a summary of such a run with the truth.
+    /// Compares the summary of such a run with its true values.
     pub fn judge(&self, summary: &Summary) -> Judged {
         let level = |label: &str| -> f64 {
             let position: usize = label.trim_start_matches('t').parse().unwrap_or(0);

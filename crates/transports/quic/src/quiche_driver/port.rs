@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Sizes of the batches that a connection's packets become.
+    /// Returns the sizes of the batches that a connection's packets are sent in.
     fn batches(sizes: &[usize], most: usize) -> Vec<Vec<usize>> {
         let mut outbox = Outbox::new(most, false);
         let mut write = written(sizes);

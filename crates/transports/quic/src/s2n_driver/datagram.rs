@@ -107,7 +107,7 @@ fn wake(waker: &mut Option<Waker>) {
 
 impl Queues {
     /// Queues the messages of a batch from `at` on, all of `size` but the last, which may be
-    /// shorter, and moves `at` behind them; ready when all are queued.
+    /// shorter, and advances `at` to their end; ready when all are queued.
     pub(super) fn poll_send(
         &self,
         batch: &Bytes,

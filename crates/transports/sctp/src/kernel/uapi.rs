@@ -255,8 +255,8 @@ pub(crate) struct AssocStats {
     pub control_chunks_received: u64,
 }
 
-/// `struct sctp_getaddrs` with room for addresses, which stand one after another, each as long as
-/// its own family's.
+/// `struct sctp_getaddrs` with room for addresses, which are packed one after another, each as long
+/// as its own family's structure.
 #[repr(C)]
 pub(crate) struct GetAddrs {
     pub association: i32,
