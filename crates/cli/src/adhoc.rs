@@ -1,5 +1,5 @@
-//! A study from options of the command line: written as a study file and read like one, so that
-//! the run leaves behind what can be saved, edited and run again.
+//! Study made from options of the command line: written as a study file and parsed like one, so
+//! that the run leaves behind a study that can be saved, edited and run again.
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,8 @@ pub fn asked_for(args: &RunArgs) -> bool {
         || args.message_size.is_some()
 }
 
-/// A transport as written on the command line: `tcp`, `tcp:cc=bbr`, `udp:rate=96Mbit/s:gso=false`.
+/// Parses a transport as written on the command line: `tcp`, `tcp:cc=bbr`,
+/// `udp:rate=96Mbit/s:gso=false`.
 ///
 /// # Errors
 /// If an option has no value.
@@ -51,10 +52,10 @@ fn value_of(text: &str) -> OptionValue {
     }
 }
 
-/// The study that the options ask for, and its text.
+/// Returns the study that the options ask for, and its text.
 ///
 /// # Errors
-/// Whatever is wrong with it.
+/// Mistakes in the options.
 pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     let transports = if args.transport.is_empty() {
         registry::drivers()

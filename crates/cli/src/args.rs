@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of `regatta`.
 
 mod behind;
 mod path;
@@ -27,12 +27,12 @@ pub struct Args {
     /// Whether to use colours; `auto` uses them on a terminal unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// When to use colours.
+/// Choice of coloured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -43,7 +43,7 @@ pub enum ColorChoice {
     Never,
 }
 
-/// What to do.
+/// Subcommand of `regatta`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a study: race every transport under every condition
@@ -85,7 +85,7 @@ pub enum Command {
     GuestRun,
 }
 
-/// A span of time that is not zero.
+/// Parses a time span that is not zero.
 fn span(text: &str) -> Result<Duration, String> {
     let value = duration(text)?;
     if value.is_zero() {
@@ -126,8 +126,8 @@ fn clock(text: &str) -> Result<Clock, String> {
     }
 }
 
-/// A directory, which may begin with one hyphen; with two it is rather an option, and the name of
-/// the directory was forgotten.
+/// Returns a parser for a directory, which may begin with one hyphen; with two it is rather an
+/// option, and the name of the directory was forgotten.
 fn directory() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path.as_os_str().as_encoded_bytes().starts_with(b"--") {
@@ -268,7 +268,7 @@ pub struct ListArgs {
     pub what: Option<ListWhat>,
 }
 
-/// What to list.
+/// Kind of entries to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ListWhat {
     /// The drivers with their options.

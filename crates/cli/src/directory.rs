@@ -1,4 +1,4 @@
-//! Where a run leaves its results.
+//! Directory of a run's results.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use regatta_results::{FILE_NAME, ResultsError, leftover};
 
 use crate::exit::Failure;
 
-/// Directory in which runs leave their results unless another is asked for.
+/// Directory for the results of runs without `--out`.
 pub const RESULTS: &str = "regatta-results";
 
-/// Makes the directory for a new run: the one that was asked for, or a new one named after the
-/// study and the time. What an earlier run left is never touched.
+/// Creates the directory for a new run: `asked`, or a new one named after the study and the time.
+/// Files of an earlier run are never changed.
 ///
 /// # Errors
-/// If the directory holds a run or something of one already, or cannot be made or written.
+/// The directory already holds files of a run, or cannot be created or written.
 pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
     absolute(asked.unwrap_or(Path::new(RESULTS)))?;
     match asked {
@@ -81,10 +81,10 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The path from the root on, which the processes of a run are told as text.
+/// Returns the absolute path, which the processes of a run receive as text.
 ///
 /// # Errors
-/// If it is not text, or if there is no working directory.
+/// The path is not text, or there is no working directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let absolute = std::path::absolute(path).map_err(|error| {
         Failure::bad(error).context(format!("`{}` names nothing", path.display()))

@@ -26,10 +26,10 @@ use crate::{
     report, study,
 };
 
-/// `regatta run`.
+/// Runs `regatta run`.
 ///
 /// # Errors
-/// Whatever keeps the study from being run to its end.
+/// Errors that prevent the study from running to its end.
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
     if let Some(warning) = chosen.study.encryption_warning() {
@@ -82,10 +82,10 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     result
 }
 
-/// `regatta resume`.
+/// Runs `regatta resume`.
 ///
 /// # Errors
-/// Whatever keeps the run from going on to its end.
+/// Errors that prevent the run from continuing to its end.
 pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let held = Held::new().map_err(Failure::failed)?;
     let dir = args.dir.as_path();
@@ -136,7 +136,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     .start(held, plan, options)
 }
 
-/// A run about to start or to go on.
+/// Run that is about to start or to continue.
 struct Race<'a> {
     dir: &'a Path,
     keeper: Keeper,
@@ -205,7 +205,7 @@ impl Race<'_> {
     }
 }
 
-/// A run that broke before its start.
+/// Creates the error of a run that failed before its start.
 fn not_started(error: EngineError) -> Failure {
     match error {
         // A limit that was set for this process says nothing about the machine.
@@ -230,8 +230,8 @@ fn not_started(error: EngineError) -> Failure {
     }
 }
 
-/// A run that broke after its start: what was measured is kept, and reported where that is
-/// possible.
+/// Creates the error of a run that failed after its start: measured trials are kept, and reported
+/// if possible.
 fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
     let mut causes = vec![error.to_string()];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
@@ -267,7 +267,8 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
         ))
 }
 
-/// Where the trials of a study leave files, if it asks for any; agents may be in another directory.
+/// Returns the directory for the files of a study's trials, if it asks for any; absolute, since
+/// agents may have another working directory.
 fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     let files = directory::absolute(&dir.join("files"))?;
     let mut options = study.transports.iter().flat_map(|it| &it.options);
@@ -278,7 +279,8 @@ fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     Ok(asked.then_some(files))
 }
 
-/// As the engine says it, but for events that were kept and could not be printed.
+/// Converts an error of the engine; events that were stored and could not be printed have their own
+/// message.
 fn failed(error: EngineError) -> Failure {
     match error {
         EngineError::Listener { source } if source.is::<OutputError>() => {
@@ -288,7 +290,8 @@ fn failed(error: EngineError) -> Failure {
     }
 }
 
-/// Without a bed nothing can be measured here; that is another thing than a failure in mid-run.
+/// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
+/// otherwise a failure.
 pub fn no_bed(error: BedError) -> Failure {
     // A limit that was set for this process says nothing about the machine.
     let error = anyhow::Error::from(error);
@@ -304,7 +307,7 @@ pub fn no_bed(error: BedError) -> Failure {
         .hint("`regatta doctor` shows what this machine lacks")
 }
 
-/// Without a kernel there is no guest; a wrong one was named.
+/// Creates the error of a missing or wrong guest kernel.
 fn no_kernel(error: ImageError) -> Failure {
     let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
     let error = anyhow::Error::from(error);
@@ -350,8 +353,8 @@ fn finish(
     Ok(verdict(tally, !written.summary.passed()))
 }
 
-/// The exit code of a whole run. A trial that timed out is a result, and one that the machine spoiled
-/// is none of anything: gates say whether too much is missing.
+/// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
+/// machine spoiled does not count: gates tell whether too much is missing.
 pub fn verdict(tally: Tally, gates_missed: bool) -> Code {
     if tally.trials > 0 && tally.unsupported == tally.trials {
         Code::Unsupported
@@ -369,13 +372,13 @@ fn trials(n: usize) -> String {
     }
 }
 
-/// 16 random bytes, hexadecimal.
+/// Returns a new identifier of a run: 16 random bytes, hexadecimal.
 pub fn new_id() -> String {
     let bytes: [u8; 16] = rand::random();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A plan in words.
+/// Describes a plan.
 fn describe(plan: &Plan) -> String {
     use std::fmt::Write;
 

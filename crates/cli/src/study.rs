@@ -1,4 +1,5 @@
-//! Which study `regatta run` runs: a file, a built-in one, the default, or the options' own.
+//! Choice of the study for `regatta run`: a file, a built-in one, the default, or one made from
+//! options.
 
 use std::{path::Path, time::Duration};
 
@@ -17,19 +18,19 @@ use crate::{
     text_file::{self, TextFileError},
 };
 
-/// A study to run, checked against the registry.
+/// Study to run, checked against the registry.
 #[derive(Debug)]
 pub struct Chosen {
-    /// With every default filled in and the options of the command line applied.
+    /// Study with every default filled in and the options of the command line applied.
     pub study: Study,
-    /// As the user wrote it.
+    /// Text as the user wrote it.
     pub text: String,
 }
 
 /// Finds, reads and checks the study that the arguments ask for.
 ///
 /// # Errors
-/// Whatever is wrong with it; nothing has been started then.
+/// Mistakes in the study; nothing has been started then.
 pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     let (file, text) = match &args.study {
         None if adhoc::asked_for(args) => {
@@ -70,7 +71,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
 /// Checks the guest's kernel that a study file names.
 ///
 /// # Errors
-/// The place in the file, if that is no kernel which can run the study.
+/// The place in the file, if the named kernel cannot run the study.
 fn check_kernel(study: &Study, file: &StudyFile) -> Result<(), Failure> {
     let GuestSetup { kernel, clock, .. } = &study.guest;
     let (BedKind::Uml, Some(kernel)) = (study.bed, kernel) else {
@@ -88,10 +89,10 @@ fn check_kernel(study: &Study, file: &StudyFile) -> Result<(), Failure> {
     shown.map_or(Ok(()), |error| Err(Failure::bad(error)))
 }
 
-/// Reads a study file or a built-in study; what it asks of transports is not checked.
+/// Reads a study file or a built-in study; its transports are not checked.
 ///
 /// # Errors
-/// Whatever is wrong with it.
+/// Mistakes in the study.
 pub fn read(name: &str) -> Result<(StudyFile, String), Failure> {
     match name {
         // What looks like a path is one; a bare name is a file if there is one, as a user in that
@@ -137,7 +138,7 @@ fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
     Ok((file, text))
 }
 
-/// Applies options to a study that was read; returns each as it was written.
+/// Applies options to a parsed study; returns each as it was written.
 fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
     if !args.transport.is_empty() {
@@ -262,7 +263,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     Ok(changes)
 }
 
-/// Has each transport run against itself, under a second label.
+/// Adds a copy of each transport under a second label, to run it against itself.
 fn twice(study: &mut Study) {
     let mut all = Vec::new();
     for transport in &study.transports {

@@ -1,4 +1,4 @@
-//! Opening a file and finding out what it is, before anything is believed or written.
+//! Opening a file and identifying it, before anything in it is trusted or written.
 
 use std::{
     error::Error,
@@ -20,8 +20,8 @@ use crate::{
     schema,
 };
 
-/// Says what a failure of SQLite means for a reader of the message. Where a run is stored already,
-/// the caller says so with [`ResultsError::keeping`].
+/// Converts a failure of SQLite to an error with a meaning for the user. If a run is stored
+/// already, the caller adds that with [`ResultsError::keeping`].
 pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
     let path = path.to_owned();
     match source.sqlite_error_code() {
@@ -73,7 +73,7 @@ pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path)
     }
 }
 
-/// Says what a failure of the system means; see [`explain`].
+/// Converts a failure of the system to an error with a meaning for the user; see [`explain`].
 pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) -> ResultsError {
     let path = path.to_owned();
     if is_full(&source) {
@@ -95,7 +95,7 @@ fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> Resul
     }
 }
 
-/// Whether files may be made in the directory of a file.
+/// Whether files may be created in the directory of a file.
 fn writable(path: &Path) -> bool {
     nix::unistd::access(parent(path), nix::unistd::AccessFlags::W_OK).is_ok()
 }
@@ -134,20 +134,20 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     Ok(connection)
 }
 
-/// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
+/// Returns the name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Whether a write-ahead log with something in it lies beside a results file: it belongs with it.
+/// Whether a results file has a write-ahead log with data beside it, which is then part of the run.
 #[must_use]
 pub fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Refuses what is no results file, or a newer one, or a damaged one.
+/// Refuses a file that is no results file, a newer one, or a damaged one.
 pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), ResultsError> {
     let number = |pragma: &str| -> Result<i32, ResultsError> {
         connection

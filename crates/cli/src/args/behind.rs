@@ -1,4 +1,4 @@
-//! `regatta path`.
+//! Arguments of `regatta path`.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Options that describe a path; every command that makes one takes them.
+//! Options that describe a path, common to all commands that create one.
 
 use std::time::Duration;
 
@@ -186,27 +186,27 @@ impl PathArgs {
     }
 }
 
-/// A rate, or none.
+/// Rate, or `None` for an unlimited one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<BitRate>);
 
-/// A key of a condition with its value, as a user writes them.
+/// Key of a condition with its value, as a user writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// As a study has it; what is inside of a table has a dot before it.
+    /// Key as in a study; a key inside a table has a dot before it.
     pub key: String,
     pub value: String,
 }
 
-/// Several of them.
+/// Several assignments, separated by colons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignments {
-    /// As the user wrote them.
+    /// Text as the user wrote it.
     pub text: String,
     pub each: Vec<Assignment>,
 }
 
-/// A step of a schedule.
+/// Step of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub at: Duration,

@@ -1,4 +1,4 @@
-//! `regatta wdt`.
+//! Arguments of `regatta wdt`.
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -26,12 +26,12 @@ Exit codes are the protocol's, at both ends:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct WdtArgs {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: WdtCommand,
 }
 
-/// Which end.
+/// Subcommand of `regatta wdt`: the end of the transfer.
 #[derive(Debug, Subcommand)]
 pub enum WdtCommand {
     /// Receive files into a directory; the URL that the sender needs is printed on standard output
@@ -40,7 +40,7 @@ pub enum WdtCommand {
     Send(SendArgs),
 }
 
-/// How a transfer is encrypted.
+/// Encryption of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "each is what it is called")]
 pub enum Encryption {
@@ -150,7 +150,7 @@ pub struct SendArgs {
     pub no_progress: bool,
 }
 
-/// A URL with its key, which no output shows.
+/// URL with its key, which no output shows.
 #[derive(Clone)]
 pub struct SecretUrl(pub String);
 
@@ -166,7 +166,7 @@ impl fmt::Debug for SecretUrl {
     }
 }
 
-/// A rate that a sender can keep: one byte is the least that goes out.
+/// Parses a rate that a sender can keep: at least one byte.
 fn rate(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = quantity(text)?;
     match rate.0 {
@@ -175,7 +175,7 @@ fn rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// The protocol has it as a 32-bit number with a sign.
+/// Parses a tag interval, which the protocol holds as a signed 32-bit number.
 fn tag_interval(text: &str) -> Result<u32, String> {
     let size: Bytes = quantity(text)?;
     u32::try_from(size.0)

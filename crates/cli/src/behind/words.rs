@@ -1,9 +1,9 @@
-//! What is said of a path before and after a command.
+//! Text that is printed about a path before and after a command.
 
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
 use regatta_model::{Condition, units::format_duration};
 
-/// What the path is.
+/// Describes the path.
 pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
     format!(
         "path {}: {}, round-trip delay {}, seed {seed}; client {}, server {}",
@@ -15,7 +15,7 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
     )
 }
 
-/// What the path did.
+/// Describes the path's counters.
 pub fn ending(counters: &PathCounters) -> String {
     format!(
         "path, client to server: {}\npath, server to client: {}",
@@ -24,7 +24,7 @@ pub fn ending(counters: &PathCounters) -> String {
     )
 }
 
-/// What was captured, and whether that is all.
+/// Describes the capture; also returns whether it is complete.
 pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
     let packets = summary.packets;
     if summary.missed == 0 && summary.failure.is_none() {

@@ -1,4 +1,4 @@
-//! Who listens to a run: the results file, the terminal, a machine.
+//! Listeners to a run's events: the results file, the terminal, JSON output.
 
 mod json;
 mod progress;
@@ -9,13 +9,14 @@ pub use progress::Progress;
 use regatta_engine::{Event, Listener, ListenerError};
 pub use store::{Keeper, Tally};
 
-/// All listeners of a run. The results file hears first: what the others say is kept by then.
+/// All listeners of a run. The results file is the first: events that the others print are stored
+/// by then.
 pub struct Listeners {
-    /// The results file.
+    /// Listener that stores events in the results file.
     pub keeper: Keeper,
-    /// The terminal.
+    /// Listener that shows progress on the terminal.
     pub progress: Progress,
-    /// A machine on standard output.
+    /// Listener that writes JSON lines to standard output.
     pub json: Option<JsonLines>,
 }
 

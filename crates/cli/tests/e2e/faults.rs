@@ -1,4 +1,4 @@
-//! What breaks while a run goes on: nothing is lost, nothing is left behind, all is said.
+//! Failures during a run: no data is lost, no process is left behind, and all is reported.
 
 use std::{
     collections::BTreeSet,
@@ -121,7 +121,8 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
     bench.assert_nothing_left();
 }
 
-/// `nohup` ignores SIGHUP, a shell's `&` without job control SIGINT.
+/// Checks that signals ignored at the start do not end a run: `nohup` ignores SIGHUP, a shell's `&`
+/// without job control SIGINT.
 #[test]
 fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Bad input: file, line, caret, hint, exit code 2; and nothing was started or written.
+//! Tests of bad input: file, line, caret, hint, exit code 2; nothing is started or written.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -270,8 +270,8 @@ fn arguments_are_checked_before_anything_starts() {
     assert!(!bench.path("regatta-results").exists());
 }
 
-/// Options of a path go over what a study says, at each of its steps; the study's own traces are
-/// found beside it, wherever that is.
+/// Checks that options of a path replace the keys of a study, at each of its steps; the study's own
+/// traces are found beside it, wherever that is.
 #[test]
 fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     let bench = Bench::new();
@@ -298,7 +298,7 @@ fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     done.assert_says("traced.toml:");
 }
 
-/// The commands of the page about conditions are read as they stand there.
+/// Checks that the commands of the page about conditions are accepted as they stand there.
 #[test]
 fn the_commands_about_conditions_can_be_typed() {
     let bench = Bench::new();
@@ -416,7 +416,8 @@ fn a_locale_without_utf_8_has_plain_ascii() {
     }
 }
 
-/// The processes of a run are told of it as text.
+/// Checks that a directory name that is not text is refused: the processes of a run receive it as
+/// text.
 #[test]
 fn a_directory_whose_name_is_not_text_is_refused() {
     let bench = Bench::new();

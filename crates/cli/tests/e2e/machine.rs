@@ -1,4 +1,4 @@
-//! What machines differ in: users, kernels, devices, disks.
+//! Differences between machines: users, kernels, devices, disks.
 
 use std::path::Path;
 
@@ -171,8 +171,8 @@ fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
     done.assert_says("--out");
 }
 
-/// Has bash run a line as the user with this number, who may write to the directory `user`; as the user
-/// of the tests, unless that is root. `./regatta` is the binary.
+/// Lets bash run a line as the user with this number, who may write to the directory `user`; as the
+/// user of the tests, unless that is root. `./regatta` is the binary.
 fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
     let copy = bench.path("regatta");
     std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &copy).expect("copied");
@@ -193,7 +193,7 @@ fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
     )
 }
 
-/// Root is not limited in this.
+/// Checks the error for threads that cannot be started, as another user, since root is not limited.
 #[test]
 fn threads_that_cannot_be_started_are_said_to_be_that() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Reads a study file: every default filled in, every mistake with its place.
+//! Reader of study files, which fills in every default and reports every mistake with its place.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -19,8 +19,8 @@ use crate::{
     workload::Workload,
 };
 
-/// A study that was read, with the places of its transports, so that what only the registry of
-/// drivers knows to be wrong can be shown in the file too.
+/// Parsed study, with the places of its transports, so that mistakes that only the registry of
+/// drivers can find are shown in the file too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyFile {
     /// The study.
@@ -38,8 +38,8 @@ pub(super) struct TransportPlace {
 }
 
 impl StudyFile {
-    /// Reads a study from the text of a file; `file` is its name for messages. It may name no
-    /// other files.
+    /// Parses a study from the text of a file; `file` is its name for messages. The study must not
+    /// name other files.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -47,8 +47,8 @@ impl StudyFile {
         Self::parse_beside(text, file, &no_files)
     }
 
-    /// Reads a study that may name other files, such as traces: `beside` reads one by its name as
-    /// the study has it.
+    /// Parses a study that may name other files, such as traces: `beside` reads one by its name as
+    /// written in the study.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -235,7 +235,7 @@ impl StudyFile {
         })
     }
 
-    /// An error at the guest's kernel, if the study names one.
+    /// Returns an error at the guest's kernel, if the study names one.
     #[must_use]
     pub fn kernel_error(
         &self,
@@ -246,7 +246,7 @@ impl StudyFile {
         Some(self.error(span, message, hint))
     }
 
-    /// An error at the driver's name of one transport, or at one of its options.
+    /// Returns an error at the driver's name of one transport, or at one of its options.
     #[must_use]
     pub fn transport_error(
         &self,
@@ -283,11 +283,11 @@ impl StudyFile {
 }
 
 impl Study {
-    /// Fewest rounds after which a run with `until` may end. Intervals of fewer are narrow by chance
-    /// too often.
+    /// Minimum number of rounds after which a run with `until` may end. Intervals of fewer rounds
+    /// are narrow by chance too often.
     pub const LEAST_ROUNDS: u32 = 10;
 
-    /// Reads a study from the text of a file; `file` is its name for messages.
+    /// Parses a study from the text of a file; `file` is its name for messages.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -303,7 +303,7 @@ fn no_files(name: &str) -> Result<String, UnitError> {
     })
 }
 
-/// `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
+/// Reads the number of rounds: `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
 fn read_rounds(
     file: &File<'_>,
     root: &mut Section<'_>,
@@ -331,7 +331,8 @@ fn read_rounds(
     Ok((at_most, Some(until)))
 }
 
-/// How the path is made. The key `path` of earlier versions had one value, Regatta's own emulator.
+/// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,
+/// Regatta's own emulator.
 fn read_path(
     file: &File<'_>,
     root: &mut Section<'_>,

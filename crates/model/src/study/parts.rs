@@ -17,12 +17,12 @@ use crate::{
     workload::Workload,
 };
 
-/// Longest name or label.
+/// Longest name or label, in characters.
 pub(super) const LONGEST_NAME: usize = 64;
-/// Longest time that a study can ask for.
+/// Longest time that a study can configure.
 const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
 
-/// A name or label that tables can show: some visible characters on one line.
+/// Checks that a name or label can be shown in tables: some visible characters on one line.
 pub(super) fn visible(
     file: &File<'_>,
     key: &str,
@@ -42,7 +42,8 @@ pub(super) fn visible(
     ))
 }
 
-/// A time that was taken, or its default; neither zero nor longer than [`LONGEST_TIME`].
+/// Returns a time that was read, or its default; refuses zero and times longer than
+/// [`LONGEST_TIME`].
 pub(super) fn time(
     file: &File<'_>,
     taken: Option<(Duration, Range<usize>)>,
@@ -72,7 +73,7 @@ pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError
     })
 }
 
-/// The transport, the places of its parts, and the place of its label.
+/// Reads a transport; returns it, the places of its parts, and the place of its label.
 pub(super) fn read_transport(
     file: &File<'_>,
     mut section: Section<'_>,
@@ -191,10 +192,10 @@ pub(super) fn read_published(
     })
 }
 
-/// Reads a value into a metric's unit.
+/// Reader of a value into a metric's unit.
 type ReadValue = fn(&str) -> Result<f64, UnitError>;
 
-/// How a value of a unit is written, and how it is read into that unit.
+/// Returns an example of a value in `unit`, and the reader of such values.
 fn value_reader(unit: Unit) -> (&'static str, ReadValue) {
     match unit {
         Unit::BitsPerSecond => ("91.8Mbit/s", |text| {

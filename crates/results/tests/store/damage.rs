@@ -71,7 +71,7 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Changes a stored run behind our back.
+/// Changes a stored run without the store's functions.
 fn tamper(dir: &Path, sql: &str) {
     let connection = rusqlite::Connection::open(dir.join(FILE_NAME)).unwrap();
     connection
@@ -130,7 +130,7 @@ fn a_value_that_is_not_finite_is_no_measurement() {
     assert!(told.contains(&"value_not_kept"), "{told:?}");
 }
 
-/// Each of a thousand flipped bits is found, or is where nothing is read from.
+/// Checks that each of a thousand flipped bits is detected, or changes nothing that is read.
 #[test]
 fn a_flipped_bit_changes_nothing_that_is_read() {
     let dir = tempdir().unwrap();

@@ -1,11 +1,12 @@
-//! Flow-control windows and what a transport makes of its path: alone on a clean one, and after steps
-//! of its round-trip delay. In virtual time, so that only protocol and path decide.
+//! Flow-control windows and the use of the path: on an idle clean path, and after steps of its
+//! round-trip delay. In virtual time, so that only protocol and path decide.
 
 use regatta_model::TrialRecord;
 
 use crate::help::{assert_ran, cell, shared_trials};
 
-/// Long enough for slow start to reach the 4 MB of `wide` windows, were they needed.
+/// Study of a transfer long enough for slow start to reach the 4 MB of `wide` windows, if they were
+/// needed.
 const ALONE: &str = r#"
 name = "windows"
 rounds = 1
@@ -60,9 +61,9 @@ fn warned(trial: &TrialRecord, code: &str) -> bool {
     trial.warnings.iter().any(|warning| warning.code == code)
 }
 
-/// Neither does the window hold the transport back, nor does slow start overflow the queue. Slow start
-/// takes about a quarter of so short a transfer; a window of half a bandwidth-delay product would give 25
-/// Mbit/s.
+/// Checks that the window does not hold the transport back, and slow start does not overflow the
+/// queue. Slow start takes about a quarter of so short a transfer; a window of half a
+/// bandwidth-delay product would give 25 Mbit/s.
 #[track_caller]
 fn fits_the_path(transport: &str) {
     let trial = alone(transport);
@@ -74,7 +75,7 @@ fn fits_the_path(transport: &str) {
     }
 }
 
-/// A test for each transport with a window of its own.
+/// Makes a test for each transport with a window of its own.
 macro_rules! fits {
     ($($name:ident: $transport:literal),+ $(,)?) => {
         $(#[test]
@@ -137,7 +138,7 @@ idle_messages = 0
 under_load = false
 "#;
 
-/// The link stays full over both steps, however in-order delivery stops.
+/// Checks that the link stays full over both steps, however in-order delivery stops.
 #[track_caller]
 fn settles(transport: &str) {
     let trials = shared_trials("cli-steps", STEPS);
