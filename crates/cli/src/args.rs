@@ -264,7 +264,7 @@ pub struct ReportArgs {
 /// `regatta list`.
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    /// What to list; without it, everything
+    /// Table to print; without it, everything
     pub what: Option<ListWhat>,
 }
 

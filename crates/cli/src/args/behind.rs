@@ -37,7 +37,7 @@ pub struct BehindArgs {
     #[arg(long, value_name = "N", help_heading = "Path (docs/conditions.md)")]
     pub seed: Option<u64>,
 
-    /// What runs on the other host, as `sh -c` takes it; what it says goes to standard error, and
+    /// Command to run on the other host, as `sh -c` takes it; its output goes to standard error, and
     /// it ends with COMMAND
     #[arg(long, value_name = "COMMAND", help_heading = "Server")]
     pub server: Option<String>,
@@ -51,7 +51,7 @@ pub struct BehindArgs {
     /// Capture the path's packets in this file, as pcapng: both ways, each with what became of it
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
-    /// What is kept of each packet: `headers` (128 bytes), `full`, or a size
+    /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
     #[arg(long, value_name = "SIZE", value_parser = snap, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
@@ -59,7 +59,7 @@ pub struct BehindArgs {
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// What runs behind the path, with its arguments [default: a shell]
+    /// Program to run behind the path, with its arguments [default: a shell]
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<OsString>,
 }

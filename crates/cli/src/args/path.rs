@@ -64,7 +64,7 @@ pub struct PathArgs {
     /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
     #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     pub rate: Option<Limit>,
-    /// What the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
+    /// Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
     /// ip]
     #[arg(long, value_name = "WHAT", value_parser = rate_of)]
     pub rate_of: Option<RateOf>,
@@ -79,7 +79,7 @@ pub struct PathArgs {
     /// bandwidth-delay product, at least 100 packets]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<QueueSize>, allow_hyphen_values = true)]
     pub queue: Option<QueueSize>,
-    /// What the queue drops: `drop-tail` or `codel` [default: drop-tail]
+    /// Queue discipline: `drop-tail` or `codel` [default: drop-tail]
     #[arg(long, value_name = "NAME", value_parser = ["drop-tail", "codel"])]
     pub discipline: Option<String>,
     /// Standing delay that CoDel accepts [default: 5ms]
@@ -97,7 +97,7 @@ pub struct PathArgs {
     /// A key the other way alone; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     pub reverse: Vec<Assignment>,
-    /// What changes at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
+    /// Change at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
     /// repeatable
     #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step)]
     pub step: Vec<Step>,

@@ -104,7 +104,7 @@ pub struct ReceiveArgs {
 pub struct SendArgs {
     /// A file, or a directory; symbolic links below it are left out, unless `--follow-links` is given
     pub path: PathBuf,
-    /// What the receiver printed; `-` reads it from standard input, where other users of this machine
+    /// Connection URL that the receiver printed; `-` reads it from standard input, where other users of this machine
     /// do not see its key
     pub url: SecretUrl,
 
