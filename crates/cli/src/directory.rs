@@ -8,12 +8,25 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 use regatta_model::shell::quoted;
-use regatta_results::{FILE_NAME, ResultsError, leftover};
+use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
 use crate::exit::Failure;
 
 /// Directory in which runs leave their results unless another is asked for.
-pub const RESULTS: &str = "regatta-results";
+pub const RESULTS: &str = DEFAULT_DIRECTORY;
+
+/// The directory of a run that is named by it or by the results file in it.
+pub fn of_run(named: &Path) -> &Path {
+    match named.parent() {
+        Some(dir) if named.ends_with(FILE_NAME) && named.is_file() => {
+            match dir.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => dir,
+            }
+        }
+        _ => named,
+    }
+}
 
 /// Makes the directory for a new run: the one that was asked for, or a new one named after the
 /// study and the time. What an earlier run left is never touched.

@@ -88,7 +88,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
 /// Whatever keeps the run from going on to its end.
 pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let held = Held::new().map_err(Failure::failed)?;
-    let dir = args.dir.as_path();
+    let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
     // Whatever speaks against going on is found while the file is as it was.
     let claim = Claim::new(dir).map_err(open)?;

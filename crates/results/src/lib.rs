@@ -30,6 +30,9 @@ pub use store::{Claim, Store, fold_ended, leftover};
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";
 
+/// Directory in which runs leave their results, each in one of its own, unless another is asked for.
+pub const DEFAULT_DIRECTORY: &str = "regatta-results";
+
 /// How far a run has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
