@@ -17,8 +17,8 @@ use crate::{
     workload::Workload,
 };
 
-/// Longest name or label.
-pub(super) const LONGEST_NAME: usize = 64;
+/// Longest name or label, in characters.
+pub const LONGEST_NAME: usize = 64;
 /// Longest time that a study can ask for.
 const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
 
@@ -35,9 +35,15 @@ pub(super) fn visible(
     {
         return Ok(());
     }
+    let length = name.chars().count();
+    let message = if length > LONGEST_NAME {
+        format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
+    } else {
+        format!("`{}` cannot be a {key}", name.escape_debug())
+    };
     Err(file.error(
         span,
-        format!("`{}` cannot be a {key}", name.escape_debug()),
+        message,
         format!("write 1 to {LONGEST_NAME} visible characters on one line"),
     ))
 }
