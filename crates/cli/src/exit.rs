@@ -206,6 +206,7 @@ mod tests {
             dir: "out".into(),
             source: Box::new(ResultsError::Missing {
                 path: "out/results.sqlite".into(),
+                runs: Vec::new(),
             }),
         });
         assert!(failure.render(false).contains("hint: give the directory"));

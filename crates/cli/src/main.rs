@@ -4,6 +4,8 @@ mod adhoc;
 mod args;
 mod behind;
 mod charset;
+mod checks;
+mod describe;
 mod directory;
 mod doctor;
 mod exit;

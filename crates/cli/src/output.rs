@@ -45,6 +45,34 @@ pub fn out(text: &str) -> Result<(), OutputError> {
     coloured(&printable(text))
 }
 
+/// Writes lines to standard output as they come, without what a terminal would obey, until the reader
+/// has gone.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn lines(mut lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
+    let mut stdout = io::BufWriter::new(io::stdout().lock());
+    let written = lines
+        .try_for_each(|line| writeln!(stdout, "{}", encoded(&printable(&line))))
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            // What could not be written would be tried once more.
+            let _ = stdout.into_parts();
+            Ok(())
+        }
+        result => Ok(result?),
+    }
+}
+
+/// A number of things: `1 trial`, `2 trials`.
+pub fn counted(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 /// Writes text that may have colours to standard output.
 ///
 /// # Errors

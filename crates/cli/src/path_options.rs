@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use regatta_model::{
     BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement,
     RateOf, Ratio, UnitError,
-    study::change_condition,
+    study::{LONGEST_NAME, change_condition},
     units::{QueueSize, format_duration, parse_duration},
 };
 use toml::{Table, Value};
@@ -310,14 +310,13 @@ pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
 /// Joins the parts to a name of visible characters with limited length; `…` stands for parts that
 /// do not fit.
 fn name_of(parts: &[String]) -> String {
-    const LONGEST: usize = 64;
     const MORE: &str = ", …";
     let visible = |text: &str| text.replace(char::is_control, "?");
     let whole = visible(&parts.join(", "));
-    if whole.chars().count() <= LONGEST {
+    if whole.chars().count() <= LONGEST_NAME {
         return whole;
     }
-    let room = LONGEST - MORE.chars().count();
+    let room = LONGEST_NAME - MORE.chars().count();
     let mut name = String::new();
     for part in parts {
         let longer = if name.is_empty() {
@@ -383,10 +382,7 @@ pub fn choose_emulation(
         path.offloads = offloads;
     }
     if let Some(message) = path.contradiction() {
-        return Err(Failure::input(
-            message,
-            "leave one of them out, or ask for `--emulator netem`",
-        ));
+        return Err(Failure::input(message, contradiction_hint(args, path)));
     }
     if captured {
         *path = CaptureSetup::path(*path).map_err(|why| {
@@ -397,6 +393,31 @@ pub fn choose_emulation(
         })?;
     }
     Ok(())
+}
+
+/// What to type where something that only netem has is asked for together with the other emulator:
+/// either may be the study's.
+fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
+    if args.emulator.is_none() {
+        return "`emulator` is the study's: add `--emulator netem`, or leave the other one out"
+            .to_owned();
+    }
+    let usual = PathSetup::default();
+    let of_study = [
+        (args.placement.is_none() && path.placement != usual.placement)
+            .then_some("--placement between"),
+        (args.loss_by.is_none() && path.loss_by != usual.loss_by).then_some("--loss-by emulator"),
+        (args.offloads.is_none() && path.offloads != usual.offloads).then_some("--offloads off"),
+    ];
+    let of_study: Vec<&str> = of_study.into_iter().flatten().collect();
+    if of_study.is_empty() {
+        "leave one of them out, or ask for `--emulator netem`".to_owned()
+    } else {
+        format!(
+            "the first one is the study's: add `{}`, or leave `--emulator` out",
+            of_study.join(" ")
+        )
+    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     let (study, pilot) = if own.join(FILE_NAME).exists() && args.pilot.is_none() {
         (None, own.to_owned())
     } else {
-        let study = study::read(&args.study)?.0.study;
+        let study = study::read(&args.study)?.file.study;
         let pilot = args.pilot.clone().or_else(|| newest(&study.name));
         let pilot = pilot.ok_or_else(|| {
             Failure::input(

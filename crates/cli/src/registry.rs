@@ -72,6 +72,15 @@ pub fn unknown_hint(name: &str, names: &[&'static str]) -> String {
     }
 }
 
+/// The option with which a transport names a congestion control of the kernel, and the name; `None`
+/// for one that leaves it to the driver, or that brings its own.
+pub fn kernel_congestion_control(transport: &Transport) -> Option<(&'static str, &str)> {
+    let driver = regatta_agent::find_driver(&transport.driver)?;
+    driver
+        .descriptor()
+        .kernel_congestion_control(&transport.options)
+}
+
 /// Checks every transport of a study file against the registry.
 ///
 /// # Errors

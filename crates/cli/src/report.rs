@@ -11,6 +11,7 @@ use regatta_results::{Reader, exports::write_exports};
 
 use crate::{
     args::ReportArgs,
+    directory,
     exit::{Code, Failure},
     listen::Tally,
     output::{self, Colour},
@@ -22,7 +23,7 @@ use crate::{
 /// # Errors
 /// The results cannot be read, or a report cannot be written.
 pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
-    let dir = args.dir.as_path();
+    let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).map_err(unreadable)?;
     let summary = regatta_report::summarise(&data);
     let code = run::verdict(

@@ -178,13 +178,17 @@ impl Plan {
         for round in 0..study.rounds {
             let mut order = cells.clone();
             shuffle(&mut order, derive(study.seed, "order", round));
+            let conditions = study.conditions.iter();
+            let seeds: Vec<u64> = conditions
+                .map(|condition| derive(study.seed, &condition.name, round))
+                .collect();
             for cell in order {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,
                     attempt: 1,
                     round,
                     cell,
-                    seed: derive(study.seed, &study.conditions[cell.condition].name, round),
+                    seed: seeds[cell.condition],
                 });
             }
         }
@@ -325,17 +329,16 @@ impl Plan {
     /// nothing hangs; real runs are mostly much shorter.
     #[must_use]
     pub fn longest_time(&self) -> Duration {
-        self.trials
-            .iter()
-            .map(|trial| {
-                limits::expected_longest(
-                    &self.study,
-                    self.condition(trial.cell),
-                    self.workload(trial.cell),
-                )
+        let transports = self.study.transports.len() as u32;
+        let conditions = self.study.conditions.iter();
+        let round = conditions
+            .flat_map(|condition| {
+                let workloads = self.study.workloads.iter();
+                workloads.map(move |work| limits::expected_longest(&self.study, condition, work))
             })
             .sum::<Duration>()
-            + limits::PATH_CHECK * self.study.conditions.len() as u32
+            * transports;
+        round * self.study.rounds + limits::PATH_CHECK * self.study.conditions.len() as u32
     }
 }
 

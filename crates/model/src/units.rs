@@ -93,11 +93,12 @@ impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const HINT: &str = "write a size such as `10MB` (1000 × 1000) or `10MiB` (1024 × 1024)";
+        const HINT: &str =
+            "write a size such as `10MB` (1000 × 1000), `10MiB` (1024 × 1024) or `10B`";
         let (number, unit) =
             split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a size"), HINT))?;
         let factor = match unit {
-            "" | "B" => 1.0,
+            "B" => 1.0,
             "kB" | "KB" => 1e3,
             "MB" => 1e6,
             "GB" => 1e9,
@@ -106,6 +107,12 @@ impl FromStr for Bytes {
             "MiB" => 1024.0 * 1024.0,
             "GiB" => 1024.0 * 1024.0 * 1024.0,
             "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            "" => {
+                return Err(UnitError::new(
+                    format!("`{text}` has no unit of size"),
+                    HINT,
+                ));
+            }
             _ => {
                 return Err(UnitError::new(
                     format!("`{unit}` is not a unit of size"),
@@ -380,6 +387,8 @@ mod tests {
         assert_eq!("10 MiB".parse(), Ok(Bytes(10_485_760)));
         assert_eq!("1.5kB".parse(), Ok(Bytes(1500)));
         assert!("0.5B".parse::<Bytes>().is_err());
+        let bare = "5".parse::<Bytes>().expect_err("bytes or megabytes");
+        assert_eq!(bare.message, "`5` has no unit of size");
         assert_eq!("100Mbit/s".parse(), Ok(BitRate(100_000_000)));
         assert_eq!("1 Gbps".parse(), Ok(BitRate(1_000_000_000)));
     }

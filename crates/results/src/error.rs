@@ -9,7 +9,7 @@ use std::{
 use nix::errno::Errno;
 use regatta_model::shell::quoted;
 
-use crate::{FILE_NAME, LOCK_LIMIT, schema};
+use crate::{DEFAULT_DIRECTORY, FILE_NAME, LOCK_LIMIT, schema};
 
 /// Error of SQLite, told once: its library repeats the message, with a number, as the source of its
 /// own error.
@@ -40,6 +40,24 @@ pub enum ResultsError {
     Missing {
         /// Path that was tried.
         path: PathBuf,
+        /// Directories of runs in the directory that was named, the newest last.
+        runs: Vec<PathBuf>,
+    },
+    /// What was named does not exist.
+    #[error("there is no file or directory `{}`", path.display())]
+    NotFound {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// What was named is of another kind.
+    #[error("`{}` is {found}, not {wanted}", path.display())]
+    OtherKind {
+        /// What was named.
+        path: PathBuf,
+        /// What is there: `a directory`.
+        found: &'static str,
+        /// What must be there: `a results file`.
+        wanted: &'static str,
     },
     /// Run that was ended before its header was saved.
     #[error("`{}` holds no run: it was ended before anything was saved", path.display())]
@@ -220,11 +238,22 @@ impl ResultsError {
             Self::AlreadyExists { .. } => {
                 Some("choose another directory with `--out`, or move that file away".to_owned())
             }
+            Self::Missing { runs, .. } if !runs.is_empty() => {
+                let newest = runs.last().map_or_else(String::new, |dir| quoted(dir));
+                Some(match runs.len() {
+                    1 => format!("name the run in it: `{newest}`"),
+                    count => format!("name one of the {count} runs in it; the newest is `{newest}`"),
+                })
+            }
+            Self::NotFound { .. } => Some(format!(
+                "give the directory that `regatta run` named at its end; without `--out` it is in \
+                 `{DEFAULT_DIRECTORY}`, as seen from where the run was started"
+            )),
             Self::Missing { .. } => {
                 Some("give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned())
             }
             Self::Empty { .. } => Some("start the study again with `regatta run`".to_owned()),
-            Self::NotResults { .. } => {
+            Self::NotResults { .. } | Self::OtherKind { .. } => {
                 Some("give a directory or a `results.sqlite` made by `regatta run`".to_owned())
             }
             Self::Newer { .. } => Some("use that version, or a later one, to read it".to_owned()),

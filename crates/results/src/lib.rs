@@ -30,7 +30,10 @@ pub use store::{Claim, Store, fold_ended, leftover};
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";
 
-/// State of a run.
+/// Directory in which runs leave their results, each in one of its own, unless another is asked for.
+pub const DEFAULT_DIRECTORY: &str = "regatta-results";
+
+/// How far a run has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
     /// Under way; or its process was killed, if none is running it.

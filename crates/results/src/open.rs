@@ -13,7 +13,7 @@ use nix::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use crate::{
-    ResultsError, SqliteError,
+    FILE_NAME, ResultsError, SqliteError,
     busy::wait_for_locks,
     checksum,
     error::{is_full, parent},
@@ -108,14 +108,17 @@ fn no_space(path: &Path) -> bool {
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, ResultsError> {
     match fs::metadata(path) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
-            return Err(ResultsError::Missing {
-                path: path.to_owned(),
-            });
+            return Err(missing(path));
         }
         Err(source) => return Err(explain_io(source, "open", path)),
         Ok(metadata) if !metadata.is_file() => {
-            return Err(ResultsError::NotResults {
+            return Err(ResultsError::OtherKind {
                 path: path.to_owned(),
+                wanted: "a results file",
+                found: match metadata.is_dir() {
+                    true => "a directory",
+                    false => "a device, a pipe or a socket",
+                },
             });
         }
         Ok(metadata) if metadata.len() == 0 && !has_log(path) => {
@@ -134,7 +137,40 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     Ok(connection)
 }
 
-/// Returns the name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
+/// Says why there is no results file at a place.
+pub(crate) fn missing(path: &Path) -> ResultsError {
+    let dir = match path.ends_with(FILE_NAME) {
+        true => parent(path),
+        false => path,
+    };
+    if !dir.exists() {
+        return ResultsError::NotFound {
+            path: dir.to_owned(),
+        };
+    }
+    if !dir.is_dir() {
+        return ResultsError::OtherKind {
+            path: dir.to_owned(),
+            found: "a file",
+            wanted: "the directory of a run",
+        };
+    }
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut runs: Vec<_> = entries
+        .filter_map(|entry| {
+            let run = entry.path();
+            let written = run.join(FILE_NAME).metadata().ok()?.modified().ok()?;
+            Some((written, run))
+        })
+        .collect();
+    runs.sort();
+    ResultsError::Missing {
+        path: path.to_owned(),
+        runs: runs.into_iter().map(|(_, run)| run).collect(),
+    }
+}
+
+/// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

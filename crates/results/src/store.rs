@@ -15,7 +15,7 @@ use crate::{
     checksum,
     displaced::{self, FileIdentity},
     exports,
-    open::{beside, connect, explain, explain_io, has_log},
+    open::{beside, connect, explain, explain_io, has_log, missing},
     query::{Source, value_not_kept},
     schema,
 };
@@ -324,7 +324,7 @@ impl Claim {
     pub fn new(dir: &Path) -> Result<Self, ResultsError> {
         let path = dir.join(FILE_NAME);
         if !path.exists() {
-            return Err(ResultsError::Missing { path });
+            return Err(missing(&path));
         }
         let lock = lock(dir)?;
         let reader = crate::Reader::open(&path)?;

@@ -21,7 +21,7 @@ pub mod series;
 pub mod testing;
 pub mod tree;
 
-pub use capability::{Capability, capabilities};
+pub use capability::{Capability, capabilities, congestion_controls, has_congestion_control};
 pub use clock::monotonic_ns;
 pub use facts::host_facts;
 pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};

@@ -75,7 +75,10 @@ pub enum OptionKind {
     },
     /// A name: letters, digits, hyphens, underscores.
     Name,
-    /// One of these names.
+    /// Name of a congestion control of the kernel that runs the transport: whether that kernel has it
+    /// is asked before a run.
+    KernelCongestionControl,
+    /// One of these.
     OneOf(&'static [&'static str]),
     /// A rate above zero with its unit, `96Mbit/s`.
     Rate,
@@ -100,6 +103,9 @@ impl OptionKind {
             Self::Flag => "`true` or `false`".to_owned(),
             Self::Number { least, most } => format!("a whole number from {least} to {most}"),
             Self::Name => "a name".to_owned(),
+            Self::KernelCongestionControl => {
+                "the name of one of the kernel's congestion controls, such as `\"bbr\"`".to_owned()
+            }
             Self::OneOf(names) => format!("one of `{}`", names.join("`, `")),
             Self::Rate => "a rate such as `\"96Mbit/s\"`".to_owned(),
             Self::Size => "a size such as `\"4MiB\"`".to_owned(),
@@ -115,7 +121,7 @@ impl OptionKind {
             (Self::Number { least, most }, OptionValue::Number(number)) => {
                 (least..=most).contains(number)
             }
-            (Self::Name, OptionValue::Text(text)) => {
+            (Self::Name | Self::KernelCongestionControl, OptionValue::Text(text)) => {
                 // The kernel's names of congestion controls have at most 15 characters.
                 (1..=15).contains(&text.len())
                     && text
@@ -210,6 +216,21 @@ fn shown(value: &OptionValue) -> String {
 }
 
 impl DriverDescriptor {
+    /// The option that names a congestion control of the kernel, and the name, if the options have
+    /// it.
+    #[must_use]
+    pub fn kernel_congestion_control<'o>(
+        &self,
+        options: &'o BTreeMap<String, OptionValue>,
+    ) -> Option<(&'static str, &'o str)> {
+        let mut of_kernel = (self.options.iter())
+            .filter(|option| option.kind == OptionKind::KernelCongestionControl);
+        of_kernel.find_map(|option| match options.get(option.name) {
+            Some(OptionValue::Text(name)) => Some((option.name, name.as_str())),
+            _ => None,
+        })
+    }
+
     /// Checks names and kinds of options.
     ///
     /// # Errors

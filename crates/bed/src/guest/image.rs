@@ -16,7 +16,28 @@ const VARIABLE: &str = "REGATTA_UML_KERNEL";
 /// Name of the kernel that Debian's package `user-mode-linux` has.
 const PACKAGED: &str = "linux.uml";
 
-/// Hint for a machine without a kernel for a real clock.
+/// Congestion controls of Linux, by the setting that a kernel is built with. `reno` has none: every
+/// kernel has it.
+pub const CONGESTION_CONTROLS: [(&str, &str); 16] = [
+    ("BBR", "bbr"),
+    ("BIC", "bic"),
+    ("CDG", "cdg"),
+    ("CUBIC", "cubic"),
+    ("DCTCP", "dctcp"),
+    ("HSTCP", "highspeed"),
+    ("HTCP", "htcp"),
+    ("HYBLA", "hybla"),
+    ("ILLINOIS", "illinois"),
+    ("LP", "lp"),
+    ("NV", "nv"),
+    ("SCALABLE", "scalable"),
+    ("VEGAS", "vegas"),
+    ("VENO", "veno"),
+    ("WESTWOOD", "westwood"),
+    ("YEAH", "yeah"),
+];
+
+/// What to type where there is no kernel for a real clock.
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
 /// Hint for a machine without a kernel for a virtual clock.
@@ -35,6 +56,9 @@ pub struct Image {
     pub release: String,
     /// Whether the kernel supports a virtual clock (time travel mode).
     pub travels_in_time: bool,
+    /// Names of its congestion controls, built in or as modules. `None` for a kernel that the user
+    /// named, which may have others than Linux has.
+    pub congestion_controls: Option<Vec<&'static str>>,
 }
 
 /// Reasons why there is no kernel to run.
@@ -116,7 +140,10 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
             .map(PathBuf::from)
     });
     if let Some(path) = named {
-        let image = inspect(&path)?;
+        let image = Image {
+            congestion_controls: None,
+            ..inspect(&path)?
+        };
         return fit(image, clock);
     }
     let found = match clock {
@@ -131,8 +158,8 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
                 Clock::Virtual => "for a virtual clock",
             },
             looked_for: match clock {
-                Clock::Real => format!("`{PACKAGED}` in PATH, and in `{}`", shown(cache())),
-                Clock::Virtual => format!("one that was built in `{}`", shown(cache())),
+                Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_cache()),
+                Clock::Virtual => in_cache(),
             },
             clock,
         }),
@@ -149,8 +176,12 @@ fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
     Ok(image)
 }
 
-fn shown(path: Option<PathBuf>) -> String {
-    path.map_or_else(|| "~/.cache".to_owned(), |path| path.display().to_string())
+/// Where a kernel that was built here is looked for, in words.
+fn in_cache() -> String {
+    cache().map_or_else(
+        || "one that was built, in no directory, as `HOME` is not set".to_owned(),
+        |cache| format!("one that was built, in `{}`", cache.display()),
+    )
 }
 
 /// Returns the directory in which `lab/build-kernel` keeps what it builds.
@@ -200,11 +231,26 @@ fn inspect(path: &Path) -> Result<Image, ImageError> {
         path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         release,
         travels_in_time: config.contains("CONFIG_UML_TIME_TRAVEL_SUPPORT=y"),
+        congestion_controls: Some(congestion_controls(&config)),
     })
 }
 
-/// Returns what the program at `path` prints when it is run with the argument `question`. A program
-/// that is no kernel may do anything, so it is given no input and little time.
+/// Names of the congestion controls that a kernel of this configuration has.
+fn congestion_controls(config: &str) -> Vec<&'static str> {
+    let is_set = |setting: &&str| {
+        let setting = format!("CONFIG_TCP_CONG_{setting}=");
+        let value = config.lines().find_map(|line| line.strip_prefix(&setting));
+        matches!(value, Some("y" | "m"))
+    };
+    let configured = CONGESTION_CONTROLS
+        .iter()
+        .filter(|(setting, _)| is_set(setting))
+        .map(|(_, name)| *name);
+    ["reno"].into_iter().chain(configured).collect()
+}
+
+/// What a program prints when it is asked; another program than a kernel may do anything, so it is
+/// given nothing to read and little time.
 fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),
@@ -242,6 +288,18 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn congestion_controls_are_those_of_the_configuration() {
+        let config =
+            "CONFIG_TCP_CONG_CUBIC=y\nCONFIG_TCP_CONG_HTCP=m\n# CONFIG_TCP_CONG_BBR is not set\n";
+        assert_eq!(congestion_controls(config), ["reno", "cubic", "htcp"]);
+        let lab = include_str!("../../../../lab/lab.config");
+        assert_eq!(
+            congestion_controls(lab).len(),
+            CONGESTION_CONTROLS.len() + 1
+        );
+    }
 
     #[test]
     fn another_program_is_no_kernel_and_a_missing_one_is_told() {

@@ -27,7 +27,7 @@ mod wire;
 mod within;
 
 pub use handle::{Guest, GuestError};
-pub use image::{Image, ImageError, VIRTUAL_KERNEL_HINT, find};
+pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
 pub use keeper::main as keeper_main;
 pub use order::{Order, Said};

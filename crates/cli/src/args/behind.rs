@@ -42,7 +42,7 @@ pub struct BehindArgs {
     #[arg(long, value_name = "COMMAND", help_heading = "Server")]
     pub server: Option<String>,
     /// Longest wait for the server to listen, which COMMAND does not start before; `0s` for none
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "server", help_heading = "Server")]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "5s", requires = "server", help_heading = "Server")]
     pub wait: Duration,
     /// Wait until the server listens on this port, of TCP or UDP [default: on any]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "server", help_heading = "Server")]
@@ -51,8 +51,8 @@ pub struct BehindArgs {
     /// Capture the path's packets in this file, as pcapng: both ways, each with what became of it
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
-    /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
-    #[arg(long, value_name = "SIZE", value_parser = snap, default_value = "headers", requires = "capture", help_heading = "Capture")]
+    /// What is kept of each packet: `headers` (128 bytes), `full`, or a size
+    #[arg(long, value_name = "SIZE", value_parser = snap, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
     /// Say nothing but errors and what the server says

@@ -36,7 +36,7 @@ pub struct PathArgs {
     pub rtt_jitter: Option<Duration>,
     /// Time after which the random delay is independent of what it was; 0s draws it for each packet
     /// [default: four times its widest deviation]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub jitter_correlation: Option<Duration>,
     /// Let packets overtake one another through jitter, which is drawn for each packet then
     #[arg(long)]
@@ -46,11 +46,11 @@ pub struct PathArgs {
     pub loss: Option<Ratio>,
     /// Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and
     /// `:good_loss=…` where they are not 100% and 0%
-    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments)]
+    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments, allow_hyphen_values = true)]
     pub loss_bursts: Option<Assignments>,
     /// Packets that are lost, by their number in each direction, as in `3,17`; or a file with one
     /// number a line
-    #[arg(long, value_name = "N,N|FILE")]
+    #[arg(long, value_name = "N,N|FILE", allow_hyphen_values = true)]
     pub loss_list: Option<String>,
     /// Packets that skip the delay and so overtake others, each way
     #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
@@ -89,20 +89,20 @@ pub struct PathArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub codel_interval: Option<Duration>,
     /// Largest IP packet [default without a STUDY: 1500B]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = mtu, allow_hyphen_values = true)]
     pub mtu: Option<Bytes>,
     /// A key from the connecting host to the listening one alone, as in `rate=10Mbit/s`; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment, allow_hyphen_values = true)]
     pub forward: Vec<Assignment>,
     /// A key the other way alone; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment, allow_hyphen_values = true)]
     pub reverse: Vec<Assignment>,
     /// Change at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
     /// repeatable
-    #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step)]
+    #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step, allow_hyphen_values = true)]
     pub step: Vec<Step>,
     /// A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`
-    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, conflicts_with = "step")]
+    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, allow_hyphen_values = true, conflicts_with = "step")]
     pub steps: Option<Assignments>,
 
     /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
@@ -248,6 +248,14 @@ fn step(text: &str) -> Result<Step, String> {
         at: duration(at)?,
         becomes: assignments(becomes)?,
     })
+}
+
+/// A size, or a number of bytes as `mtu` of a study.
+fn mtu(text: &str) -> Result<Bytes, String> {
+    match text.parse() {
+        Ok(bytes) => Ok(Bytes(bytes)),
+        Err(_) => quantity(text),
+    }
 }
 
 fn rate(text: &str) -> Result<Limit, String> {

@@ -80,17 +80,17 @@ pub struct ReceiveArgs {
     #[arg(long, value_name = "HOST", help_heading = "Connections")]
     pub host: Option<String>,
     /// How long to wait for the sender
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "50s", help_heading = "Connections")]
+    #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, default_value = "50s", help_heading = "Connections")]
     pub wait: Duration,
 
     /// How each connection is encrypted, with a new key that is part of the URL
     #[arg(long, value_enum, default_value_t = Encryption::Aes128Gcm, help_heading = "Encryption")]
     pub encryption: Encryption,
     /// Bytes between two tags of what this end sends
-    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB", help_heading = "Encryption")]
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, allow_hyphen_values = true, default_value = "4MiB", help_heading = "Encryption")]
     pub tag_interval: u32,
     /// Bytes after which the sender begins anew with another initialisation vector; `0B` for never
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "32GiB", help_heading = "Encryption")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "32GiB", help_heading = "Encryption")]
     pub iv_change: Bytes,
 
     /// Show no progress
@@ -109,13 +109,13 @@ pub struct SendArgs {
     pub url: SecretUrl,
 
     /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "16MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "16MiB")]
     pub block_size: Bytes,
     /// Send a CRC-32C behind each block
     #[arg(long)]
     pub checksum: bool,
     /// Bytes between two tags of what this end sends
-    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, allow_hyphen_values = true, default_value = "4MiB")]
     pub tag_interval: u32,
 
     /// Send only what matches; may be given more than once. A pattern (`*`, `?`, `[…]`) without `/` is for
@@ -135,14 +135,14 @@ pub struct SendArgs {
     pub follow_links: bool,
 
     /// Average rate of the files' bytes, over all connections [default: as fast as it goes]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true, help_heading = "Rate")]
     pub rate: Option<BitRate>,
     /// Rate that is not exceeded while the average is made up for after a pause [default: 1.2 times
     /// the average]
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "rate", help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true, requires = "rate", help_heading = "Rate")]
     pub peak_rate: Option<BitRate>,
     /// Bytes that may go out at once [default: half a second of the peak]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, requires = "rate", help_heading = "Rate")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, requires = "rate", help_heading = "Rate")]
     pub burst: Option<Bytes>,
 
     /// Show no progress

@@ -154,7 +154,7 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
 fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
     let file = match &args.study {
-        Some(name) => study::read(name)?.0,
+        Some(name) => study::read(name)?.file,
         None => nameless(args)?,
     };
     let mut conditions = file.study.conditions;

@@ -142,7 +142,7 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     refused.assert_says("netem, which does not tell what it does to each packet");
     let refused = with(&["--capture=0B"]);
     refused.assert_code(2);
-    refused.assert_says("a size from 20 to 65535 bytes");
+    refused.assert_says("a size from `20B` to `65535B`");
     // Without the option nothing is captured.
     with(&["--out", "none"]).assert_code(0);
     assert!(!bench.path("none/files").exists());

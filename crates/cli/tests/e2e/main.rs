@@ -5,6 +5,7 @@
 
 mod behind;
 mod capture;
+mod dry_run;
 mod faults;
 mod guests;
 mod happy;

@@ -31,6 +31,18 @@ fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
 }
 
 #[test]
+fn a_run_is_named_by_its_results_file_too() {
+    let bench = Bench::new();
+    ran(&bench);
+    let code = bench.run(&["report", "out", "--json"]).code();
+    for command in ["resume", "report"] {
+        let done = bench.run(&[command, "out/results.sqlite"]);
+        done.assert_code(code);
+        assert!(done.stdout.contains("out/report.html"), "{done:#?}");
+    }
+}
+
+#[test]
 fn a_run_that_cannot_go_on_is_not_touched() {
     let bench = Bench::new();
     let file = ran(&bench);

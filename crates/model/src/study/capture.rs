@@ -52,7 +52,7 @@ impl FromStr for CaptureSetup {
         }
         let wrong = || UnitError {
             message: format!("`{text}` is not how much of each packet a capture keeps"),
-            hint: "write `headers` (128 bytes), `full`, or a size from 20 to 65535 bytes"
+            hint: "write `headers` (128 bytes), `full`, or a size from `20B` to `65535B`"
                 .to_owned(),
         };
         let size: Bytes = text.parse().map_err(|_| wrong())?;

@@ -130,7 +130,7 @@ impl GuestMistake {
                 "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`"
             }
             Self::UserspaceEmulator => {
-                "write `emulator = \"netem\"` or leave it out, or write `guests = 1`"
+                "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest"
             }
             Self::LargestPacket { .. } => "write `mtu = 1500`, or `guests = 1`",
             Self::IptablesLoss => "leave `loss_by` out, or write `guests = 1`",

@@ -23,6 +23,7 @@ pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
 pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
+pub use parts::LONGEST_NAME;
 pub use path::change_condition;
 pub use section::nearest;
 

@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// Longest name or label, in characters.
-pub(super) const LONGEST_NAME: usize = 64;
-/// Longest time that a study can configure.
+pub const LONGEST_NAME: usize = 64;
+/// Longest time that a study can ask for.
 const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
 
 /// Checks that a name or label can be shown in tables: some visible characters on one line.
@@ -35,9 +35,15 @@ pub(super) fn visible(
     {
         return Ok(());
     }
+    let length = name.chars().count();
+    let message = if length > LONGEST_NAME {
+        format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
+    } else {
+        format!("`{}` cannot be a {key}", name.escape_debug())
+    };
     Err(file.error(
         span,
-        format!("`{}` cannot be a {key}", name.escape_debug()),
+        message,
         format!("write 1 to {LONGEST_NAME} visible characters on one line"),
     ))
 }

@@ -90,7 +90,8 @@ impl<'a> Section<'a> {
     ) -> StudyError {
         let found = match value.get_ref() {
             DeValue::String(_) => "a text",
-            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Integer(_) => "a number",
+            DeValue::Float(_) => "a decimal number",
             DeValue::Boolean(_) => "true or false",
             DeValue::Datetime(_) => "a date",
             DeValue::Array(_) => "a list",

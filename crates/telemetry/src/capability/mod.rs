@@ -7,6 +7,8 @@
 mod child;
 mod sockets;
 
+pub use child::has_congestion_control;
+
 use crate::{
     facts::{governor, sysctl},
     host_cpu::cores,
@@ -39,6 +41,16 @@ impl Capability {
             },
         }
     }
+}
+
+/// Names of the congestion controls that this kernel has ready; it may load others. None where that
+/// cannot be read.
+#[must_use]
+pub fn congestion_controls() -> Vec<String> {
+    let names = sysctl("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    let mut names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    names.sort();
+    names
 }
 
 /// Tries everything. Takes a few milliseconds; never fails as a whole.

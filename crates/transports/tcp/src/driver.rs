@@ -20,7 +20,7 @@ const RUSTLS_VERSION: &str = "0.23.46";
 /// The option that chooses the congestion control.
 pub const CC: OptionDefinition = OptionDefinition {
     name: "cc",
-    kind: OptionKind::Name,
+    kind: OptionKind::KernelCongestionControl,
     default: DEFAULT_CC,
     help: "congestion control of the kernel, set on every socket and read back",
 };
