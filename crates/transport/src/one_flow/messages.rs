@@ -57,7 +57,7 @@ async fn probe_idle<E: MessageEndpoint>(
             Ok(message_probe::idle(trial, &mut flow, until).await)
         }
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
-            delays: Delays::new(),
+            delays: Delays::default(),
             broken: Some(error),
         }),
         Err(error) => Err(error),
@@ -154,8 +154,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         findings.fact("messages_given_up.sender", given_up.to_string());
     }
     if let Some(probed) = &sent.probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (started, &end));
     }
     findings.0.facts.extend(sent.facts);
     findings

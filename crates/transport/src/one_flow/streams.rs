@@ -86,8 +86,7 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
         findings.metric("message_loss_ratio", 0.0);
     }
     if let Some(probed) = &sent.probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (started, &end));
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());

@@ -126,8 +126,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         sent(&live.messages_sent, delivered.messages),
     );
     if let Some(probed) = &probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (started, &end));
     }
     if let Some(file) = outgoing.file() {
         findings.fact("file", file);

@@ -139,8 +139,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     }
     shared.report(&mut findings, ours, Some(theirs));
     if let Some(probed) = &probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (started, &end));
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());
