@@ -8,7 +8,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::CoreRatio,
         title: "CPU, sender",
         better: Better::Lower,
-        definition: "CPU time of the sending process, all threads, user and system, over the transfer time; 100 % is one core.",
+        definition: "CPU time of the sending process, all threads, user and system, in its window (see `packets_sent`), over the transfer time without its warm-up; 100 % is one core.",
     },
     MetricDefinition {
         name: "cpu_sender_user_ratio",
@@ -29,7 +29,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::CoreRatio,
         title: "CPU, receiver",
         better: Better::Lower,
-        definition: "CPU time of the receiving process, all threads, user and system, over the transfer time; 100 % is one core.",
+        definition: "CPU time of the receiving process, all threads, user and system, in its window (see `packets_received`), over the transfer time without its warm-up; 100 % is one core.",
     },
     MetricDefinition {
         name: "cpu_receiver_user_ratio",
@@ -50,14 +50,14 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Ratio,
         title: "CPU, host",
         better: Better::Lower,
-        definition: "Time of all cores of the host that was not idle over the transfer time, the emulator and everything else included; 100 % is the whole host. Absent where time times cores is less than 100 ms, as the kernel counts in steps of 10 ms.",
+        definition: "Time of all cores of the sender's host that was not idle in the sender's window (see `packets_sent`), over its length, the emulator and everything else included; 100 % is the whole host. Absent where time times cores is less than 100 ms, as the kernel counts in steps of 10 ms.",
     },
     MetricDefinition {
         name: "cpu_host_softirq_ratio",
         unit: Unit::Ratio,
         title: "CPU, host, softirq",
         better: Better::Lower,
-        definition: "Time in softirq of all cores of the host, by the kernel's ticks, which miss much of what is short.",
+        definition: "Time in softirq of all cores of the same host in the same window, by the kernel's ticks, which miss much of what is short.",
     },
     MetricDefinition {
         name: "cpu_path_ratio",

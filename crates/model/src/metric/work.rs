@@ -29,14 +29,14 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::BitsPerSecond,
         title: "goodput at the receiver",
         better: Better::Higher,
-        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out. Absent if there was one delivery only.",
+        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only.",
     },
     MetricDefinition {
         name: "transfer_time_ns",
         unit: Unit::Nanoseconds,
         title: "transfer time",
         better: Better::Lower,
-        definition: "From the first connect call to the arrival of the receiver's acknowledgement, or to the deadline.",
+        definition: "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.",
     },
     MetricDefinition {
         name: "captured_transfer_time_ns",
