@@ -132,32 +132,50 @@ pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
 pub(crate) struct Schedule {
     next: MonotonicTime,
     interval: Duration,
+    /// How long after the transfer late messages and answers are waited for.
+    patience: Duration,
     /// When it was seen that the transfer is over.
-    end: MonotonicTime,
+    end: Option<MonotonicTime>,
 }
 
 impl Schedule {
-    /// Departures at every interval from now on.
-    pub(crate) fn new(interval: Duration) -> Self {
+    /// Departures at every interval of the plan from now on.
+    pub(crate) fn new(plan: &ProbePlan) -> Self {
         Self {
-            next: MonotonicTime::now() + interval,
-            interval,
-            end: MonotonicTime::NEVER,
+            next: MonotonicTime::now() + plan.interval,
+            interval: plan.interval,
+            patience: plan.last_answers_within(),
+            end: None,
         }
     }
 
     /// The next departure; `None` if it was not due yet when the transfer was over. One that is late
-    /// because the host was busy or the stack had no room is given still.
+    /// because the host was busy or the stack had no room is given still, for a while.
     pub(crate) fn next(&mut self, over: &Stop) -> Option<MonotonicTime> {
-        if over.is_stopped() {
-            self.end = self.end.min(MonotonicTime::now());
+        if self.end.is_none() && over.is_stopped() {
+            self.end = Some(MonotonicTime::now());
         }
-        (self.next <= self.end).then_some(self.next)
+        let due = self.end.is_none_or(|end| self.next <= end);
+        (due && !self.answers_until().has_passed()).then_some(self.next)
     }
 
     /// Goes on to the departure after this one.
     pub(crate) fn advance(&mut self) {
         self.next = self.next + self.interval;
+    }
+
+    /// Until when answers are waited for after the transfer.
+    pub(crate) fn answers_until(&self) -> MonotonicTime {
+        self.end
+            .map_or(MonotonicTime::NEVER, |end| end + self.patience)
+    }
+
+    /// Notes the messages that were due when the transfer was over and never left: without an answer.
+    pub(crate) fn note_held_back(&mut self, delays: &mut Delays) {
+        while self.end.is_some_and(|end| self.next <= end) {
+            delays.depart(self.next);
+            self.advance();
+        }
     }
 }
 
@@ -419,20 +437,40 @@ mod tests {
         assert_eq!(during.max(), Some(100.0));
     }
 
+    /// A schedule of one message a minute whose transfer is over, with two late and the third not due.
+    fn two_late(patience: Duration) -> (Schedule, Stop) {
+        let over = Stop::new();
+        over.stop();
+        let schedule = Schedule {
+            next: MonotonicTime(MonotonicTime::now().0 - 60_000_000_001),
+            interval: Duration::from_secs(60),
+            patience,
+            end: None,
+        };
+        (schedule, over)
+    }
+
     #[test]
     fn messages_that_are_due_when_the_transfer_ends_depart_still() {
-        let interval = Duration::from_secs(60);
-        let over = Stop::new();
-        let mut schedule = Schedule::new(interval);
-        let now = MonotonicTime::now();
-        // Two are late, the third is not due.
-        schedule.next = MonotonicTime(now.0 - 60_000_000_001);
-        over.stop();
+        let (mut schedule, over) = two_late(Duration::from_secs(60));
         let mut departures = 0;
         while schedule.next(&over).is_some() {
             departures += 1;
             schedule.advance();
         }
         assert_eq!(departures, 2);
+        let mut delays = Delays::default();
+        schedule.note_held_back(&mut delays);
+        assert_eq!(delays.sent(), 0);
+    }
+
+    /// Of a transport that takes each message only when the one before it is answered, say.
+    #[test]
+    fn messages_that_the_transport_never_takes_have_no_answer() {
+        let (mut schedule, over) = two_late(Duration::ZERO);
+        assert_eq!(schedule.next(&over), None, "nobody waits any more");
+        let mut delays = Delays::default();
+        schedule.note_held_back(&mut delays);
+        assert_eq!((delays.sent(), delays.unanswered()), (2, 2));
     }
 }

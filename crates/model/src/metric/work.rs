@@ -120,7 +120,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "round-trip delay under load",
         better: Better::Lower,
-        definition: "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the first connect call to the arrival of the acknowledgement or the deadline; their answers may come later.",
+        definition: "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.",
     },
     MetricDefinition {
         name: "round_trip_delay_p50_ns",
@@ -190,7 +190,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "probe messages sent",
         better: Better::Neither,
-        definition: "Messages sent to measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`).",
+        definition: "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.",
     },
     MetricDefinition {
         name: "probe_messages_lost",

@@ -183,15 +183,15 @@ impl Findings {
         }
     }
 
-    /// The figures of the probe under load, of the messages scheduled within the transfer. On a stream of
+    /// The figures of the probe under load, of the messages scheduled while the transfer could carry data. On a stream of
     /// the transfer's connection they are other metrics, since its messages wait for another window.
     pub(crate) fn load_probe(
         &mut self,
         trial: &Trial,
         probed: &Probed,
-        (started, end): (MonotonicTime, &SenderEnd),
+        (loaded, end): (MonotonicTime, &SenderEnd),
     ) {
-        let delays = probed.delays.scheduled_within(started, end.at());
+        let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
         let name = |part: &str| match placement {
             ProbePlacement::Connection => format!("round_trip_delay{part}_ns"),

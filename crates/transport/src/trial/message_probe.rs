@@ -75,36 +75,37 @@ async fn receive<F: MessageFlow>(
 /// those under way.
 pub(crate) async fn under_load<F: MessageFlow>(trial: &Trial, flow: &mut F, over: &Stop) -> Probed {
     let mut delays = Delays::default();
-    let broken = scheduled_messages(trial, flow, over, &mut delays)
+    let mut schedule = Schedule::new(&trial.probe);
+    let broken = scheduled_messages(trial, flow, (over, &mut schedule), &mut delays)
         .await
         .err();
+    schedule.note_held_back(&mut delays);
     Probed { delays, broken }
 }
 
 async fn scheduled_messages<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
-    over: &Stop,
+    (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
 ) -> Result<(), TransportError> {
     let plan = &trial.probe;
     let mut message = vec![0; plan.message];
-    let mut schedule = Schedule::new(plan.interval);
     let mut has_room = true;
     while has_room && let Some(next) = schedule.next(over) {
         let until = next.min(MonotonicTime::now() + LOOK);
         if !receive(flow, until, delays).await? && next.has_passed() {
             write_probe(&mut message, delays.depart(next), next);
+            schedule.advance();
             let sending = flow.send_batch(&message, message.len());
             // A path that delivers nothing may leave no room for it in the stack.
             match over.unless_raised(sending).await {
                 Err(TransportError::Cancelled) if over.is_stopped() => has_room = false,
                 sent => sent?,
             }
-            schedule.advance();
         }
     }
-    let until = MonotonicTime::now() + plan.last_answers_within();
+    let until = schedule.answers_until();
     while delays.unanswered() > 0 && receive(flow, until, delays).await? {}
     if has_room {
         say_done(trial, flow, Purpose::LoadProbe).await;

@@ -91,22 +91,23 @@ pub(crate) async fn under_load<S: ByteStream>(
     over: &Stop,
 ) -> Probed {
     let mut delays = Delays::default();
-    let broken = scheduled_messages(stream, plan, over, &mut delays)
+    let mut schedule = Schedule::new(plan);
+    let broken = scheduled_messages(stream, plan, (over, &mut schedule), &mut delays)
         .await
         .err();
+    schedule.note_held_back(&mut delays);
     Probed { delays, broken }
 }
 
 async fn scheduled_messages<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
-    over: &Stop,
+    (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
 ) -> Result<(), TransportError> {
     let mut message = vec![0; plan.message];
     let mut scratch = vec![0; plan.message.max(4096)];
     let mut answers = Answers::new(plan.message);
-    let mut schedule = Schedule::new(plan.interval);
     while let Some(next) = schedule.next(over) {
         let until = next.min(MonotonicTime::now() + LOOK);
         let received = stream
@@ -119,6 +120,7 @@ async fn scheduled_messages<S: ByteStream>(
             Received::TimedOut if !next.has_passed() => {}
             Received::TimedOut => {
                 write_probe(&mut message, delays.depart(next), next);
+                schedule.advance();
                 let sending = async {
                     stream.send_message(&message, &Bytes::new()).await?;
                     stream.flush().await
@@ -128,7 +130,6 @@ async fn scheduled_messages<S: ByteStream>(
                     Err(TransportError::Cancelled) if over.is_stopped() => break,
                     sent => sent?,
                 }
-                schedule.advance();
             }
             Received::Closed => {
                 return Err(TransportError::Closed {
@@ -137,7 +138,7 @@ async fn scheduled_messages<S: ByteStream>(
             }
         }
     }
-    let until = MonotonicTime::now() + plan.last_answers_within();
+    let until = schedule.answers_until();
     while delays.unanswered() > 0 {
         let received = stream
             .receive(&mut scratch, until, &mut |piece: &[u8]| {

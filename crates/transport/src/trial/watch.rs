@@ -252,6 +252,12 @@ impl SenderWatch {
         started.unwrap_or_else(MonotonicTime::now)
     }
 
+    /// Since when the transfer could carry data; since it began, before that.
+    pub(crate) fn loaded_since(&self) -> MonotonicTime {
+        let connected = self.shared.lock().connected;
+        connected.unwrap_or_else(|| self.started())
+    }
+
     /// Samples this connection from now on.
     pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
         let weak = Arc::downgrade(source);
