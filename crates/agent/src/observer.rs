@@ -29,6 +29,7 @@ pub(crate) struct Observed {
 }
 
 /// The statistics of the transfer's connection and the live counters, as the sampler reads them.
+#[derive(Clone)]
 struct Flow {
     role: Role,
     live: Arc<LiveCounters>,
@@ -37,6 +38,13 @@ struct Flow {
 
 impl FlowSource for Flow {
     fn sample(&mut self) -> FlowSample {
+        self.now()
+    }
+}
+
+impl Flow {
+    /// The figures now.
+    fn now(&self) -> FlowSample {
         if self.role == Role::Receiver {
             return FlowSample {
                 bytes_delivered: Some(self.live.bytes_delivered.load(Ordering::Relaxed)),
@@ -68,9 +76,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Observer of one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
-    /// Process whose CPU time and memory are charged.
+    flow: Flow,
+    /// Whose CPU time and memory are charged.
     subject: Subject,
-    transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
     interface: Option<InterfaceInfo>,
     send_note: Box<dyn Fn(Note) + Send + Sync>,
     /// Callback for the beginning of the window.
@@ -100,16 +108,15 @@ impl TrialObserver {
         let interface = interface_of(local).and_then(|name| InterfaceInfo::of(&name).ok());
         let name = interface.as_ref().map(|info| info.name.as_str());
         let link_header_bytes = interface.as_ref().map_or(0, |info| info.link_header_bytes);
-        let transfer = Arc::new(Mutex::new(None));
         let flow = Flow {
             role,
             live,
-            transfer: Arc::clone(&transfer),
+            transfer: Arc::default(),
         };
         let subject = Subject::new();
         let sampler = Sampler::spawn(
             Instruments::open_for(name, subject.clone()),
-            Box::new(flow),
+            Box::new(flow.clone()),
             interval,
             role.name(),
             link_header_bytes,
@@ -127,8 +134,8 @@ impl TrialObserver {
                 end: None,
                 peak_memory_bytes: None,
             }),
+            flow,
             subject,
-            transfer,
             interface,
             send_note: Box::new(send_note),
             begun,
@@ -171,7 +178,8 @@ impl Observer for TrialObserver {
                 window.end = Some(reading);
                 window.peak_memory_bytes = window.instruments.peak_memory_bytes();
                 if let Some(sampler) = &window.sampler {
-                    sampler.end(reading);
+                    // Here, since the connection may be closed before the sampler's thread looks.
+                    sampler.end(reading, self.flow.now());
                 }
             }
         }
@@ -179,7 +187,7 @@ impl Observer for TrialObserver {
 
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
         if purpose == Purpose::Transfer {
-            *lock(&self.transfer) = Some(source);
+            *lock(&self.flow.transfer) = Some(source);
         }
     }
 

@@ -166,6 +166,19 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
         assert!(series(report, "cpu_ratio").is_some(), "{about}");
         assert!(series(report, "memory_bytes").is_some(), "{about}");
     }
+    // A level is what its stored samples come to, of which each transfer has one at its end.
+    if !PROGRAMS.contains(&driver) {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        for (metric, name) in [
+            ("smoothed_rtt_ns", "smoothed_rtt_ns"),
+            ("congestion_window_mean_bytes", "congestion_window_bytes"),
+        ] {
+            let stored = series(sender, name).map(|series| mean(&series.values));
+            let told = sender.metrics.get(metric).copied();
+            assert_eq!(told, stored, "{driver}: `{metric}` of {sender:?}");
+            assert!(told.is_some() || driver != "tcp", "{driver}: {sender:?}");
+        }
+    }
     assert!(
         sender.metrics["packets_sent"] >= 1.0,
         "{driver}: {sender:?}"

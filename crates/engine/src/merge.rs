@@ -70,14 +70,18 @@ pub(crate) fn merge(
     let both = direction == Direction::Both;
     let mut merged = Merged::default();
     let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
-    let origins = [
-        sender.started_monotonic_ns,
+    // Samples count from the first connect call, where both ends read the clock that it was read from.
+    let connecting_ns = match direction {
+        Direction::Forward | Direction::Both => sender.started_monotonic_ns,
+        Direction::Reverse => receiver.started_monotonic_ns,
+    };
+    let origins = [&sender, &receiver].map(|side| {
         if same_host {
-            sender.started_monotonic_ns
+            connecting_ns
         } else {
-            receiver.started_monotonic_ns
-        },
-    ];
+            side.started_monotonic_ns
+        }
+    });
     let receiver_ns = (receiver.ended_monotonic_ns - receiver.started_monotonic_ns).max(0) as f64;
     let sides = [(Role::Sender, sender), (Role::Receiver, receiver)];
 
@@ -464,6 +468,15 @@ mod tests {
         receiver: SideReport,
         path: Option<&PathCounters>,
     ) -> BTreeMap<String, f64> {
+        merged_whole(options, sender, receiver, path).metrics
+    }
+
+    fn merged_whole(
+        options: regatta_model::BulkOptions,
+        sender: SideReport,
+        receiver: SideReport,
+        path: Option<&PathCounters>,
+    ) -> Merged {
         let mut study = crate::testing::study(1, 1, 1);
         if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
             *asked = options;
@@ -471,7 +484,7 @@ mod tests {
         let plan = Plan::new(&study).expect("one trial");
         let path = path.map(|path| (path, Duration::from_secs(1)));
         let trial = plan.trials()[0];
-        merge(&plan, &trial, sender, receiver, path, true).metrics
+        merge(&plan, &trial, sender, receiver, path, true)
     }
 
     fn near(metrics: &BTreeMap<String, f64>, name: &str, value: f64) {
@@ -505,8 +518,37 @@ mod tests {
         near(&metrics, "path_reverse_packets", 3.0);
     }
 
-    /// The bytes delivered after the warm-up are divided by the receiver's time after it, CPU time
-    /// by the sender's.
+    #[test]
+    fn samples_count_from_the_connect_call_of_the_end_that_connects() {
+        for (direction, first) in [
+            (Direction::Forward, "sender"),
+            (Direction::Reverse, "receiver"),
+        ] {
+            let options = regatta_model::BulkOptions {
+                direction,
+                ..Default::default()
+            };
+            let [sender, receiver] = ["sender", "receiver"].map(|side| {
+                let mut report = end(1.0, &[]);
+                // The listening end's window begins when the flow comes to it.
+                report.started_monotonic_ns += if side == first { 0 } else { 20_000_000 };
+                report.series.push(Series {
+                    name: "cpu_ratio".to_owned(),
+                    side: side.to_owned(),
+                    t_ns: vec![1_050_000_000],
+                    values: vec![0.5],
+                });
+                report
+            });
+            let merged = merged_whole(options, sender, receiver, None);
+            for series in &merged.series {
+                assert_eq!(series.t_ns, [50_000_000], "{direction:?}, {}", series.side);
+            }
+        }
+    }
+
+    /// What was delivered after the warm-up is put over the receiver's time after it, CPU over the
+    /// sender's.
     #[test]
     fn a_warm_up_is_in_no_figure() {
         let options = regatta_model::BulkOptions {

@@ -105,10 +105,10 @@ pub fn find(name: &str) -> Option<&'static StackFact> {
     STACK_FACTS.iter().find(|fact| fact.name == name)
 }
 
-/// Whether a value is not comparable with that of another stack.
+/// Whether a value can be compared with another stack's: not where it is not known, or has no meaning.
 #[must_use]
-pub fn is_unknown(value: &str) -> bool {
-    value.starts_with(NOT_KNOWN)
+pub fn is_comparable(value: &str) -> bool {
+    !value.starts_with(NOT_KNOWN) && !value.starts_with(NOT_APPLICABLE)
 }
 
 /// Facts that a driver states about its stack, each field as [`STACK_FACTS`] defines it. Congestion

@@ -254,9 +254,13 @@ fn tables(
     if !any {
         return;
     }
-    let mut legend = "geometric mean [95 % confidence interval], of loss the mean; group: transports that share \
-                      a letter cannot be told apart, without one it is not ranked"
-        .to_owned();
+    let mut legend = "geometric mean [95 % confidence interval], of loss the mean".to_owned();
+    let mut verdicts = summary.verdict.conditions.iter();
+    if verdicts.any(|place| place.ranking.len() > 1) {
+        legend.push_str(
+            "; group: transports that share a letter cannot be told apart, without one it is not ranked",
+        );
+    }
     if deadlines {
         legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
     }
@@ -267,14 +271,11 @@ fn tables(
     let _ = writeln!(out, "\n{}", paint(&legend, "2", options));
 }
 
-/// Returns the letters of a cell in the ranking of its place, and `–` for a cell that is not
-/// ranked.
-fn letters<'a>(summary: &'a Summary, cell: &Cell) -> &'a str {
+/// The letters of a cell in the ranking of its place; `None` where there is no order that it is part of.
+fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
     (summary.verdict.conditions.iter())
-        .filter(|place| place.condition == cell.condition && place.workload == cell.workload)
-        .flat_map(|place| &place.ranking)
-        .find(|ranked| ranked.transport == cell.transport)
-        .map_or("–", |ranked| &ranked.letters)
+        .find(|place| place.condition == cell.condition && place.workload == cell.workload)
+        .and_then(|place| place.letters(&cell.transport))
 }
 
 /// Formats a mean with its interval; if every trial has the same value, as one without variation.
@@ -307,11 +308,12 @@ fn table(
     } else {
         table.force_no_tty();
     }
+    let grouped = cells.iter().any(|cell| letters(summary, cell).is_some());
     // Where there is no room for a column, the letters stand behind the name.
-    let mut head: Vec<TableCell> = if wide {
-        ["transport", "group"].map(TableCell::new).into()
-    } else {
-        vec![TableCell::new("transport,\ngroup")]
+    let mut head: Vec<TableCell> = match (grouped, wide) {
+        (true, true) => ["transport", "group"].map(TableCell::new).into(),
+        (true, false) => vec![TableCell::new("transport,\ngroup")],
+        (false, _) => vec![TableCell::new("transport")],
     };
     head.extend(columns.iter().map(|column| {
         right(if wide {
@@ -324,11 +326,14 @@ fn table(
     table.set_header(head);
     for cell in cells {
         let label = shorten(&cell.transport, if wide { 24 } else { 14 });
-        let letters = letters(summary, cell);
-        let mut row = match (wide, letters) {
-            (true, _) => vec![TableCell::new(printable(&label)), TableCell::new(letters)],
-            (false, "–") => vec![TableCell::new(printable(&label))],
-            (false, _) => vec![TableCell::new(format!("{} {letters}", printable(&label)))],
+        let label = printable(&label);
+        let mut row = match letters(summary, cell) {
+            letters if grouped && wide => vec![
+                TableCell::new(label),
+                TableCell::new(letters.unwrap_or("–")),
+            ],
+            Some(letters) => vec![TableCell::new(format!("{label} {letters}"))],
+            None => vec![TableCell::new(label)],
         };
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.shown(column.name) {

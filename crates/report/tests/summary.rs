@@ -382,7 +382,7 @@ fn who_delivered_nothing_is_not_the_fastest() {
     assert!(text.starts_with(nothing), "{text}");
     let overall = &verdict.overall;
     assert!(
-        overall.contains("nothing to rank under `baseline` and under `loss-5`"),
+        overall.contains("Nothing is ranked under `baseline` and under `loss-5`"),
         "{overall}"
     );
 }

@@ -77,7 +77,23 @@ fn the_ranking_is_that_of_the_shared_rounds() {
     assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
 }
 
-/// Checks that a transport is not ranked at all if its missing trials failed.
+/// Of two transports the only one that is ranked has nothing to be faster than.
+#[test]
+fn nothing_is_the_fastest_that_was_not_raced() {
+    let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
+    for trial in &mut data.trials {
+        if trial.transport == "a" {
+            trial.outcome = Outcome::Failed;
+        }
+    }
+    let summary = summarise(&data);
+    assert_eq!(
+        summary.verdict.overall,
+        "`b` has nothing to be compared with under `baseline`. Not ranked in every place: `a`."
+    );
+}
+
+/// The same where the missing trials failed: then what worked is not ranked at all.
 #[test]
 fn what_failed_is_not_ranked_by_what_worked() {
     let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
@@ -390,6 +406,10 @@ fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
                 (
                     "flow_control.receiver",
                     ["not known: not read", "stream 4 MiB"][of_b],
+                ),
+                (
+                    "slow_start_exit.sender",
+                    ["HyStart", "not applicable: no slow start"][of_b],
                 ),
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))

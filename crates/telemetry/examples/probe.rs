@@ -59,7 +59,7 @@ fn main() -> std::io::Result<()> {
     sampler.begin(start);
     std::thread::sleep(Duration::from_secs(seconds));
     let used = ProcessCpu::now().since(start.process).total_ns;
-    sampler.end(instruments.read_end());
+    sampler.end(instruments.read_end(), FlowSample::default());
     let elapsed = monotonic_ns() - start.monotonic_ns;
     println!(
         "sampling at 100 ms uses {:.4} % of a core",

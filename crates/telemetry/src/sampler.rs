@@ -11,7 +11,7 @@ use regatta_model::Series;
 use crate::{
     clock::monotonic_ns,
     reading::{Gauges, Reading},
-    series::{FlowSource, SeriesBuilder},
+    series::{FlowSample, FlowSource, SeriesBuilder},
 };
 
 /// Schedule of samples: whole multiples of the interval after the window's start.
@@ -67,7 +67,7 @@ struct Orders {
     /// Number of beginnings so far: a window may begin again before it ends.
     begun: u64,
     start: Option<Reading>,
-    end: Option<Reading>,
+    end: Option<(Reading, FlowSample)>,
     quit: bool,
 }
 
@@ -187,9 +187,10 @@ impl Sampler {
         self.shared.changed.notify_all();
     }
 
-    /// Ends the window with this reading: no sample is taken after it. Returns at once.
-    pub fn end(&self, end: Reading) {
-        self.shared.lock().end = Some(end);
+    /// The window ends with this reading and these figures of the transport's, which may have none any
+    /// more by the time that the sampler looks. No sample is taken after it. Returns at once.
+    pub fn end(&self, end: Reading, flow: FlowSample) {
+        self.shared.lock().end = Some((end, flow));
         self.shared.changed.notify_all();
     }
 
@@ -253,13 +254,13 @@ fn run(
         let Some((begun, builder)) = &mut window else {
             return Vec::new();
         };
-        if let Some(end) = end {
+        if let Some((end, flow)) = end {
             // The rest of an interval is a sample of its own unless it is so short that counters
             // in ticks would only show their grain.
             let rest = end.monotonic_ns - builder.last_ns();
             let least = i64::try_from(interval.as_nanos() / 4).unwrap_or(i64::MAX);
             if builder.is_empty() || rest >= least {
-                builder.push(end, flow.sample());
+                builder.push(end, flow);
             }
             return window.map_or_else(Vec::new, |(_, builder)| builder.finish(side));
         }
@@ -277,7 +278,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::{process::ProcessCpu, series::FlowSample};
+    use crate::process::ProcessCpu;
 
     struct Nothing;
 
@@ -378,7 +379,7 @@ mod tests {
         let second = Real.read();
         sampler.begin(second);
         let end = Real.read();
-        sampler.end(end);
+        sampler.end(end, FlowSample::default());
         let series = sampler.finish();
         assert!(
             series
@@ -387,7 +388,7 @@ mod tests {
             "{series:?}"
         );
         let never_begun = spawn(long);
-        never_begun.end(Real.read());
+        never_begun.end(Real.read(), FlowSample::default());
         assert!(never_begun.finish().is_empty());
         let never_ended = spawn(long);
         never_ended.begin(Real.read());
@@ -400,7 +401,7 @@ mod tests {
         while monotonic_ns() < start.monotonic_ns + 100_000_000 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        sampler.end(Real.read());
+        sampler.end(Real.read(), FlowSample::default());
         let series = sampler.finish();
         let times = &series[0].t_ns;
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]));

@@ -10,7 +10,7 @@ use hdrhistogram::{
 use regatta_control::TrialOrder;
 use regatta_model::{Histogram, Probe, ProbePlacement, Series};
 
-use crate::{clock::MonotonicTime, driver::TransportError};
+use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
 /// Fewest values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
 pub(crate) const LEAST_FOR_P99: u64 = 100;
@@ -129,35 +129,84 @@ pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
     Some((sequence, MonotonicTime(scheduled)))
 }
 
-/// The delays of the messages that were answered.
+/// When the messages of a probe under load depart.
 #[derive(Debug)]
+pub(crate) struct Schedule {
+    next: MonotonicTime,
+    interval: Duration,
+    /// How long after the transfer late messages and answers are waited for.
+    patience: Duration,
+    /// When it was seen that the transfer is over.
+    end: Option<MonotonicTime>,
+}
+
+impl Schedule {
+    /// Departures at every interval of the plan from now on.
+    pub(crate) fn new(plan: &ProbePlan) -> Self {
+        Self {
+            next: MonotonicTime::now() + plan.interval,
+            interval: plan.interval,
+            patience: plan.last_answers_within(),
+            end: None,
+        }
+    }
+
+    /// The next departure; `None` if it was not due yet when the transfer was over. One that is late
+    /// because the host was busy or the stack had no room is given still, for a while.
+    pub(crate) fn next(&mut self, over: &Stop) -> Option<MonotonicTime> {
+        if self.end.is_none() && over.is_stopped() {
+            self.end = Some(MonotonicTime::now());
+        }
+        let due = self.end.is_none_or(|end| self.next <= end);
+        (due && !self.answers_until().has_passed()).then_some(self.next)
+    }
+
+    /// Goes on to the departure after this one.
+    pub(crate) fn advance(&mut self) {
+        self.next = self.next + self.interval;
+    }
+
+    /// Until when answers are waited for after the transfer.
+    pub(crate) fn answers_until(&self) -> MonotonicTime {
+        self.end
+            .map_or(MonotonicTime::NEVER, |end| end + self.patience)
+    }
+
+    /// Notes the messages that were due when the transfer was over and never left: without an answer.
+    pub(crate) fn note_held_back(&mut self, delays: &mut Delays) {
+        while self.end.is_some_and(|end| self.next <= end) {
+            delays.depart(self.next);
+            self.advance();
+        }
+    }
+}
+
+/// Messages that departed and the delays of their answers.
+#[derive(Debug, Default)]
 pub(crate) struct Delays {
-    histogram: Hdr<u64>,
-    departures: Vec<i64>,
-    delays: Vec<f64>,
-    answered: Vec<bool>,
-    sent: u64,
+    messages: Vec<Departed>,
+    answers: u64,
+}
+
+/// One message of a probe.
+#[derive(Debug, Clone, Copy)]
+struct Departed {
+    scheduled: MonotonicTime,
+    /// From the scheduled departure to the answer, in nanoseconds; `None` without an answer.
+    delay_ns: Option<i64>,
 }
 
 /// Three digits keep a delay to 0.1 %, as HDR histograms usually do.
 const DIGITS: u8 = 3;
 
 impl Delays {
-    pub(crate) fn new() -> Self {
-        Self {
-            histogram: new_histogram(),
-            departures: Vec::new(),
-            delays: Vec::new(),
-            answered: Vec::new(),
-            sent: 0,
-        }
-    }
-
-    /// Notes a departure; returns the message's sequence number.
-    pub(crate) fn depart(&mut self) -> u64 {
-        let sequence = self.sent;
-        self.sent += 1;
-        self.answered.push(false);
+    /// Notes a departure by its schedule; returns the message's sequence number.
+    pub(crate) fn depart(&mut self, scheduled: MonotonicTime) -> u64 {
+        let sequence = self.sent();
+        self.messages.push(Departed {
+            scheduled,
+            delay_ns: None,
+        });
         sequence
     }
 
@@ -167,36 +216,58 @@ impl Delays {
         let Some((sequence, scheduled)) = read_probe(answer) else {
             return false;
         };
-        match usize::try_from(sequence)
+        let message = usize::try_from(sequence)
             .ok()
-            .and_then(|index| self.answered.get_mut(index))
-        {
-            Some(answered) if !*answered => *answered = true,
-            _ => return false,
-        }
-        let delay = now - scheduled;
-        record(&mut self.histogram, delay, 1);
-        self.departures.push(scheduled.0);
-        self.delays.push(delay as f64);
+            .and_then(|index| self.messages.get_mut(index))
+            .filter(|message| message.delay_ns.is_none() && message.scheduled == scheduled);
+        let Some(message) = message else {
+            return false;
+        };
+        message.delay_ns = Some(now - scheduled);
+        self.answers += 1;
         true
     }
 
+    /// The messages whose scheduled departure lies in a transfer, from its start to before its end,
+    /// with their answers, whenever these came.
+    pub(crate) fn scheduled_within(&self, start: MonotonicTime, end: MonotonicTime) -> Self {
+        let messages: Vec<_> = (self.messages.iter().copied())
+            .filter(|message| (start..end).contains(&message.scheduled))
+            .collect();
+        let answered = messages.iter().filter(|message| message.delay_ns.is_some());
+        Self {
+            answers: answered.count() as u64,
+            messages,
+        }
+    }
+
     pub(crate) const fn sent(&self) -> u64 {
-        self.sent
+        self.messages.len() as u64
     }
 
-    pub(crate) fn answers(&self) -> u64 {
-        self.histogram.len()
+    pub(crate) const fn answers(&self) -> u64 {
+        self.answers
     }
 
-    pub(crate) fn unanswered(&self) -> u64 {
-        self.sent - self.answers()
+    pub(crate) const fn unanswered(&self) -> u64 {
+        self.sent() - self.answers
+    }
+
+    /// Scheduled departure and delay of every message that was answered, in the order of departure.
+    fn answered(&self) -> impl Iterator<Item = (MonotonicTime, i64)> {
+        (self.messages.iter()).filter_map(|message| Some((message.scheduled, message.delay_ns?)))
+    }
+
+    /// The delays from the shortest to the longest.
+    fn sorted(&self) -> Vec<f64> {
+        let mut sorted: Vec<_> = self.answered().map(|(_, delay)| delay as f64).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted
     }
 
     /// Returns the value at a quantile, in nanoseconds; `None` without answers.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
-        let mut sorted = self.delays.clone();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = self.sorted();
         // The exact order statistic, as long as every delay is at hand.
         let rank = (quantile * sorted.len() as f64).ceil() as usize;
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
@@ -204,7 +275,7 @@ impl Delays {
 
     /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
     pub(crate) fn p99(&self) -> Option<f64> {
-        (self.answers() >= LEAST_FOR_P99)
+        (self.answers >= LEAST_FOR_P99)
             .then(|| self.quantile(0.99))
             .flatten()
     }
@@ -212,8 +283,7 @@ impl Delays {
     /// Returns the median in nanoseconds, the mean of the middle two for an even number; `None`
     /// without answers.
     pub(crate) fn median(&self) -> Option<f64> {
-        let mut sorted = self.delays.clone();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = self.sorted();
         let middle = sorted.len() / 2;
         match sorted.len() {
             0 => None,
@@ -223,25 +293,30 @@ impl Delays {
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        (!self.delays.is_empty())
-            .then(|| self.delays.iter().sum::<f64>() / self.delays.len() as f64)
+        let sum: f64 = self.answered().map(|(_, delay)| delay as f64).sum();
+        (self.answers > 0).then(|| sum / self.answers as f64)
     }
 
     pub(crate) fn max(&self) -> Option<f64> {
-        self.delays.iter().copied().max_by(f64::total_cmp)
+        self.sorted().last().copied()
     }
 
     /// Returns the distribution under this name.
     pub(crate) fn histogram(&self, name: &str) -> Option<Histogram> {
-        encode(name, "sender", &self.histogram)
+        let mut histogram = new_histogram();
+        for (_, delay) in self.answered() {
+            record(&mut histogram, delay, 1);
+        }
+        encode(name, "sender", &histogram)
     }
 
     /// Returns the delays over the scheduled departures, in the order of departure, under this
     /// name.
     pub(crate) fn series(&self, name: &str) -> Series {
-        let mut points: Vec<_> = self.departures.iter().zip(&self.delays).collect();
-        points.sort_by_key(|(departure, _)| **departure);
-        let (t_ns, values) = points.into_iter().unzip();
+        let (t_ns, values) = self
+            .answered()
+            .map(|(scheduled, delay)| (scheduled.0, delay as f64))
+            .unzip();
         Series {
             name: name.to_owned(),
             side: "sender".to_owned(),
@@ -315,15 +390,16 @@ mod tests {
 
     #[test]
     fn delays_count_from_the_schedule_and_answers_count_once() {
-        let mut delays = Delays::new();
+        let mut delays = Delays::default();
         let mut message = [0; PROBE_HEADER_BYTES];
         for (scheduled, arrival) in [(100, 130), (200, 260), (300, 310), (400, 500)] {
-            let sequence = delays.depart();
-            write_probe(&mut message, sequence, MonotonicTime(scheduled));
+            let scheduled = MonotonicTime(scheduled);
+            let sequence = delays.depart(scheduled);
+            write_probe(&mut message, sequence, scheduled);
             assert!(delays.answer(&message, MonotonicTime(arrival)));
             assert!(!delays.answer(&message, MonotonicTime(arrival + 1)));
         }
-        delays.depart();
+        delays.depart(MonotonicTime(500));
         write_probe(&mut message, 77, MonotonicTime(0));
         assert!(!delays.answer(&message, MonotonicTime(1)));
         assert_eq!(delays.unanswered(), 1);
@@ -335,5 +411,70 @@ mod tests {
             delays.series("round_trip_delay_ns").values,
             [30.0, 60.0, 10.0, 100.0]
         );
+    }
+
+    #[test]
+    fn a_message_belongs_to_the_transfer_of_its_scheduled_departure() {
+        let mut delays = Delays::default();
+        let mut message = [0; PROBE_HEADER_BYTES];
+        for (scheduled, arrival) in [
+            (90, Some(150)),
+            (100, Some(130)),
+            (190, Some(290)),
+            (195, None),
+            (200, Some(205)),
+        ] {
+            let scheduled = MonotonicTime(scheduled);
+            let sequence = delays.depart(scheduled);
+            write_probe(&mut message, sequence, scheduled);
+            if let Some(arrival) = arrival {
+                assert!(delays.answer(&message, MonotonicTime(arrival)));
+            }
+        }
+        let during = delays.scheduled_within(MonotonicTime(100), MonotonicTime(200));
+        // The answer that came after the end counts: without it the longest delays would be missing.
+        let series = during.series("round_trip_delay_ns");
+        assert_eq!(series.t_ns, [100, 190]);
+        assert_eq!(series.values, [30.0, 100.0]);
+        assert_eq!((during.sent(), during.unanswered()), (3, 1));
+        assert_eq!(during.mean(), Some(65.0));
+        assert_eq!(during.max(), Some(100.0));
+    }
+
+    /// A schedule of one message a minute whose transfer is over, with two late and the third not due.
+    fn two_late(patience: Duration) -> (Schedule, Stop) {
+        let over = Stop::new();
+        over.stop();
+        let schedule = Schedule {
+            next: MonotonicTime(MonotonicTime::now().0 - 60_000_000_001),
+            interval: Duration::from_secs(60),
+            patience,
+            end: None,
+        };
+        (schedule, over)
+    }
+
+    #[test]
+    fn messages_that_are_due_when_the_transfer_ends_depart_still() {
+        let (mut schedule, over) = two_late(Duration::from_secs(60));
+        let mut departures = 0;
+        while schedule.next(&over).is_some() {
+            departures += 1;
+            schedule.advance();
+        }
+        assert_eq!(departures, 2);
+        let mut delays = Delays::default();
+        schedule.note_held_back(&mut delays);
+        assert_eq!(delays.sent(), 0);
+    }
+
+    /// Of a transport that takes each message only when the one before it is answered, say.
+    #[test]
+    fn messages_that_the_transport_never_takes_have_no_answer() {
+        let (mut schedule, over) = two_late(Duration::ZERO);
+        assert_eq!(schedule.next(&over), None, "nobody waits any more");
+        let mut delays = Delays::default();
+        schedule.note_held_back(&mut delays);
+        assert_eq!((delays.sent(), delays.unanswered()), (2, 2));
     }
 }

@@ -37,6 +37,7 @@ use crate::{
 pub struct Recorder {
     edges: Mutex<Vec<WindowEdge>>,
     notes: Mutex<Vec<Note>>,
+    transfer: Mutex<Option<Weak<dyn StatisticsSource>>>,
     samples: Mutex<Vec<ProtocolSample>>,
     peer: Mutex<Option<Arc<Mailbox>>>,
 }
@@ -59,7 +60,8 @@ impl Recorder {
         lock(&self.notes).clone()
     }
 
-    /// Returns the first sample of each transfer's connection.
+    /// Samples of the transfer's connection: when it is known, if it tells then, and at the end of the
+    /// window.
     #[must_use]
     pub fn samples(&self) -> Vec<ProtocolSample> {
         lock(&self.samples).clone()
@@ -73,12 +75,18 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Observer for Recorder {
     fn on_window(&self, edge: WindowEdge) {
         lock(&self.edges).push(edge);
+        if edge == WindowEdge::End {
+            let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
+            let sample = source.and_then(|source| source.sample());
+            lock(&self.samples).extend(sample);
+        }
     }
 
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
         if purpose == Purpose::Transfer {
             let sample = source.upgrade().and_then(|source| source.sample());
             lock(&self.samples).extend(sample);
+            *lock(&self.transfer) = Some(source);
         }
     }
 

@@ -69,7 +69,7 @@ impl Trouble {
 /// Creates the error of a failed transfer, with a hint.
 fn failed(what: &str, failure: &Failure) -> Trouble {
     let hint = match failure.status {
-        Status::Abort | Status::Connection | Status::ConnectionRetryable => {
+        Status::Connection | Status::ConnectionRetryable => {
             "look whether the other end still runs, and whether its ports can be reached from here"
         }
         Status::IdMismatch | Status::Encryption => {
@@ -79,7 +79,7 @@ fn failed(what: &str, failure: &Failure) -> Trouble {
             "make room or a place for the file at the receiver, and start both ends again"
         }
         Status::SourceRead => "make the file readable at the sender, and start both ends again",
-        Status::Timeout | Status::NoProgress => "start both ends again",
+        Status::Abort | Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };
     Trouble::new(failure.status, what)
@@ -104,6 +104,8 @@ pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
 
 /// Terminal of the transfer: messages and the stop signal.
 struct Terminal {
+    /// Whether this end sends, which tells the receiver before it stops.
+    sends: bool,
     local: Option<IpAddr>,
     stopped: Arc<AtomicBool>,
     /// Time at which the sender connected, at a receiver.
@@ -113,9 +115,8 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Creates it with a signal handler that ends the transfer in good order: unfinished files are
-    /// removed.
-    fn new(local: Option<IpAddr>) -> Result<Self, Trouble> {
+    /// With a signal that ends the transfer in good order: unfinished files are removed.
+    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self, Trouble> {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         Held::new()
@@ -127,6 +128,7 @@ impl Terminal {
             })
             .map_err(Trouble::io(Status::Error, "cannot wait for signals"))?;
         Ok(Self {
+            sends,
             local,
             stopped,
             came: OnceLock::new(),
@@ -161,6 +163,10 @@ impl Host for Terminal {
     }
 
     fn stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        !self.sends && self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn gives_up(&self) -> bool {
+        self.sends && self.stopped.load(Ordering::Relaxed)
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 
 /// Receives one transfer.
 pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
-    let host = Terminal::new(args.listen)?;
+    let host = Terminal::new(false, args.listen)?;
     let options = DirectoryOptions {
         overwrite: args.overwrite,
         sync: !args.no_sync,

@@ -53,7 +53,7 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     if let more @ 1.. = source.left_out().len().saturating_sub(NAMED) {
         output::err(&format!("warning: not sent: {more} more"));
     }
-    let host = Terminal::new(None)?;
+    let host = Terminal::new(true, None)?;
     let files = source.files().len() as u64;
     let options = Options {
         block_bytes: args.block_size.0,

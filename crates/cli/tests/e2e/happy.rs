@@ -50,6 +50,8 @@ fn a_study_file_becomes_results_and_reports() {
         // 10 ms each round trip; a timer that is early would measure less than the path has.
         assert!(metric("round_trip_delay_idle_ns") > 9.9e6);
         assert!(metric("path_packets") > 600.0);
+        // The path counts from before the idle probe, the sender from the connect call.
+        assert!(metric("path_packets") > metric("packets_sent"));
         for name in trial.metrics.keys() {
             assert!(
                 regatta_model::metric::find(name).is_some(),

@@ -141,6 +141,31 @@ mod tests {
             assert!(metric.definition.ends_with('.'), "{}", metric.name);
         }
     }
+
+    /// An end and the path count packets over different times.
+    #[test]
+    fn every_count_of_packets_names_its_window() {
+        let of_the_path = METRICS.iter().filter(|m| m.name.starts_with("path_"));
+        for metric in of_the_path {
+            assert!(metric.definition.contains("whole trial"), "{}", metric.name);
+        }
+        for name in [
+            "packets_per_second",
+            "packets_sent",
+            "packets_received",
+            "mean_packet_bytes",
+            "acknowledgement_packets",
+            "interface_errors",
+            "interface_drops",
+            "interface_collisions",
+            "receive_buffer_errors",
+        ] {
+            let definition = find(name).expect("a metric").definition;
+            let says = definition.contains("window") || definition.contains("`packets_sent`");
+            assert!(says, "{name}");
+        }
+    }
+
     #[test]
     fn what_transports_are_ranked_by_is_a_metric() {
         let (size, message) = (Bytes(1), Bytes(1));

@@ -36,7 +36,7 @@ pub const SERIES: &[SeriesDefinition] = &[
         name: "round_trip_delay_ns",
         unit: Unit::Nanoseconds,
         title: "round-trip delay",
-        definition: "Delay of one probe message under load, at its scheduled departure.",
+        definition: "Delay of one probe message under load, at its scheduled departure, which lies in the transfer (see the metric of this name).",
     },
     SeriesDefinition {
         name: "stream_round_trip_delay_ns",

@@ -29,14 +29,14 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::BitsPerSecond,
         title: "goodput at the receiver",
         better: Better::Higher,
-        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out. Absent if there was one delivery only.",
+        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only.",
     },
     MetricDefinition {
         name: "transfer_time_ns",
         unit: Unit::Nanoseconds,
         title: "transfer time",
         better: Better::Lower,
-        definition: "From the first connect call to the arrival of the receiver's acknowledgement, or to the deadline.",
+        definition: "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.",
     },
     MetricDefinition {
         name: "captured_transfer_time_ns",
@@ -120,7 +120,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "round-trip delay under load",
         better: Better::Lower,
-        definition: "Mean over the messages that were sent and sent back during the transfer, on a connection of their own, counted from their scheduled departure.",
+        definition: "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.",
     },
     MetricDefinition {
         name: "round_trip_delay_p50_ns",
@@ -155,7 +155,7 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Nanoseconds,
         title: "round-trip delay under load, on a stream",
         better: Better::Lower,
-        definition: "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), counted from their scheduled departure: they wait for its congestion window, too.",
+        definition: "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_ns`.",
     },
     MetricDefinition {
         name: "stream_round_trip_delay_p50_ns",
@@ -190,14 +190,14 @@ pub(super) const METRICS: &[MetricDefinition] = &[
         unit: Unit::Count,
         title: "probe messages sent",
         better: Better::Neither,
-        definition: "Messages sent to measure the round-trip delay under load.",
+        definition: "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.",
     },
     MetricDefinition {
         name: "probe_messages_lost",
         unit: Unit::Count,
         title: "probe messages without answer",
         better: Better::Lower,
-        definition: "Of these, the ones whose answer did not arrive by the end of the trial.",
+        definition: "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.",
     },
     MetricDefinition {
         name: "bytes_sent",

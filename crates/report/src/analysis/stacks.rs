@@ -46,10 +46,11 @@ fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option
     (!values.is_empty()).then(|| values.join("; "))
 }
 
-/// Whether any two values differ. A value that is not known is no difference.
+/// Whether any two values differ. One that is not known, or not applicable, is no difference.
 fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
-    let known: BTreeSet<&String> = values.filter(|value| !stack::is_unknown(value)).collect();
-    known.len() > 1
+    let comparable: BTreeSet<&String> =
+        values.filter(|value| stack::is_comparable(value)).collect();
+    comparable.len() > 1
 }
 
 /// Returns the titles of the facts in which these transports differ under a condition.

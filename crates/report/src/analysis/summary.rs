@@ -167,7 +167,15 @@ pub struct ConditionVerdict {
     pub notes: Vec<String>,
 }
 
-/// Ranked transport.
+impl ConditionVerdict {
+    /// Letters of a transport; `None` if it is not ranked, or the only one that is.
+    pub fn letters(&self, transport: &str) -> Option<&str> {
+        let ranked = self.ranking.iter().find(|it| it.transport == transport)?;
+        (self.ranking.len() > 1).then_some(ranked.letters.as_str())
+    }
+}
+
+/// A transport in a ranking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Label of the transport.

@@ -176,6 +176,7 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
         );
     }
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    let mut alone: Vec<(String, Vec<String>)> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     for place in places {
         for other in &place.not_ranked {
@@ -193,8 +194,8 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
             place.conclusion(&leaders[0].transport, &r.transport) == Conclusion::NotEnoughRounds
         });
         let who = match (names.len(), place.ranking.len()) {
-            (_, 0) => "nothing to rank".to_owned(),
-            (1, 1) => format!("only {}", names[0]),
+            (_, 0) => "nothing is ranked".to_owned(),
+            (_, 1) => format!("{} has nothing to be compared with", names[0]),
             (0, _) => "no order".to_owned(),
             _ if too_few => "too few rounds to tell".to_owned(),
             (1, _) => names[0].clone(),
@@ -205,19 +206,42 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
         if let Some(ratio) = place.detectable_ratio(&leaders) {
             at.push_str(&format!(" (detectable: {})", ratio_number(ratio)));
         }
+        let said = if place.ranking.len() > 1 {
+            &mut said
+        } else {
+            &mut alone
+        };
         match said.iter_mut().find(|(known, _)| *known == who) {
             Some((_, places)) => places.push(at),
             None => said.push((who, vec![at])),
         }
     }
-    let said: Vec<String> = (said.iter())
-        .map(|(who, at)| format!("{who} {}", list(at)))
-        .collect();
+    let joined = |said: &[(String, Vec<String>)]| {
+        let said: Vec<String> = (said.iter())
+            .map(|(who, at)| format!("{who} {}", list(at)))
+            .collect();
+        said.join("; ")
+    };
+    let mut sentences = Vec::new();
+    if !said.is_empty() {
+        sentences.push(format!("Fastest: {}.", joined(&said)));
+    }
+    if !alone.is_empty() {
+        sentences.push(format!("{}.", capitalised(&joined(&alone))));
+    }
     let left_out = match left_out.as_slice() {
         [] => String::new(),
         names => format!(" Not ranked in every place: {}.", list(names)),
     };
-    format!("{partial}Fastest: {}.{left_out}", said.join("; "))
+    format!("{partial}{}{left_out}", sentences.join(" "))
+}
+
+/// The same with a capital letter at its beginning.
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
 }
 
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next

@@ -57,7 +57,7 @@ async fn probe_idle<E: MessageEndpoint>(
             Ok(message_probe::idle(trial, &mut flow, until).await)
         }
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
-            delays: Delays::new(),
+            delays: Delays::default(),
             broken: Some(error),
         }),
         Err(error) => Err(error),
@@ -101,6 +101,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     let flows = (&transfer, &watch, load);
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
+    let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     let handed_over = match end {
@@ -154,8 +155,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         findings.fact("messages_given_up.sender", given_up.to_string());
     }
     if let Some(probed) = &sent.probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (loaded, &end));
     }
     findings.0.facts.extend(sent.facts);
     findings

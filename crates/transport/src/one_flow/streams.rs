@@ -66,6 +66,7 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
     let flows = (&transfer, &watch, load);
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
+    let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     findings.fact("acknowledgement", acknowledgement_fact(&end));
@@ -86,8 +87,7 @@ async fn send_side<W: StreamWork, E: StreamEndpoint>(
         findings.metric("message_loss_ratio", 0.0);
     }
     if let Some(probed) = &sent.probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (loaded, &end));
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());

@@ -209,7 +209,14 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     }
     let series = sender.series.first().expect("a series of delays");
     assert_eq!(series.t_ns.len(), series.values.len());
-    assert!(series.t_ns.iter().all(|t| *t > sender.started_monotonic_ns));
+    let transfer = sender.started_monotonic_ns..sender.ended_monotonic_ns;
+    let outside = series.t_ns.iter().find(|t| !transfer.contains(t));
+    assert_eq!(outside, None, "{what}: scheduled out of {transfer:?}");
+    assert_eq!(
+        series.t_ns.len() as f64 + metric(&sender, "probe_messages_lost"),
+        metric(&sender, "probe_messages_sent"),
+        "{what}"
+    );
 }
 
 /// A transport that multiplexes can have the probe under load on a stream of the transfer's connection:

@@ -87,6 +87,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         )
         .await;
     live.set_phase(Phase::Done);
+    let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
@@ -126,8 +127,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         sent(&live.messages_sent, delivered.messages),
     );
     if let Some(probed) = &probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (loaded, &end));
     }
     if let Some(file) = outgoing.file() {
         findings.fact("file", file);

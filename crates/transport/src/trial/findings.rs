@@ -9,11 +9,7 @@ use super::{
     Trial,
     watch::{Delivered, Samples, SenderEnd},
 };
-use crate::{
-    clock::MonotonicTime,
-    context::StatisticsSource,
-    probe::{Delays, Probed},
-};
+use crate::{clock::MonotonicTime, context::StatisticsSource, probe::Probed};
 
 /// First and last moment at which the receiver's application got data.
 #[derive(Debug, Clone, Copy)]
@@ -122,16 +118,14 @@ impl Findings {
         );
     }
 
-    /// Adds the sender's metrics from its stack.
+    /// The sender's counters from its stack. Its levels (window, RTT) are the observer's to report.
     pub(crate) fn samples(&mut self, trial: &Trial, samples: &Samples, transfer: Duration) {
         let last = &samples.last;
-        self.metric("congestion_window_mean_bytes", samples.window_mean());
-        let number = |value: Option<u64>| value.map(|value| value as f64);
-        self.metric("congestion_window_max_bytes", number(samples.window_max));
-        self.metric("smoothed_rtt_ns", samples.rtt_mean());
         self.metric("min_rtt_ns", last.min_rtt.map(|rtt| rtt.as_nanos() as f64));
-        self.metric("bytes_in_flight_max_bytes", number(samples.in_flight_max));
-        self.metric("retransmitted_packets", number(last.retransmitted_packets));
+        self.metric(
+            "retransmitted_packets",
+            last.retransmitted_packets.map(|count| count as f64),
+        );
         if let (Some(again), Some(sent)) = (last.retransmitted_packets, last.packets_sent)
             && sent > 0
         {
@@ -189,10 +183,15 @@ impl Findings {
         }
     }
 
-    /// Adds the metrics of the probe under load. On a stream of the transfer's connection they are
-    /// other metrics, since its messages wait for another window.
-    pub(crate) fn load_probe(&mut self, trial: &Trial, probed: &Probed, ended_early: bool) {
-        let delays: &Delays = &probed.delays;
+    /// The figures of the probe under load, of the messages scheduled while the transfer could carry data. On a stream of
+    /// the transfer's connection they are other metrics, since its messages wait for another window.
+    pub(crate) fn load_probe(
+        &mut self,
+        trial: &Trial,
+        probed: &Probed,
+        (loaded, end): (MonotonicTime, &SenderEnd),
+    ) {
+        let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
         let name = |part: &str| match placement {
             ProbePlacement::Connection => format!("round_trip_delay{part}_ns"),
@@ -211,7 +210,9 @@ impl Findings {
         if delays.answers() > 0 {
             self.0.series.push(delays.series(&name("")));
         }
-        if let Some(error) = probed.broken.as_ref().filter(|_| !ended_early) {
+        // The deadline ends the probe's flow too.
+        let by_deadline = matches!(end, SenderEnd::Deadline { .. });
+        if let Some(error) = probed.broken.as_ref().filter(|_| !by_deadline) {
             self.warn(
                 "probe_broken",
                 format!("the probe under load ended before the transfer: {error}"),

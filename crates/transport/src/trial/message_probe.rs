@@ -11,7 +11,7 @@ use crate::{
     driver::TransportError,
     message::MessageFlow,
     opening::Purpose,
-    probe::{Delays, Probed, write_probe},
+    probe::{Delays, Probed, Schedule, write_probe},
     stop::Stop,
 };
 
@@ -25,7 +25,7 @@ pub(crate) async fn idle<F: MessageFlow>(
     flow: &mut F,
     until: MonotonicTime,
 ) -> Probed {
-    let mut delays = Delays::new();
+    let mut delays = Delays::default();
     let broken = idle_messages(trial, flow, until, &mut delays).await.err();
     Probed { delays, broken }
 }
@@ -41,7 +41,8 @@ async fn idle_messages<F: MessageFlow>(
         if until.has_passed() || trial.stop.is_stopped() {
             break;
         }
-        write_probe(&mut message, delays.depart(), MonotonicTime::now());
+        let now = MonotonicTime::now();
+        write_probe(&mut message, delays.depart(now), now);
         flow.send_batch(&message, message.len()).await?;
         let lost_at = until.min(MonotonicTime::now() + trial.probe.longest_round_trip);
         let before = delays.answers();
@@ -71,39 +72,41 @@ async fn receive<F: MessageFlow>(
     Ok(received > 0)
 }
 
-/// Sends messages by schedule until `over` is raised, then waits for those under way.
+/// Sends messages by schedule until `over` is raised and those due by then have left, then waits for
+/// those under way.
 pub(crate) async fn under_load<F: MessageFlow>(trial: &Trial, flow: &mut F, over: &Stop) -> Probed {
-    let mut delays = Delays::new();
-    let broken = scheduled_messages(trial, flow, over, &mut delays)
+    let mut delays = Delays::default();
+    let mut schedule = Schedule::new(&trial.probe);
+    let broken = scheduled_messages(trial, flow, (over, &mut schedule), &mut delays)
         .await
         .err();
+    schedule.note_held_back(&mut delays);
     Probed { delays, broken }
 }
 
 async fn scheduled_messages<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
-    over: &Stop,
+    (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
 ) -> Result<(), TransportError> {
     let plan = &trial.probe;
     let mut message = vec![0; plan.message];
-    let mut next = MonotonicTime::now() + plan.interval;
     let mut has_room = true;
-    while !over.is_stopped() {
+    while has_room && let Some(next) = schedule.next(over) {
         let until = next.min(MonotonicTime::now() + LOOK);
         if !receive(flow, until, delays).await? && next.has_passed() {
-            write_probe(&mut message, delays.depart(), next);
+            write_probe(&mut message, delays.depart(next), next);
+            schedule.advance();
             let sending = flow.send_batch(&message, message.len());
             // A path that delivers nothing may leave no room for it in the stack.
             match over.unless_raised(sending).await {
                 Err(TransportError::Cancelled) if over.is_stopped() => has_room = false,
                 sent => sent?,
             }
-            next = next + plan.interval;
         }
     }
-    let until = MonotonicTime::now() + plan.last_answers_within();
+    let until = schedule.answers_until();
     while delays.unanswered() > 0 && receive(flow, until, delays).await? {}
     if has_room {
         say_done(trial, flow, Purpose::LoadProbe).await;

@@ -89,7 +89,7 @@ async fn probe_idle<E: StreamEndpoint>(
         // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
         // with the transfer as well.
         Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
-            delays: Delays::new(),
+            delays: Delays::default(),
             broken: Some(error),
         }),
         Err(error) => Err(error),

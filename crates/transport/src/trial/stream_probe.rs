@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::{
     clock::MonotonicTime,
     driver::TransportError,
-    probe::{Delays, ProbePlan, Probed, write_probe},
+    probe::{Delays, ProbePlan, Probed, Schedule, write_probe},
     stop::Stop,
     stream::{ByteStream, Received},
 };
@@ -48,7 +48,7 @@ pub(crate) async fn idle<S: ByteStream>(
     plan: &ProbePlan,
     until: MonotonicTime,
 ) -> Probed {
-    let mut delays = Delays::new();
+    let mut delays = Delays::default();
     let broken = idle_messages(stream, plan, until, &mut delays).await.err();
     Probed { delays, broken }
 }
@@ -63,7 +63,8 @@ async fn idle_messages<S: ByteStream>(
     let mut scratch = vec![0; plan.message];
     let mut answers = Answers::new(plan.message);
     for _ in 0..plan.idle_messages {
-        write_probe(&mut message, delays.depart(), MonotonicTime::now());
+        let now = MonotonicTime::now();
+        write_probe(&mut message, delays.depart(now), now);
         stream.send_message(&message, &Bytes::new()).await?;
         stream.flush().await?;
         while delays.unanswered() > 0 {
@@ -82,30 +83,32 @@ async fn idle_messages<S: ByteStream>(
     Ok(())
 }
 
-/// Sends messages by schedule until `over` is raised, then waits a little for the last answers.
+/// Sends messages by schedule until `over` is raised and those due by then have left, then waits a
+/// little for the last answers.
 pub(crate) async fn under_load<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
     over: &Stop,
 ) -> Probed {
-    let mut delays = Delays::new();
-    let broken = scheduled_messages(stream, plan, over, &mut delays)
+    let mut delays = Delays::default();
+    let mut schedule = Schedule::new(plan);
+    let broken = scheduled_messages(stream, plan, (over, &mut schedule), &mut delays)
         .await
         .err();
+    schedule.note_held_back(&mut delays);
     Probed { delays, broken }
 }
 
 async fn scheduled_messages<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
-    over: &Stop,
+    (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
 ) -> Result<(), TransportError> {
     let mut message = vec![0; plan.message];
     let mut scratch = vec![0; plan.message.max(4096)];
     let mut answers = Answers::new(plan.message);
-    let mut next = MonotonicTime::now() + plan.interval;
-    while !over.is_stopped() {
+    while let Some(next) = schedule.next(over) {
         let until = next.min(MonotonicTime::now() + LOOK);
         let received = stream
             .receive(&mut scratch, until, &mut |piece: &[u8]| {
@@ -116,17 +119,17 @@ async fn scheduled_messages<S: ByteStream>(
             Received::Bytes(_) => {}
             Received::TimedOut if !next.has_passed() => {}
             Received::TimedOut => {
-                write_probe(&mut message, delays.depart(), next);
+                write_probe(&mut message, delays.depart(next), next);
+                schedule.advance();
                 let sending = async {
                     stream.send_message(&message, &Bytes::new()).await?;
                     stream.flush().await
                 };
                 // A path that delivers nothing may leave no room for it in the stack.
                 match over.unless_raised(sending).await {
-                    Err(TransportError::Cancelled) if over.is_stopped() => {}
+                    Err(TransportError::Cancelled) if over.is_stopped() => break,
                     sent => sent?,
                 }
-                next = next + plan.interval;
             }
             Received::Closed => {
                 return Err(TransportError::Closed {
@@ -135,7 +138,7 @@ async fn scheduled_messages<S: ByteStream>(
             }
         }
     }
-    let until = MonotonicTime::now() + plan.last_answers_within();
+    let until = schedule.answers_until();
     while delays.unanswered() > 0 {
         let received = stream
             .receive(&mut scratch, until, &mut |piece: &[u8]| {

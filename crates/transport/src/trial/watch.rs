@@ -73,41 +73,18 @@ impl SenderEnd {
     }
 }
 
-/// Means, maxima and last values of the samples of a transfer.
+/// Counters at the end of a transfer, and what a warning about it needs. Means and maxima of levels are
+/// the observer's, who has the series.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Samples {
-    windows: u64,
-    window_sum: f64,
-    pub window_max: Option<u64>,
-    rtts: u64,
-    rtt_sum: f64,
     pub in_flight_max: Option<u64>,
     pub last: ProtocolSample,
 }
 
 impl Samples {
     fn add(&mut self, sample: ProtocolSample) {
-        if let Some(window) = sample.congestion_window_bytes {
-            self.windows += 1;
-            self.window_sum += window as f64;
-            self.window_max = self.window_max.max(Some(window));
-        }
-        if let Some(rtt) = sample.smoothed_rtt {
-            self.rtts += 1;
-            self.rtt_sum += rtt.as_nanos() as f64;
-        }
         self.in_flight_max = self.in_flight_max.max(sample.bytes_in_flight);
         self.last = sample;
-    }
-
-    /// Returns the mean congestion window in bytes.
-    pub(crate) fn window_mean(&self) -> Option<f64> {
-        (self.windows > 0).then(|| self.window_sum / self.windows as f64)
-    }
-
-    /// Returns the mean smoothed RTT in nanoseconds.
-    pub(crate) fn rtt_mean(&self) -> Option<f64> {
-        (self.rtts > 0).then(|| self.rtt_sum / self.rtts as f64)
     }
 }
 
@@ -274,6 +251,12 @@ impl SenderWatch {
     pub(crate) fn started(&self) -> MonotonicTime {
         let started = self.shared.lock().started;
         started.unwrap_or_else(MonotonicTime::now)
+    }
+
+    /// Since when the transfer could carry data; since it began, before that.
+    pub(crate) fn loaded_since(&self) -> MonotonicTime {
+        let connected = self.shared.lock().connected;
+        connected.unwrap_or_else(|| self.started())
     }
 
     /// Samples this connection from now on.

@@ -46,7 +46,8 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
     let receiver = pair.receiver.expect("a report");
     assert_eq!(sender.facts["congestion_control.sender"], expected);
     assert_eq!(receiver.facts["congestion_control.receiver"], expected);
-    assert!(sender.metrics["congestion_window_max_bytes"] > 0.0);
+    let sample = *pair.sender_seen.samples().last().expect("a sample");
+    assert!(sample.congestion_window_bytes > Some(0), "{sample:?}");
     assert!(sender.metrics["min_rtt_ns"] > 0.0);
     assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
 }

@@ -63,6 +63,12 @@ pub trait Host: Send + Sync {
     fn stopped(&self) -> bool {
         false
     }
+
+    /// Whether the sender is to give the transfer up and to tell the receiver, for which it has a few
+    /// seconds; asked as often. It goes over [`Host::stopped`].
+    fn gives_up(&self) -> bool {
+        false
+    }
 }
 
 /// A host that leaves all sockets at their defaults.

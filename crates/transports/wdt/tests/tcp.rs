@@ -373,7 +373,64 @@ fn a_file_that_cannot_be_read_ends_both_ends() {
     assert_eq!(received.unwrap_err().status, Status::SourceRead);
 }
 
-/// Host that stops on request.
+/// Has itself stopped when a file is opened: its connection is in the middle of a block then.
+struct Opened(MemorySource, Arc<AtomicBool>);
+
+impl Source for Opened {
+    type Reader = MemoryReader;
+
+    fn files(&self) -> &[SourceFile] {
+        self.0.files()
+    }
+
+    fn open(&self, file: usize) -> io::Result<MemoryReader> {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.open(file)
+    }
+}
+
+struct GivesUp(Arc<AtomicBool>);
+
+impl Host for GivesUp {
+    fn gives_up(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn a_sender_that_gives_up_tells_the_receiver(cipher: Option<Cipher>) {
+    let told = Arc::new(AtomicBool::new(false));
+    let bound = bind(2, cipher.map(secret));
+    let url = bound.1.clone();
+    let (sent, received) = transfer(
+        Opened(source(&files(&[50_000_000, 50_000_000])), Arc::clone(&told)),
+        MemorySink::new(1 << 30),
+        bound,
+        &url,
+        sender::Options {
+            // The receiver is told before what the rate would have wait.
+            rate_limit: Some(sender::RateLimit::average(100_000)),
+            ..sender::Options::default()
+        },
+        (&GivesUp(told), &Plain),
+    );
+    let failure = sent.unwrap_err();
+    assert_eq!(failure.status, Status::Abort, "{failure}");
+    let failure = received.unwrap_err();
+    assert_eq!(failure.status, Status::Abort, "{failure}");
+    assert_eq!(failure.detail, "the sender gave up");
+}
+
+#[test]
+fn a_sender_that_gives_up_tells_the_receiver_in_clear() {
+    a_sender_that_gives_up_tells_the_receiver(None);
+}
+
+#[test]
+fn a_sender_that_gives_up_tells_the_receiver_with_tags() {
+    a_sender_that_gives_up_tells_the_receiver(Some(Cipher::Aes128Gcm));
+}
+
+/// Stops when it is told.
 #[derive(Default)]
 struct Stoppable(AtomicBool);
 

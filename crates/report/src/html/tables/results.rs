@@ -43,23 +43,33 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                 })
                 .map(|column| (column, scale(summary, column)))
                 .collect();
-            let mut head = vec!["transport".to_owned(), "group".to_owned()];
+            let place = (summary.verdict.conditions.iter())
+                .find(|place| place.condition == condition && place.workload == workload);
+            let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
+            let cells: Vec<&Cell> = cells_of(summary, condition, workload).collect();
+            let grouped = cells.iter().any(|cell| letters(cell).is_some());
+            let mut head = vec!["transport".to_owned()];
+            if grouped {
+                head.push("group".to_owned());
+            }
             head.extend(
                 present
                     .iter()
                     .map(|(column, scale)| scale.heading(column.title)),
             );
             head.push("trials".to_owned());
-            let place = (summary.verdict.conditions.iter())
-                .find(|place| place.condition == condition && place.workload == workload);
-            let ranking = place.map_or(&[][..], |place| &place.ranking);
+            let of_groups = if grouped {
+                "; transports of a group cannot be told apart"
+            } else {
+                ""
+            };
             Table {
                 caption: format!(
                     "Geometric means under {heading} (of loss the means), with their 95 % confidence \
-                     interval; transports of a group cannot be told apart"
+                     interval{of_groups}"
                 ),
                 head,
-                rows: cells_of(summary, condition, workload)
+                rows: (cells.into_iter())
                     .map(|cell| {
                         let mut entries: Vec<Entry> = present
                             .iter()
@@ -74,23 +84,10 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                                 },
                             )
                             .collect();
-                        let letters = (ranking.iter())
-                            .find(|ranked| ranked.transport == cell.transport)
-                            .map_or_else(none, |ranked| figure(&ranked.letters));
-                        entries.insert(0, letters);
-                        entries.push(Entry {
-                            text: format!("{} of {}", cell.n, summary.rounds),
-                            sub: [
-                                (cell.deadline_reached, "at the deadline"),
-                                (cell.path_doubted, "over a doubtful path"),
-                            ]
-                            .into_iter()
-                            .filter(|(count, _)| *count > 0)
-                            .map(|(count, what)| format!("{count} {what}"))
-                            .collect::<Vec<_>>()
-                            .join(", "),
-                            words: false,
-                        });
+                        if grouped {
+                            entries.insert(0, letters(cell).map_or_else(none, figure));
+                        }
+                        entries.push(trials(summary, cell));
                         Row {
                             series: series(data, &cell.transport),
                             heading: cell.transport.clone(),
@@ -104,7 +101,24 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         .collect()
 }
 
-/// Returns tables of the full description of the headline metrics and of host CPU.
+/// How many trials of a cell were measured, and what is to be known of them.
+fn trials(summary: &Summary, cell: &Cell) -> Entry {
+    let doubts = [
+        (cell.deadline_reached, "at the deadline"),
+        (cell.path_doubted, "over a doubtful path"),
+    ];
+    Entry {
+        text: format!("{} of {}", cell.n, summary.rounds),
+        sub: (doubts.into_iter())
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        words: false,
+    }
+}
+
+/// The whole description of the headline metrics and of host CPU.
 pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     let [before @ .., last] = HEADLINE_METRICS;

@@ -77,6 +77,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         .collect();
     let probed: Option<Probed> = endpoint.join_all(tasks).await.into_iter().flatten().next();
     live.set_phase(Phase::Done);
+    let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
     let (error, set_up, acknowledged) = {
         let mut tally = shared.tally();
@@ -139,8 +140,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     }
     shared.report(&mut findings, ours, Some(theirs));
     if let Some(probed) = &probed {
-        let early = matches!(end, SenderEnd::Deadline { .. });
-        findings.load_probe(trial, probed, early);
+        findings.load_probe(trial, probed, (loaded, &end));
     }
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());

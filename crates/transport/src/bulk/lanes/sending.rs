@@ -17,9 +17,13 @@ use crate::{
     stream::{ByteStream, Received},
 };
 
-/// Bytes sent between two looks at the clock, in a transfer that ends by the clock or has a
-/// warm-up.
+/// Most bytes between two looks at the clock, where a transfer ends by it.
 const LOOK_BYTES: u64 = 64 << 10;
+
+/// Bytes between two looks at the clock over a link of this rate: those of a millisecond at most.
+fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
+    link_rate_bps.map_or(LOOK_BYTES, |rate| (rate / 8 / 1000).min(LOOK_BYTES))
+}
 
 /// Sends a lane's part, and waits for its acknowledgement unless it is abandoned.
 pub(super) async fn send<S: ByteStream>(
@@ -30,6 +34,7 @@ pub(super) async fn send<S: ByteStream>(
     let (plan, live) = (&lane.plan, &shared.trial.context.live);
     let looks_at_clock =
         shared.lanes.options.duration.is_some() || !shared.lanes.options.warm_up.is_zero();
+    let look_bytes = look_bytes(shared.trial.order.path.link_rate_bps);
     let until = shared.sends_until().unwrap_or(MonotonicTime::NEVER);
     let digests = shared.lanes.options.verify == Verify::Digest;
     let mut digest = crc32fast::Hasher::new();
@@ -43,7 +48,7 @@ pub(super) async fn send<S: ByteStream>(
             if now >= until {
                 break;
             }
-            next_look = sent + LOOK_BYTES;
+            next_look = sent + look_bytes;
         }
         let length = plan.length(sequence);
         let header = Plan::header(length);
@@ -126,5 +131,18 @@ pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<(), T
     match received {
         Received::Bytes(_) => Ok(()),
         Received::Closed | Received::TimedOut => Err(TransportError::Closed { flow: "transfer" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_looked_at_each_millisecond_of_a_slow_link() {
+        assert_eq!(look_bytes(None), LOOK_BYTES);
+        assert_eq!(look_bytes(Some(10_000_000_000)), LOOK_BYTES);
+        assert_eq!(look_bytes(Some(20_000_000)), 2500);
+        assert_eq!(look_bytes(Some(1000)), 0);
     }
 }

@@ -19,7 +19,9 @@ use crate::url::ConnectionUrl;
 
 /// Interval at which a thread that writes checks for messages of the receiver.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
-/// Size of the buffer for the receiver's messages, in bytes.
+/// How long a sender that was told to stop tries to tell the receiver.
+const TELL_WITHIN: Duration = Duration::from_secs(3);
+/// The receiver says little.
 const REPLY_BYTES: usize = 4096;
 
 /// Sends everything; returns when every connection has ended.
@@ -53,6 +55,7 @@ pub fn send<S: Source>(
                 clock,
                 heard: Duration::ZERO,
                 held_back: false,
+                gave_up: None,
             };
             let spawned = std::thread::Builder::new()
                 .name(format!("wdt-send-{index}"))
@@ -81,6 +84,8 @@ struct Thread<'a, S> {
     heard: Duration,
     /// Whether the kernel may hold back the end of the bytes written.
     held_back: bool,
+    /// When it was told to stop.
+    gave_up: Option<Duration>,
 }
 
 impl<'a, S: Source> Thread<'a, S> {
@@ -94,9 +99,7 @@ impl<'a, S: Source> Thread<'a, S> {
         let mut socket: Option<Connected<'a>> = None;
         let mut replies = [0; REPLY_BYTES];
         loop {
-            if self.host.stopped() {
-                self.session.fail(stopped());
-            }
+            self.obey(&mut connection);
             let step = connection.step(self.clock.now());
             match (step, &socket) {
                 (Step::Connect, _) => match self.connect() {
@@ -132,6 +135,25 @@ impl<'a, S: Source> Thread<'a, S> {
                     connection.read_failed(&io::ErrorKind::NotConnected.into());
                 }
             }
+        }
+    }
+
+    /// Ends the transfer if the program around it says so.
+    fn obey(&mut self, connection: &mut Connection<S>) {
+        if !self.host.gives_up() {
+            if self.host.stopped() {
+                self.session.fail(stopped());
+            }
+            return;
+        }
+        let now = self.clock.now();
+        match self.gave_up {
+            None => {
+                self.gave_up = Some(now);
+                connection.stop(stopped());
+            }
+            Some(since) if now >= since + TELL_WITHIN => self.session.fail(stopped()),
+            Some(_) => {}
         }
     }
 
@@ -207,6 +229,9 @@ impl<'a, S: Source> Thread<'a, S> {
         let (mut head, mut body) = (output.head, output.body);
         let mut last_progress = None;
         while !head.is_empty() || !body.is_empty() {
+            if self.gave_up.is_none() && self.host.gives_up() {
+                return Ok(false);
+            }
             match socket.write(head, body).map_err(Unwritten::Socket)? {
                 Some(count) => {
                     let of_head = count.min(head.len());

@@ -79,9 +79,9 @@ struct State {
     ports: Vec<Port>,
     /// Failure that ended the whole transfer.
     failure: Option<Failure>,
-    /// Failure of the source: nothing more is sent but DONE with its status.
-    source_failure: Option<Failure>,
-    /// Time at which the receiver first said, on any connection, that it has everything.
+    /// The source failed, or this end was told to stop: nothing more is sent but DONE with this status.
+    given_up: Option<Failure>,
+    /// The receiver said on one connection that it has everything.
     confirmed: Option<Instant>,
     version: u32,
     /// Counter raised when all connections must begin again with another version.
@@ -128,7 +128,7 @@ impl<S: Source> Session<S> {
                 allocations: Vec::new(),
                 ports: ports.collect(),
                 failure: None,
-                source_failure: None,
+                given_up: None,
                 confirmed: None,
                 version,
                 generation: 0,
@@ -174,7 +174,7 @@ impl<S: Source> Session<S> {
     /// The reason of the failure, also if the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.lock();
-        if let Some(failure) = state.source_failure.as_ref().or(state.failure.as_ref()) {
+        if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
         // With tags, what went over a port is the receiver's only once that port's last tag was right.
@@ -305,7 +305,7 @@ impl<S: Source> Session<S> {
     /// Takes the next block for a port, if there is one.
     pub(super) fn next_block(&self, index: usize) -> Option<Block> {
         let mut state = self.lock();
-        if state.source_failure.is_some() || state.ports[index].dead {
+        if state.given_up.is_some() || state.ports[index].dead {
             return None;
         }
         let block = state.queue.pop()?;
@@ -317,7 +317,7 @@ impl<S: Source> Session<S> {
         let state = self.lock();
         Done {
             status: state
-                .source_failure
+                .given_up
                 .as_ref()
                 .map_or(0, |failure| failure.status.code()),
             blocks: state.queue.total_blocks(),
@@ -325,8 +325,9 @@ impl<S: Source> Session<S> {
         }
     }
 
-    pub(super) fn source_failed(&self, failure: Failure) {
-        self.lock().source_failure.get_or_insert(failure);
+    /// Sends nothing more but DONE with this failure's status; the first one stands.
+    pub(super) fn give_up(&self, failure: Failure) {
+        self.lock().given_up.get_or_insert(failure);
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {

@@ -1,6 +1,7 @@
 //! Failures on a port of a sender, and their effect on the port.
 
 use std::io;
+use std::time::Duration;
 
 use super::{After, Connection, State};
 use crate::codec::{ABORT, Malformed};
@@ -48,8 +49,19 @@ impl<S: Source> Connection<S> {
     pub(super) fn fail_source(&mut self, path: &str, error: &io::Error) {
         let detail = format!("`{path}` cannot be read ({error})");
         self.session
-            .source_failed(Failure::new(Status::SourceRead, detail.clone()));
+            .give_up(Failure::new(Status::SourceRead, detail.clone()));
         self.lost(Status::SourceRead, detail);
+    }
+
+    /// This end was told to stop: the receiver is told in place of DONE. It is in the middle of what was
+    /// being sent, so that this takes another connection.
+    pub fn stop(&mut self, failure: Failure) {
+        self.session.give_up(failure.clone());
+        // The DONE waits for no rate.
+        (self.uncounted, self.payload_at) = (0, Duration::ZERO);
+        if !matches!(self.state, State::Closing { .. }) {
+            self.lost(failure.status, failure.detail);
+        }
     }
 
     pub(super) fn unexpected(&mut self, what: &str) {
