@@ -395,7 +395,7 @@ pub fn choose_emulation(
     Ok(())
 }
 
-/// What to type where something that only netem has is asked for together with the other emulator:
+/// Hint for where something that only netem has is asked for together with the other emulator:
 /// either may be the study's.
 fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
     if args.emulator.is_none() {

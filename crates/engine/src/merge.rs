@@ -547,7 +547,7 @@ mod tests {
         }
     }
 
-    /// What was delivered after the warm-up is put over the receiver's time after it, CPU over the
+    /// Bytes delivered after the warm-up are divided by the receiver's time after it, CPU time by the
     /// sender's.
     #[test]
     fn a_warm_up_is_in_no_figure() {

@@ -43,20 +43,20 @@ pub enum ResultsError {
         /// Directories of runs in the directory that was named, the newest last.
         runs: Vec<PathBuf>,
     },
-    /// What was named does not exist.
+    /// The path does not exist.
     #[error("there is no file or directory `{}`", path.display())]
     NotFound {
-        /// What was named.
+        /// Path that was named.
         path: PathBuf,
     },
-    /// What was named is of another kind.
+    /// The path is of another kind.
     #[error("`{}` is {found}, not {wanted}", path.display())]
     OtherKind {
-        /// What was named.
+        /// Path that was named.
         path: PathBuf,
-        /// What is there: `a directory`.
+        /// Kind of file that is there: `a directory`.
         found: &'static str,
-        /// What must be there: `a results file`.
+        /// Kind of file that must be there: `a results file`.
         wanted: &'static str,
     },
     /// Run that was ended before its header was saved.

@@ -37,7 +37,7 @@ pub const CONGESTION_CONTROLS: [(&str, &str); 16] = [
     ("YEAH", "yeah"),
 ];
 
-/// What to type where there is no kernel for a real clock.
+/// Hint for a host without a kernel for a real clock.
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
 /// Hint for a machine without a kernel for a virtual clock.
@@ -249,8 +249,8 @@ fn congestion_controls(config: &str) -> Vec<&'static str> {
     ["reno"].into_iter().chain(configured).collect()
 }
 
-/// What a program prints when it is asked; another program than a kernel may do anything, so it is
-/// given nothing to read and little time.
+/// Returns what a program prints with the argument `question`. A program that is no kernel may do
+/// anything, so it is given nothing to read and little time.
 fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),

@@ -51,7 +51,7 @@ pub struct BehindArgs {
     /// Capture the path's packets in this file, as pcapng: both ways, each with what became of it
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
-    /// What is kept of each packet: `headers` (128 bytes), `full`, or a size
+    /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
     #[arg(long, value_name = "SIZE", value_parser = snap, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 

@@ -1,4 +1,4 @@
-//! What is refused before anything starts, by a run and by `--dry-run` alike.
+//! Refusals before anything starts, by a run and by `--dry-run` alike.
 
 use std::io::{BufRead as _, BufReader};
 

@@ -40,7 +40,7 @@ impl IdMaps {
 /// Tries in a child, which enters namespaces of its own first. `flags` are those of `unshare`.
 ///
 /// # Errors
-/// What the kernel said to the child, or `fork`'s own failure.
+/// Error that the kernel gave the child, or `fork`'s own failure.
 fn attempt(flags: libc::c_int, what: Attempt<'_>) -> io::Result<()> {
     let maps = IdMaps::own();
     // SAFETY: the child calls system calls only and ends with `_exit`, which is allowed after a
