@@ -7,7 +7,7 @@
 //! - `emulation`: packets per second and nanoseconds per packet of offering full packets to one
 //!   line at 1 Gbit/s, 15 ms and 1 % loss and taking out what is due, in simulated time.
 //! - `forwarder`: one TCP flow (CUBIC) over a path of 30 ms without a rate, so that the machine is
-//!   the limit: wire packets per second in both directions together, CPU time of the keeper per
+//!   the limit: wire packets per second in both directions together, CPU time of the daemon per
 //!   packet (with the kernel's work on arriving packets, see `PathCounters::cpu_ns`), goodput.
 //! - `forwarder_gigabit`: the same over 1 Gbit/s and 30 ms.
 

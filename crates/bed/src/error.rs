@@ -48,7 +48,7 @@ impl std::error::Error for Reported {
 /// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
-    /// The keeper or an agent could not be started.
+    /// The daemon or an agent could not be started.
     #[error("cannot start `{what}`")]
     Spawn {
         /// The command.
@@ -57,7 +57,7 @@ pub enum BedError {
         #[source]
         source: io::Error,
     },
-    /// A namespace of the keeper's cannot be entered.
+    /// A namespace of the daemon's cannot be entered.
     #[error("cannot open the {what} of the bed")]
     Namespace {
         /// Kind of namespace.
@@ -66,8 +66,8 @@ pub enum BedError {
         #[source]
         source: io::Error,
     },
-    /// The keeper ended, or its pipe broke.
-    #[error("the path keeper ended{status}")]
+    /// The daemon ended, or its pipe broke.
+    #[error("the path daemon ended{status}")]
     Gone {
         /// ` (exit status: 1)`, or nothing.
         status: String,
@@ -75,24 +75,24 @@ pub enum BedError {
         #[source]
         source: io::Error,
     },
-    /// The keeper gave no answer.
-    #[error("the path keeper gave no answer within {0:?}")]
+    /// The daemon gave no answer.
+    #[error("the path daemon gave no answer within {0:?}")]
     TimedOut(Duration),
     /// The other guest does not answer.
     #[error("cannot reach the other guest")]
-    FarGuest(#[source] io::Error),
-    /// The keeper's answer is not in its protocol.
-    #[error("the path keeper answered `{line}`, which this version does not understand")]
+    SecondGuest(#[source] io::Error),
+    /// The daemon's answer is not in its protocol.
+    #[error("the path daemon answered `{line}`, which this version does not understand")]
     Protocol {
         /// The answer, as it was received.
         line: String,
     },
-    /// The keeper could not do what was asked.
+    /// The daemon could not do what was asked.
     #[error("the bed `netns` cannot {what}")]
     Refused {
         /// Request that failed.
         what: &'static str,
-        /// The keeper's causes.
+        /// The daemon's causes.
         #[source]
         source: Reported,
         /// Command or setting that helps; may be empty.

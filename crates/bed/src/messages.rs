@@ -1,4 +1,4 @@
-//! Messages between the controller and the path keeper: JSON lines, one answer to each request.
+//! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 4;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 4;
 
 /// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum ToKeeper {
+pub(crate) enum ToDaemon {
     /// First line: make the namespaces and the path.
     Hello {
         protocol: u32,
         run_id: String,
         path: PathSetup,
-        /// The one end that this keeper has; `None` for a keeper of the whole path.
+        /// The one end that this daemon has; `None` for a daemon of the whole path.
         #[serde(default)]
         end: Option<End>,
     },
@@ -34,7 +34,7 @@ pub(crate) enum ToKeeper {
     EndCapture,
     /// Measure the path under this condition.
     Check { condition: Condition },
-    /// Serve a request of a check that two keepers make together, each at its own end.
+    /// Serve a request of a check that two daemons make together, each at its own end.
     Probe { probe: Probe },
 }
 
@@ -73,16 +73,16 @@ pub(crate) enum Probe {
     Close,
 }
 
-/// Answers of the keeper.
+/// Answers of the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum FromKeeper {
-    /// Answer to [`ToKeeper::Hello`]: the namespaces exist.
+pub(crate) enum FromDaemon {
+    /// Answer to [`ToDaemon::Hello`]: the namespaces exist.
     Up {
         protocol: u32,
-        /// Whether the namespaces belong to a user namespace of the keeper's own.
+        /// Whether the namespaces belong to a user namespace of the daemon's own.
         user_namespace: bool,
-        /// File descriptors of the keeper that hold the network namespaces of its hosts.
+        /// File descriptors of the daemon that hold the network namespaces of its hosts.
         namespaces: Vec<i32>,
         path: PathForm,
     },
@@ -135,7 +135,7 @@ pub(crate) struct PathForm {
 
 /// Counters of one direction that this emulator cannot provide.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Untold {
+pub struct UnsupportedCounters {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
     /// the larger packets that the host hands over at once.
     #[serde(default)]
@@ -164,7 +164,7 @@ pub struct LinkCounters {
     pub delivered: u64,
     /// Packets lost at random, each on its own. Where netem loses packets both so and in bursts,
     /// all are counted here; so are, at the ends with a rate and a loss, those that found the queue
-    /// full ([`Untold::queue_drops`]).
+    /// full ([`UnsupportedCounters::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
@@ -207,7 +207,7 @@ pub struct LinkCounters {
     pub lateness_max_ns: u64,
     /// Counters that are 0 only because this emulator cannot provide them.
     #[serde(default)]
-    pub untold: Untold,
+    pub unsupported: UnsupportedCounters,
 }
 
 impl LinkCounters {
@@ -225,7 +225,7 @@ pub struct PathCounters {
     pub forward: LinkCounters,
     /// Direction from host b to host a.
     pub reverse: LinkCounters,
-    /// CPU time of the keeper, all threads, user and system, in nanoseconds.
+    /// CPU time of the daemon, all threads, user and system, in nanoseconds.
     ///
     /// The kernel's work on arriving packets runs on the thread that delivers them, so part of the
     /// receiving host's network stack is in this figure.

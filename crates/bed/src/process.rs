@@ -20,11 +20,11 @@ use nix::{
 
 use crate::{
     error::{BedError, Reported},
-    far::FarProcess,
-    messages::{FromKeeper, ToKeeper},
+    messages::{FromDaemon, ToDaemon},
+    second_guest::SecondGuestProcess,
 };
 
-/// Time that a keeper has to end by itself before it is killed.
+/// Time that a daemon has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// File from which every process of a bed is started.
@@ -152,26 +152,26 @@ pub(crate) fn spawn(
 }
 
 /// Command of the process that keeps a path.
-pub(crate) const PATH_KEEPER: &str = "path-keeper";
+pub(crate) const PATH_DAEMON: &str = "path-daemon";
 
-/// Handle of the keeper, in this guest or in the other.
+/// Handle of the daemon, in this guest or in the other.
 #[derive(Debug)]
 enum Kept {
     Here(Child),
-    InFarGuest(FarProcess),
+    InSecondGuest(SecondGuestProcess),
 }
 
-/// Path keeper, for the controller. Dropping this ends the keeper.
+/// Path daemon, for the controller. Dropping this ends the daemon.
 #[derive(Debug)]
-pub(crate) struct KeeperProcess {
+pub(crate) struct DaemonProcess {
     kept: Kept,
     requests: Option<File>,
     answers: Option<BufReader<File>>,
 }
 
-impl KeeperProcess {
+impl DaemonProcess {
     pub(crate) fn start(executable: &Executable) -> Result<Self, BedError> {
-        let mut child = spawn(executable, PATH_KEEPER, Given::pipes(Stdio::inherit()))?;
+        let mut child = spawn(executable, PATH_DAEMON, Given::pipes(Stdio::inherit()))?;
         let file = |fd: OwnedFd| File::from(fd);
         Ok(Self {
             requests: child.stdin.take().map(|pipe| file(pipe.into())),
@@ -183,38 +183,38 @@ impl KeeperProcess {
         })
     }
 
-    /// Wraps a keeper that was started in the other guest; `stream` is its standard input and
+    /// Wraps a daemon that was started in the other guest; `stream` is its standard input and
     /// output.
-    pub(crate) fn far(process: FarProcess, stream: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn far(process: SecondGuestProcess, stream: OwnedFd) -> io::Result<Self> {
         let answers = stream.try_clone()?;
         Ok(Self {
-            kept: Kept::InFarGuest(process),
+            kept: Kept::InSecondGuest(process),
             requests: Some(stream.into()),
             answers: Some(BufReader::new(answers.into())),
         })
     }
 
-    /// Returns the keeper's process identifier here, or its number in the other guest.
+    /// Returns the daemon's process identifier here, or its number in the other guest.
     pub(crate) fn pid(&self) -> u32 {
         match &self.kept {
             Kept::Here(child) => child.id(),
-            Kept::InFarGuest(process) => process.number(),
+            Kept::InSecondGuest(process) => process.number(),
         }
     }
 
     /// Sends a request and waits for the answer; `what` names the request in errors.
     pub(crate) fn ask(
         &mut self,
-        request: &ToKeeper,
+        request: &ToDaemon,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromKeeper, BedError> {
+    ) -> Result<FromDaemon, BedError> {
         let asked = self.put(request);
         self.answer(asked, what, within)
     }
 
     /// Sends a request whose answer is read later.
-    pub(crate) fn put(&mut self, request: &ToKeeper) -> io::Result<()> {
+    pub(crate) fn put(&mut self, request: &ToDaemon) -> io::Result<()> {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -223,13 +223,13 @@ impl KeeperProcess {
         requests.write_all(text.as_bytes())
     }
 
-    /// Waits for the answer to a request; `asked` is the result of [`KeeperProcess::put`].
+    /// Waits for the answer to a request; `asked` is the result of [`DaemonProcess::put`].
     pub(crate) fn answer(
         &mut self,
         asked: io::Result<()>,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromKeeper, BedError> {
+    ) -> Result<FromDaemon, BedError> {
         let line = match asked.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
             Ok(None) => return Err(BedError::TimedOut(within)),
@@ -242,7 +242,7 @@ impl KeeperProcess {
             }
         };
         match serde_json::from_str(&line) {
-            Ok(FromKeeper::Failed { reasons, hint }) => Err(BedError::Refused {
+            Ok(FromDaemon::Failed { reasons, hint }) => Err(BedError::Refused {
                 what,
                 source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
                 hint,
@@ -257,7 +257,7 @@ impl KeeperProcess {
         let Some(answers) = &mut self.answers else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        // The keeper writes a line at once, so that one that has begun will end.
+        // The daemon writes a line at once, so that one that has begun will end.
         let until = Instant::now() + within;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -280,12 +280,12 @@ impl KeeperProcess {
         Ok(Some(line))
     }
 
-    /// Waits for at most `within` and returns the exit status, in words; `None` if the keeper still
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the daemon still
     /// runs.
     fn wait(&mut self, within: Duration) -> Option<String> {
         match &mut self.kept {
             Kept::Here(child) => ended(child, within),
-            Kept::InFarGuest(process) => process.ended(within),
+            Kept::InSecondGuest(process) => process.ended(within),
         }
     }
 }
@@ -305,11 +305,11 @@ pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
     }
 }
 
-impl Drop for KeeperProcess {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         // End of input ends it; where input and output are one stream, both ends of it.
         self.requests = None;
-        if let Kept::InFarGuest(_) = self.kept {
+        if let Kept::InSecondGuest(_) = self.kept {
             self.answers = None;
         }
         if self.wait(FAREWELL).is_none() {
@@ -319,7 +319,7 @@ impl Drop for KeeperProcess {
                     let _ = child.kill();
                     let _ = child.wait();
                 }
-                Kept::InFarGuest(process) => process.kill(),
+                Kept::InSecondGuest(process) => process.kill(),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Host program of the bed's own tests and benchmarks, in the place of `regatta`.
 //!
-//! `path-keeper` is the keeper. `agent` serves one line at a time on its standard input and answers
+//! `path-daemon` is the daemon. `agent` serves one line at a time on its standard input and answers
 //! each with one line, `error …` when it could not:
 //! - `listen` → `listening PORT`, and after the connection's end `received BYTES NANOSECONDS`, from
 //!   the first byte to the last; `listen SECONDS` leaves out what arrived within SECONDS of the
@@ -43,13 +43,13 @@ use nix::sys::{
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("path-keeper") => regatta_bed::keeper::main(),
+        Some("path-daemon") => regatta_bed::path_daemon::main(),
         Some("agent") => agent(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),
         Some("lateness") => emulators::lateness(),
-        Some(guest::KEEPER_COMMAND) => guest::keeper_main(),
+        Some(guest::DAEMON_COMMAND) => guest::daemon_main(),
         Some(guest::INIT_COMMAND) => guest::init_main(),
         _ => ExitCode::FAILURE,
     }

@@ -60,13 +60,13 @@ fn hold() -> Held {
         .expect("a line");
     assert!(line.starts_with("agents "), "{line}");
     let processes = children(controller.id());
-    assert_eq!(processes.len(), 3, "a keeper and two agents");
+    assert_eq!(processes.len(), 3, "a daemon and two agents");
     let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let namespaces: BTreeSet<_> = processes
         .iter()
         .map(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).expect("a namespace"))
         .collect();
-    assert_eq!(namespaces.len(), 2, "the keeper shares the second host's");
+    assert_eq!(namespaces.len(), 2, "the daemon shares the second host's");
     assert!(!namespaces.contains(&own));
     Held {
         controller,
@@ -101,23 +101,23 @@ fn the_controller_s_end_ends_everything() {
 }
 
 #[test]
-fn dropping_the_bed_ends_its_keeper() {
-    let keeper = {
+fn dropping_the_bed_ends_its_daemon() {
+    let daemon = {
         let bed = bed();
-        assert!(runs(bed.keeper_pid()));
-        bed.keeper_pid()
+        assert!(runs(bed.daemon_pid()));
+        bed.daemon_pid()
     };
-    soon("the keeper has ended", || !runs(keeper));
+    soon("the daemon has ended", || !runs(daemon));
 }
 
 #[test]
-fn a_killed_keeper_is_an_error_and_not_a_hang() {
+fn a_killed_daemon_is_an_error_and_not_a_hang() {
     let mut bed = bed();
     bed.set_condition(&condition(30, 100, 0.0), 1)
         .expect("a condition");
-    let pid = nix::unistd::Pid::from_raw(bed.keeper_pid() as i32);
+    let pid = nix::unistd::Pid::from_raw(bed.daemon_pid() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a signal");
-    let error = bed.counters().expect_err("no keeper");
+    let error = bed.counters().expect_err("no daemon");
     assert!(matches!(error, BedError::Gone { .. }), "{error}");
     assert!(error.to_string().contains("signal: 9"), "{error}");
 }

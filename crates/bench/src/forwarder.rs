@@ -33,7 +33,7 @@ fn condition(rate: Option<BitRate>) -> Condition {
     }
 }
 
-/// Measures packets per second of the transfer, CPU time of the keeper per packet in nanoseconds,
+/// Measures packets per second of the transfer, CPU time of the daemon per packet in nanoseconds,
 /// and goodput in bits per second.
 fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3], BenchError> {
     let condition = condition(rate);

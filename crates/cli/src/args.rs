@@ -67,13 +67,13 @@ pub enum Command {
     Agent,
     /// Keeps the namespaces and carries the packets; started by the controller
     #[command(hide = true)]
-    PathKeeper,
+    PathDaemon,
     /// Keeps a program behind a path together with what it starts; started by the controller
     #[command(hide = true)]
     PathProgram,
     /// Keeps a guest; started by the controller
     #[command(hide = true)]
-    GuestKeeper,
+    GuestDaemon,
     /// First process of a guest; started by its kernel
     #[command(hide = true)]
     GuestInit,

@@ -96,7 +96,7 @@ impl Held {
                 stop();
                 while let Ok(signal) = self.0.wait() {
                     if is_second(signal, stopped.elapsed()) {
-                        // Agents and path keeper end with this process; the results file is whole
+                        // Agents and path daemon end with this process; the results file is whole
                         // after every trial.
                         std::process::exit(Code::Failed as i32);
                     }

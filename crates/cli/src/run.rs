@@ -19,7 +19,7 @@ use crate::{
     checks, describe, directory,
     exit::{self, Code, Failure},
     interrupt::Held,
-    listen::{JsonLines, Keeper, Listeners, Progress, Tally},
+    listen::{Daemon, JsonLines, Listeners, Progress, Tally},
     output::{self, Colour, OutputError, counted},
     report, study,
 };
@@ -73,7 +73,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let race = Race {
         dir: &dir,
-        keeper: Keeper::new(&dir),
+        daemon: Daemon::new(&dir),
         json: args.json,
         silent: args.no_progress,
         colour,
@@ -140,7 +140,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     };
     Race {
         dir,
-        keeper: Keeper::resumed(dir, store, tally),
+        daemon: Daemon::resumed(dir, store, tally),
         json: args.json,
         silent: args.no_progress,
         colour,
@@ -153,7 +153,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
 /// Run that is about to start or to continue.
 struct Race<'a> {
     dir: &'a Path,
-    keeper: Keeper,
+    daemon: Daemon,
     json: bool,
     silent: bool,
     colour: Colour,
@@ -166,7 +166,7 @@ impl Race<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
         let executable = own_executable()?;
         let mut listeners = Listeners {
-            keeper: self.keeper,
+            daemon: self.daemon,
             progress: Progress::new(self.silent),
             json: self.json.then_some(JsonLines),
         };
@@ -189,15 +189,15 @@ impl Race<'_> {
             }
         };
         let Listeners {
-            mut keeper,
+            mut daemon,
             progress,
             json,
         } = listeners;
         drop(progress);
         match result {
             Ok(ending) => {
-                let tally = keeper.tally();
-                drop(keeper);
+                let tally = daemon.tally();
+                drop(daemon);
                 // By this machine's clock, whichever the run went by.
                 output::err(&format!(
                     "the run took {}",
@@ -205,10 +205,10 @@ impl Race<'_> {
                 ));
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
-            Err(error) if !keeper.started() => Err(not_started(error)),
+            Err(error) if !daemon.started() => Err(not_started(error)),
             Err(error) => {
-                let failure = broken(self.dir, error, &mut keeper);
-                drop(keeper);
+                let failure = broken(self.dir, error, &mut daemon);
+                drop(daemon);
                 Err(failure)
             }
         }
@@ -252,7 +252,7 @@ fn not_started(error: EngineError) -> Failure {
 
 /// Creates the error of a run that failed after its start: measured trials are kept, and reported
 /// if possible.
-fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
+fn broken(dir: &Path, error: EngineError, daemon: &mut Daemon) -> Failure {
     let mut causes = vec![error.to_string()];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
     while let Some(inner) = cause {
@@ -269,14 +269,14 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
     };
     let stopped = format!(
         "the run stopped after {}",
-        counted(keeper.tally().trials, "trial")
+        counted(daemon.tally().trials, "trial")
     );
     let Some(kept_in) = kept_in else {
         return failed(error).context(stopped);
     };
     // A disk that is full takes neither of these; the trials are safe without them.
     if kept_in == dir {
-        let _ = keeper.interrupted(&causes.join(": "));
+        let _ = daemon.interrupted(&causes.join(": "));
     }
     let _ = regatta_report::write_all(&kept_in);
     failed(error)

@@ -63,7 +63,7 @@ pub(crate) struct Agent {
 }
 
 /// Information about an agent's end.
-pub(crate) struct Burial {
+pub(crate) struct Reaping {
     /// Whether the agent was killed, as it did not end by itself once its input was closed.
     pub killed: bool,
     /// Exit status of the process, and its last lines of output.
@@ -132,7 +132,7 @@ impl Agent {
             Ok(()) => Ok(agent),
             Err(reason) => {
                 let mut reasons = vec![reason];
-                reasons.extend(agent.bury().reasons);
+                reasons.extend(agent.reap().reasons);
                 Err(EngineError::NoAgent {
                     host: host_name(host),
                     reason: reasons.join(": "),
@@ -190,7 +190,7 @@ impl Agent {
     }
 
     /// Ends the agent, if need be by killing it, and returns the information about its end.
-    pub fn bury(self) -> Burial {
+    pub fn reap(self) -> Reaping {
         let Self {
             input,
             mut process,
@@ -217,7 +217,7 @@ impl Agent {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             reasons.push(format!("its last words: {}", words.join(" / ")));
         }
-        Burial {
+        Reaping {
             killed: status.is_none(),
             reasons,
         }

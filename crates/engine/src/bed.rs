@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_bed::{
-    AgentOfTwo, FarProcess, TwoGuests,
+    AgentOfTwo, SecondGuestProcess, TwoGuests,
     capture::{CaptureOrder, CaptureSummary},
 };
 pub use regatta_bed::{Bed, BedError, Host, PathCounters};
@@ -35,12 +35,12 @@ pub trait TestBed {
     /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn begin(&mut self) -> Result<(), BedError>;
     /// Returns the path's counters since the condition was set.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn counters(&mut self) -> Result<PathCounters, BedError>;
     /// Captures every packet from now on.
     ///
@@ -50,12 +50,12 @@ pub trait TestBed {
     /// Ends the capture and returns its summary; `None` if no capture was started.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
     /// Measures the path under a condition.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
 }
 
@@ -102,7 +102,7 @@ impl AgentProcess for Child {
 }
 
 /// A process of the other guest.
-impl AgentProcess for FarProcess {
+impl AgentProcess for SecondGuestProcess {
     fn ended(&mut self, within: Duration) -> Option<String> {
         Self::ended(self, within)
     }
@@ -185,7 +185,7 @@ impl TestBed for TwoGuests {
     fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
         Ok(match TwoGuests::spawn_agent(self, host)? {
             AgentOfTwo::Here(child) => piped(child),
-            AgentOfTwo::InFarGuest(process, streams) => AgentPipes {
+            AgentOfTwo::InSecondGuest(process, streams) => AgentPipes {
                 input: Box::new(streams.input),
                 output: Box::new(streams.output),
                 errors: Some(Box::new(streams.errors)),

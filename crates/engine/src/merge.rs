@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::{LinkCounters, PathCounters, Untold};
+use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
@@ -263,10 +263,10 @@ fn add_path(
         metrics.insert(name.to_owned(), value);
     };
     for (prefix, counters) in [("path", forward), ("path_reverse", reverse)] {
-        if !counters.untold.offered {
+        if !counters.unsupported.offered {
             put(&format!("{prefix}_packets"), counters.offered as f64);
         }
-        if counters.untold.queue_drops {
+        if counters.unsupported.queue_drops {
             put(&format!("{prefix}_drops"), counters.loss_drops as f64);
         } else {
             put(&format!("{prefix}_loss_drops"), counters.loss_drops as f64);
@@ -280,13 +280,13 @@ fn add_path(
         "path_other_drops",
         (forward.mtu_drops + forward.refused_drops) as f64,
     );
-    if forward.offered > 0 && !forward.untold.offered && !forward.untold.queue_drops {
+    if forward.offered > 0 && !forward.unsupported.offered && !forward.unsupported.queue_drops {
         put(
             "path_loss_ratio",
             forward.lost() as f64 / forward.offered as f64,
         );
     }
-    if !forward.untold.queue_max_bytes {
+    if !forward.unsupported.queue_max_bytes {
         put("path_queue_max_bytes", forward.queue_max_bytes as f64);
     }
     let since_ns = since.as_nanos() as f64;
@@ -306,13 +306,13 @@ fn add_asked(
     back: bool,
 ) {
     type Asks = fn(&Link) -> bool;
-    let told = |untold: bool, count| (!untold).then_some(count);
-    let Untold {
+    let told = |unsupported: bool, count| (!unsupported).then_some(count);
+    let UnsupportedCounters {
         burst_drops,
         corrupted,
         duplicated,
         ..
-    } = counters.untold;
+    } = counters.unsupported;
     let asked: [(&str, Option<u64>, Asks); 6] = [
         (
             "burst_drops",

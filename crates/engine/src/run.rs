@@ -413,7 +413,7 @@ impl Crew<'_> {
     /// Ends both agents: closes their input, and kills those that do not end by themselves.
     fn dismiss(&mut self) {
         for (_, agent) in std::mem::take(&mut self.agents) {
-            let _ = agent.bury();
+            let _ = agent.reap();
         }
     }
 }

@@ -97,8 +97,8 @@ pub(crate) struct FakeBed {
     pub conditions_set: Vec<(String, u64)>,
     /// Number of schedules that were begun.
     pub begun: u32,
-    /// Whether the path's keeper is dead: requests after a trial get no answer.
-    pub keeper_dead: bool,
+    /// Whether the path's daemon is dead: requests after a trial get no answer.
+    pub daemon_dead: bool,
     /// Whether every agent dies in the next path check.
     pub agents_die_in_check: bool,
     outputs: Vec<Output>,
@@ -125,7 +125,7 @@ impl FakeBed {
             },
             conditions_set: Vec::new(),
             begun: 0,
-            keeper_dead: false,
+            daemon_dead: false,
             agents_die_in_check: false,
             outputs: Vec::new(),
         }
@@ -305,7 +305,7 @@ impl TestBed for FakeBed {
     }
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        if self.keeper_dead {
+        if self.daemon_dead {
             return Err(BedError::TimedOut(Duration::from_secs(10)));
         }
         let mut counters = self.counters;

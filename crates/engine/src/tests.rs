@@ -516,7 +516,7 @@ fn a_trial_that_failed_without_its_path_is_left_to_be_done() {
             heard => script(heard),
         })
     }));
-    bed.keeper_dead = true;
+    bed.daemon_dead = true;
     let (ending, heard) = run(&mut bed, &plan);
     assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
     assert_eq!(heard.outcomes(), [], "no transport is blamed for it");

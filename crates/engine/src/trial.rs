@@ -13,7 +13,7 @@ use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrde
 use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
-    agent::{Burial, Said, Signal},
+    agent::{Reaping, Said, Signal},
     bed::Host,
     broken::{Broken, CONNECTING, LISTENING, explain, other, role},
     error::EngineError,
@@ -412,7 +412,7 @@ impl Crew<'_> {
                 && self.is_current(host, generation)
                 && let Some(agent) = self.agents.remove(&slot(host))
             {
-                let _ = agent.bury();
+                let _ = agent.reap();
             }
         }
     }
@@ -426,7 +426,7 @@ impl Crew<'_> {
     /// nothing of this trial reaches into the next. An agent answers at once if it has no part in
     /// the trial any more; one that does not answer is killed, so that this also finds which agent
     /// hangs. Returns the information about the agents that are gone.
-    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Burial)> {
+    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Reaping)> {
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         match broken {
             Broken::Died(host) | Broken::Garbled(host, _) => {
@@ -480,7 +480,7 @@ impl Crew<'_> {
             if gone.contains(&slot(host))
                 && let Some(agent) = self.agents.remove(&slot(host))
             {
-                deaths.push((host, agent.bury()));
+                deaths.push((host, agent.reap()));
             }
         }
         deaths

@@ -7,7 +7,7 @@ use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
     bulk::{
-        lanes::{self, Lanes},
+        flows::{self, Flows},
         messages::Messages,
     },
     connections::{self, Exchanges},
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug)]
 enum Work {
     OneFlow(Either<Plan, Exchange>),
-    Lanes(Lanes),
+    Flows(Flows),
     Connections(Exchanges),
     MultiStream(ManyMessages),
 }
@@ -36,8 +36,8 @@ enum Work {
 impl Work {
     fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => match Lanes::new(order)? {
-                Some(lanes) => Ok(Self::Lanes(lanes)),
+            WorkloadKind::Bulk { .. } => match Flows::new(order)? {
+                Some(flows) => Ok(Self::Flows(flows)),
                 None => Ok(Self::OneFlow(Either::A(Plan::new(order)?))),
             },
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
@@ -145,7 +145,7 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::OneFlow(work) => {
                 endpoint.block_on(one_flow::streams::run(trial, work, endpoint, peer))
             }
-            Work::Lanes(work) => endpoint.block_on(lanes::run(trial, work, endpoint, peer)),
+            Work::Flows(work) => endpoint.block_on(flows::run(trial, work, endpoint, peer)),
             Work::Connections(work) => {
                 endpoint.block_on(connections::run(trial, work, endpoint, peer))
             }

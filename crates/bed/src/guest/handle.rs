@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    KEEPER_COMMAND,
+    DAEMON_COMMAND,
     order::{Instructions, Order, PROTOCOL_VERSION, Said},
 };
 use crate::{
@@ -19,17 +19,17 @@ use crate::{
     process::{self, Executable, Given},
 };
 
-/// Time that a keeper has to end by itself before it is killed.
+/// Time that a daemon has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Errors of starting a guest, before the guest itself can report any.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The guest's keeper could not be started.
+    /// The guest's daemon could not be started.
     #[error(transparent)]
-    Keeper(#[from] BedError),
-    /// The guest's keeper could not be given its order.
-    #[error("cannot tell the guest's keeper what to do")]
+    Daemon(#[from] BedError),
+    /// The guest's daemon could not be given its order.
+    #[error("cannot tell the guest's daemon what to do")]
     Order(#[source] io::Error),
     /// The sockets that join two guests could not be created.
     #[error("cannot make the wires between two guests")]
@@ -43,17 +43,17 @@ pub enum GuestError {
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
-    /// Standard input of the keeper; closing it ends the keeper.
+    /// Standard input of the daemon; closing it ends the daemon.
     orders: Option<ChildStdin>,
     said: Receiver<Said>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Guest {
-    /// Starts `executable guest-keeper` and gives it its order.
+    /// Starts `executable guest-daemon` and gives it its order.
     ///
     /// # Errors
-    /// [`GuestError`]; errors in the keeper are reported as [`Said::Failed`].
+    /// [`GuestError`]; errors in the daemon are reported as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
         Self::start_joined(executable, order, &[])
     }
@@ -73,7 +73,7 @@ impl Guest {
             files: wires,
             ..Given::pipes(Stdio::inherit())
         };
-        let mut child = process::spawn(&executable, KEEPER_COMMAND, given)?;
+        let mut child = process::spawn(&executable, DAEMON_COMMAND, given)?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();
@@ -106,15 +106,15 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Returns the process identifier of the keeper.
+    /// Returns the process identifier of the daemon.
     #[must_use]
-    pub fn keeper_pid(&self) -> u32 {
+    pub fn daemon_pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits for at most `within` for the next message of the guest and returns it.
     ///
-    /// No message comes after [`Said::Ended`] or [`Said::Failed`]. A keeper that was killed is
+    /// No message comes after [`Said::Ended`] or [`Said::Failed`]. A daemon that was killed is
     /// reported as [`Said::Failed`] too.
     pub fn hear(&mut self, within: Duration) -> Option<Said> {
         match self.said.recv_timeout(within) {
@@ -126,7 +126,7 @@ impl Guest {
                     None => String::new(),
                 };
                 Some(Said::Failed {
-                    reasons: vec![format!("the guest's keeper ended{status}")],
+                    reasons: vec![format!("the guest's daemon ended{status}")],
                     hint: String::new(),
                     unsupported: false,
                 })

@@ -2,12 +2,12 @@
 //!
 //! A guest needs neither root nor hardware virtualisation, and its kernel has SCTP, netem and every
 //! congestion control whatever the host's kernel lacks. [`Guest::start`] starts this very program
-//! again as the guest's keeper ([`keeper_main`]), which makes namespaces of its own in which the
+//! again as the guest's daemon ([`daemon_main`]), which makes namespaces of its own in which the
 //! host's files cannot be written, and starts the kernel in them; the kernel starts this very
 //! program a third time as its first process ([`init_main`]), which prepares the guest and runs the
 //! program of the [`Order`] in it.
 //!
-//! A guest ends with the controller: the keeper's first process in its process namespace ends with
+//! A guest ends with the controller: the daemon's first process in its process namespace ends with
 //! the controller, and with that process the kernel ends all others and removes the mounts, so that
 //! no process and no file is left, also after `kill -9`.
 //!
@@ -16,27 +16,27 @@
 //! therefore not take part in a measurement: its answer would always come too late. All parts of a
 //! measurement run inside and only report to the controller ([`say`]).
 
+mod daemon;
 mod handle;
 mod image;
 mod init;
-mod keeper;
 mod mounts;
 mod order;
 pub mod testing;
 mod wire;
 mod within;
 
+pub use daemon::main as daemon_main;
 pub use handle::{Guest, GuestError};
 pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
-pub use keeper::main as keeper_main;
 pub use order::{Order, Said};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 pub use within::{FILES, is_guest, payload, say, wait_for_timers};
 
 /// First argument of the process that keeps a guest.
-pub const KEEPER_COMMAND: &str = "guest-keeper";
+pub const DAEMON_COMMAND: &str = "guest-daemon";
 
 /// First argument of a guest's first process.
 pub const INIT_COMMAND: &str = "guest-init";

@@ -1,6 +1,6 @@
 //! Files that a guest sees: the host's, read-only, and one writable directory in memory.
 //!
-//! All of this happens in a mount namespace of the keeper's own, which goes with its last process.
+//! All of this happens in a mount namespace of the daemon's own, which goes with its last process.
 
 use std::{
     ffi::CString,

@@ -1,4 +1,4 @@
-//! Messages between the controller, the keeper and the guest.
+//! Messages between the controller, the daemon and the guest.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -36,12 +36,12 @@ impl Order {
     pub const DEFAULT_MEMORY_MIB: u32 = 1024;
 }
 
-/// First line on the keeper's standard input: the order and the file descriptors of the wires.
+/// First line on the daemon's standard input: the order and the file descriptors of the wires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instructions {
     pub protocol: u32,
     pub order: Order,
-    /// File descriptors of the keeper that are ends of wires; the guest has them as `vec0`, `vec1`,
+    /// File descriptors of the daemon that are ends of wires; the guest has them as `vec0`, `vec1`,
     /// ….
     pub wires: Vec<i32>,
 }

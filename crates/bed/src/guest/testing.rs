@@ -39,7 +39,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use super::Clock;
-use super::{Guest, INIT_COMMAND, KEEPER_COMMAND, Order, Said, find, is_guest, say};
+use super::{DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, say};
 
 /// Environment variable with the directory of this test run, whose test processes share artefacts
 /// in it: absent where nothing is shared.
@@ -336,7 +336,7 @@ fn run_case(case: &str) -> io::Result<bool> {
 }
 
 /// Function that runs before `main`, as a test program has a `main` that is not ours: it makes the
-/// program a guest's keeper or first process, or runs cases in a guest, where it was started for
+/// program a guest's daemon or first process, or runs cases in a guest, where it was started for
 /// that.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -353,7 +353,7 @@ extern "C" fn divert(
     // SAFETY: the C library gives as many arguments as it says, each a C string.
     let first = unsafe { std::ffi::CStr::from_ptr(*arguments.add(1)) };
     let code = match first.to_str() {
-        Ok(KEEPER_COMMAND) => super::keeper_main(),
+        Ok(DAEMON_COMMAND) => super::daemon_main(),
         Ok(INIT_COMMAND) => super::init_main(),
         Ok(CASES_COMMAND) => cases_main(),
         _ => return,

@@ -12,15 +12,15 @@ use std::{
     time::Duration,
 };
 
-use crate::keeper::monotonic_ns;
+use crate::path_daemon::monotonic_ns;
 
-/// Directory that both sides write to, in the keeper's own memory.
+/// Directory that both sides write to, in the daemon's own memory.
 pub(super) const EXCHANGE: &str = "/run/regatta/exchange";
 
 /// Path at which a guest sees the directory of [`super::Order::files`].
 pub const FILES: &str = "/run/regatta/files";
 
-/// Directory of messages, each a file of its own that the keeper removes once it is read, so that a
+/// Directory of messages, each a file of its own that the daemon removes once it is read, so that a
 /// long run does not fill the memory.
 pub(super) const MESSAGES: &str = "messages";
 
@@ -50,7 +50,7 @@ pub fn say(text: &str) -> io::Result<()> {
 /// Writes a message under a number; messages are read in the order of their numbers.
 fn leave(number: u32, text: &str) -> io::Result<()> {
     let messages = Path::new(EXCHANGE).join(MESSAGES);
-    // Written beside and then renamed, so that the keeper never sees half of it.
+    // Written beside and then renamed, so that the daemon never sees half of it.
     let unfinished = messages.join(format!("{number:010}.part"));
     fs::write(&unfinished, text)?;
     fs::rename(unfinished, messages.join(format!("{number:010}")))

@@ -112,7 +112,7 @@ fn a_killed_controller_leaves_no_namespace() {
         assert!(line.starts_with("agents "), "{line}");
         controller.kill().expect("a kill");
         controller.wait().expect("an end");
-        // Keeper and agents hold the other end of this, and end with the controller.
+        // Daemon and agents hold the other end of this, and end with the controller.
         heard.read_line(&mut line).expect("the end");
         let until = Instant::now() + Duration::from_secs(10);
         // A bed of netem has five. The kernel takes namespaces apart after the last process has left them.

@@ -124,7 +124,10 @@ fn packets_are_lost_in_bursts() {
     });
     // The first packet finds the good state, all others the bad one.
     assert_eq!((bursts.delivered, bursts.burst_drops), (1, 999));
-    assert_eq!((bursts.loss_drops, bursts.untold.burst_drops), (0, false));
+    assert_eq!(
+        (bursts.loss_drops, bursts.unsupported.burst_drops),
+        (0, false)
+    );
 }
 
 #[test]

@@ -46,13 +46,13 @@ fn link(counters: &LinkCounters) -> String {
         "{} packets entered, {} left",
         counters.offered, counters.delivered
     );
-    let untold = counters.untold;
+    let unsupported = counters.unsupported;
     let mut add = |count: u64, what: &str| {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));
         }
     };
-    let at_random = match (untold.queue_drops, untold.burst_drops) {
+    let at_random = match (unsupported.queue_drops, unsupported.burst_drops) {
         (true, _) => "lost or dropped by the full queue",
         (false, true) => "lost at random or in bursts",
         (false, false) => "lost at random",
@@ -70,7 +70,7 @@ fn link(counters: &LinkCounters) -> String {
     add(counters.corrupted, "with a flipped bit");
     add(counters.duplicated, "sent on twice");
     add(counters.reordered, "sent ahead of others");
-    if !untold.queue_max_bytes && counters.queue_max_bytes > 0 {
+    if !unsupported.queue_max_bytes && counters.queue_max_bytes > 0 {
         text.push_str(&format!(
             ", at most {} B in the queue",
             counters.queue_max_bytes

@@ -21,7 +21,7 @@ fn kernels(bench: &Bench) -> [i32; 2] {
         let field = after.split_whitespace().nth(1).unwrap_or("0");
         field.parse().unwrap_or(0)
     };
-    // A kernel's helpers are its children; its keeper is two processes above it.
+    // A kernel's helpers are its children; its daemon is two processes above it.
     let mut found: Vec<(i32, i32)> = bench
         .processes()
         .into_iter()

@@ -37,7 +37,7 @@ pub fn serve() -> ExitCode {
             let guest_gone = matches!(
                 &error,
                 Trouble::Engine(EngineError::Bed(
-                    BedError::FarGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
+                    BedError::SecondGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
                 ))
             );
             let hint = match &error {

@@ -12,7 +12,7 @@ pub(super) struct Mission {
     pub study: Study,
     /// Text of the study as the user wrote it.
     pub study_text: String,
-    /// Identifier of the run for agents and path keeper.
+    /// Identifier of the run for agents and path daemon.
     pub run_id: String,
     /// Trials that are finished, and attempts at others.
     pub done: Done,

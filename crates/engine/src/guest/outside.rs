@@ -13,7 +13,7 @@ use std::{
 };
 
 use regatta_bed::{
-    FAR_COMMAND,
+    SECOND_GUEST_COMMAND,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
@@ -247,7 +247,7 @@ impl GuestRun {
             Guests::Two => {
                 let [near_ends, far_ends] = wires().map_err(GuestError::Wires)?;
                 let far = Order {
-                    arguments: vec![FAR_COMMAND.to_owned()],
+                    arguments: vec![SECOND_GUEST_COMMAND.to_owned()],
                     payload: String::new(),
                     ..order.clone()
                 };

@@ -122,16 +122,16 @@ name = "steps"
 rtt = "300ms"
 rate = "20Mbit/s"
 [[condition.step]]
-at = "5s"
+at = "10s"
 rtt = "100ms"
 [[condition.step]]
-at = "10s"
+at = "20s"
 rtt = "200ms"
 
 [[workload]]
 name = "bulk"
 kind = "bulk"
-size = "38MB"
+size = "75MB"
 message = "60kB"
 [workload.probe]
 idle_messages = 0

@@ -1,4 +1,4 @@
-//! A connection over a socket: calls advance it, and the caretaker when no call does.
+//! A connection over a socket: calls advance it, and the timer_thread when no call does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -345,7 +345,7 @@ impl Link {
         until: MonotonicTime,
         consume: &mut impl FnMut(&[u8]),
     ) -> Result<Received, TransportError> {
-        // In one step, or the caretaker could put a message there in between, and the next one would
+        // In one step, or the timer_thread could put a message there in between, and the next one would
         // overtake it.
         let unread = {
             let mut inner = self.lock();

@@ -21,13 +21,13 @@ use regatta_transport::{
 
 use super::{
     Settings,
-    caretaker::Caretaker,
     congestion::Congestion,
     connection::{Connection, Link},
     core::Core,
     frame::{DATA_HEADER_BYTES, Frame, marks},
     sender::LONGEST_PART,
     stream::Stream,
+    timer::TimerThread,
 };
 use crate::sockets::{self, Listener, Opened, Sockets};
 
@@ -46,7 +46,7 @@ pub(crate) struct Endpoint {
     listener: Option<Listener>,
     /// Sessions that have begun here.
     sessions: Mutex<VecDeque<u32>>,
-    caretaker: Caretaker,
+    timer_thread: TimerThread,
 }
 
 impl Endpoint {
@@ -78,7 +78,7 @@ impl Endpoint {
             sockets,
             listener,
             sessions: Mutex::default(),
-            caretaker: Caretaker::new()?,
+            timer_thread: TimerThread::new()?,
         })
     }
 
@@ -108,7 +108,7 @@ impl Endpoint {
             let window = self.settings.rules.window.to_string();
             facts.insert("window_messages.sender".to_owned(), window);
         }
-        self.caretaker.take(&link);
+        self.timer_thread.take(&link);
         Ok((link, facts))
     }
 

@@ -3,10 +3,9 @@
 //! - `frame` defines the datagrams, `sender` and `receiver` the two halves of a connection,
 //!   `rtt` and `congestion` the timer and the window of the sender, `core` combines them: pure
 //!   state machines, which `tests` runs over simulated paths.
-//! - `connection` advances a core over a socket, `caretaker` does so while no call does,
+//! - `connection` advances a core over a socket, `timer_thread` does so while no call does,
 //!   `stream` and `endpoint` are the interface to the workloads.
 
-mod caretaker;
 mod congestion;
 mod connection;
 mod core;
@@ -18,6 +17,7 @@ mod sender;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::{collections::BTreeMap, time::Duration};
 

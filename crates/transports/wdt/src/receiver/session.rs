@@ -116,7 +116,7 @@ enum Phase {
 /// Progress in telling the sender which chunks an earlier transfer has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunks {
-    Untold,
+    UnsupportedCounters,
     /// The port at this index is sending them.
     Telling(usize),
     /// They were sent, but the sender's answer did not come.
@@ -168,7 +168,7 @@ impl<K: Sink> Session<K> {
                 ports: ports.collect(),
                 began: None,
                 lost: Vec::new(),
-                chunks: Chunks::Untold,
+                chunks: Chunks::UnsupportedCounters,
                 done: None,
                 checked: false,
                 failure: None,
@@ -384,7 +384,7 @@ impl<K: Sink> Session<K> {
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Untold {
+        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::UnsupportedCounters {
             self.sink.forget()?;
         }
         self.has_changed(&mut state);
