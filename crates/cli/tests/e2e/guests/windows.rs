@@ -113,14 +113,12 @@ emulator = "userspace"
 deadline = "30s"
 
 [[transport]]
-driver = "tcp"
-[[transport]]
-driver = "wdt"
+driver = "TRANSPORT"
 
 [[condition]]
 name = "steps"
 rtt = "300ms"
-rate = "20Mbit/s"
+rate = "RATE"
 [[condition.step]]
 at = "10s"
 rtt = "100ms"
@@ -131,17 +129,22 @@ rtt = "200ms"
 [[workload]]
 name = "bulk"
 kind = "bulk"
-size = "75MB"
+size = "SIZE"
 message = "60kB"
 [workload.probe]
 idle_messages = 0
 under_load = false
 "#;
 
-/// Checks that the link stays full over both steps, however in-order delivery stops.
+/// Checks that the link stays full over both steps, however in-order delivery stops. `size` takes 30 s
+/// at `rate`.
 #[track_caller]
-fn settles(transport: &str) {
-    let trials = shared_trials("cli-steps", STEPS);
+fn settles(transport: &str, rate: &str, size: &str) {
+    let study = STEPS
+        .replace("TRANSPORT", transport)
+        .replace("RATE", rate)
+        .replace("SIZE", size);
+    let trials = shared_trials(&format!("cli-steps-{transport}"), &study);
     let trial = cell(&trials, transport, "bulk", "steps");
     assert_ran(trial);
     assert_eq!(trial.metrics["unsettled_steps"], 0.0, "{transport}");
@@ -151,10 +154,10 @@ fn settles(transport: &str) {
 
 #[test]
 fn tcp_settles_after_steps_of_the_round_trip() {
-    settles("tcp");
+    settles("tcp", "8Mbit/s", "30MB");
 }
 
 #[test]
 fn wdt_settles_after_steps_of_the_round_trip() {
-    settles("wdt");
+    settles("wdt", "20Mbit/s", "75MB");
 }
