@@ -1,4 +1,4 @@
-//! Builds what is preloaded into a guest's kernel; see `src/guest/xstate.c`.
+//! Builds the library that is preloaded into a guest's kernel; see `src/guest/xstate.c`.
 
 use std::{env, path::PathBuf};
 

@@ -1,5 +1,6 @@
-//! Passes on what the program is built of: commit, whether the sources differ from it, profile, digest of
-//! the lock file, compiler. What cannot be known is `unknown`; a difference is never overlooked.
+//! Passes on facts about the program's build: commit, whether the sources differ from it, profile,
+//! digest of the lock file, compiler. Facts that cannot be found are `unknown`; a difference is
+//! never overlooked.
 
 use std::{
     env, fs,
@@ -7,7 +8,8 @@ use std::{
     process::Command,
 };
 
-/// What the program is made of, seen from the workspace; of the crates all but tests and examples.
+/// Sources of the program, as git path patterns from the workspace: of the crates all but tests and
+/// examples.
 const SOURCES: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -48,18 +50,18 @@ fn main() {
     }
 }
 
-/// What is known of the sources, and what changes when they do.
+/// Facts about the sources, and the files that change with them.
 pub struct Source {
-    /// The commit that is checked out; `None` outside a checkout of this workspace.
+    /// Commit that is checked out; `None` outside a checkout of this workspace.
     pub commit: Option<String>,
-    /// Whether the sources differ from it: `yes`, `no` or `unknown`.
+    /// Whether the sources differ from the commit: `yes`, `no` or `unknown`.
     pub dirty: &'static str,
-    /// Files and directories to look at before the next build.
+    /// Files and directories that cargo checks before the next build.
     pub watched: Vec<PathBuf>,
 }
 
 impl Source {
-    /// Looks at a workspace that is built into the build directory of which `out` is a part.
+    /// Inspects the workspace `root`, which is built into the build directory that contains `out`.
     pub fn of(root: &Path, out: &Path) -> Self {
         // Relative, so that a build directory that several clones share is looked at with this clone's
         // files. Without tests: they change without changing the program.
@@ -87,7 +89,7 @@ impl Source {
     }
 }
 
-/// Adds the parts of every crate below a directory that the program is made of.
+/// Adds those parts of every crate below a directory that the program is made of.
 fn crates(dir: &Path, watched: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;
@@ -101,7 +103,8 @@ fn crates(dir: &Path, watched: &mut Vec<PathBuf>) {
     }
 }
 
-/// Files that change whenever another commit is checked out: with the log of `HEAD`, that alone.
+/// Returns the files that change when another commit is checked out: the log of `HEAD` if there is
+/// one, `HEAD` itself, and the reference of its branch.
 fn head(root: &Path) -> Vec<PathBuf> {
     let place = |name: &str| {
         let path = output(&mut git(root, &["rev-parse", "--git-path", name]))?;
@@ -113,7 +116,7 @@ fn head(root: &Path) -> Vec<PathBuf> {
     log.into_iter().chain(place("HEAD")).chain(branch).collect()
 }
 
-/// `yes`, `no` or `unknown`.
+/// Whether the sources differ from the commit: `yes`, `no` or `unknown`.
 fn dirty(root: &Path) -> &'static str {
     let mut status = git(
         root,
@@ -126,9 +129,9 @@ fn dirty(root: &Path) -> &'static str {
     }
 }
 
-/// Whether this build directory was ever used by another clone. Cargo goes by the time of a file, so some
-/// crates may then be that clone's, also for the first clone. `make` removes them, and with them what is
-/// noted here.
+/// Whether this build directory was ever used by another clone. Cargo compares modification times,
+/// so some crates may then come from that clone, even for the first clone. `make` removes them, and
+/// the note of this function with them.
 fn holds_another_clone(root: &Path, out: &Path) -> bool {
     let place = out.join("workspace");
     let Ok(here) = fs::canonicalize(root) else {
@@ -146,7 +149,8 @@ fn holds_another_clone(root: &Path, out: &Path) -> bool {
     }
 }
 
-/// A command of git in the workspace, without what a hook that builds would tell it.
+/// Returns a git command in the workspace, without the environment variables of a hook that runs
+/// the build.
 fn git(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
@@ -159,7 +163,7 @@ fn git(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command prints; nothing if it cannot be started or fails.
+/// Returns the output of a command; `None` if it cannot be started or fails.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! Passes on how far this crate, which the payload goes through, is optimised.
+//! Passes on the optimisation level of this crate, which the payload goes through.
 
 use std::env;
 

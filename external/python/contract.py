@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 import zlib
 
@@ -15,8 +16,8 @@ UNSUPPORTED = 77
 
 
 def say(**message):
-    """Tells the agent something: one JSON object a line."""
-    print(json.dumps(message), flush=True)
+    """Tells the agent something: one JSON object a line, in one write, as threads may say things at once."""
+    os.write(1, json.dumps(message).encode() + b"\n")
 
 
 def hear():
@@ -63,18 +64,21 @@ class Progress:
 
 
 class Delivered(Progress):
-    """Counts what arrives, and its CRC-32."""
+    """Counts what arrives, and its CRC-32. One thread may add while another says that it is done."""
 
     def __init__(self):
         super().__init__()
         self.crc32 = 0
+        self._lock = threading.Lock()
 
     def add(self, data):
-        self.crc32 = zlib.crc32(data, self.crc32)
-        super().add(len(data))
+        with self._lock:
+            self.crc32 = zlib.crc32(data, self.crc32)
+            super().add(len(data))
 
     def done(self, at_ns, **more):
-        say(type="done", at_ns=at_ns, bytes=self.bytes, crc32=self.crc32, **more)
+        with self._lock:
+            say(type="done", at_ns=at_ns, bytes=self.bytes, crc32=self.crc32, **more)
 
 
 class Messages:

@@ -1,9 +1,10 @@
-//! Nothing outlives the agent: neither the agent its parent, nor what it started the agent.
+//! End of the agent: the agent does not outlive its parent, and nothing that it started outlives
+//! the agent.
 
 use std::{collections::BTreeSet, fs, io::Write};
 
 /// Asks the kernel to end this process with its parent, and to hand it the orphans of what it
-/// started, so that they can be ended too. Errors are left: end of input does the same a little
+/// started, so that they can be ended too. Errors are ignored: end of input does the same a little
 /// later.
 pub(crate) fn prepare() {
     // SAFETY: none of these calls takes a pointer. SIGINT from a terminal goes to the whole group;
@@ -18,8 +19,8 @@ pub(crate) fn prepare() {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"regatta".as_ptr()) };
 }
 
-/// Parent of each process that this one's `/proc` shows; `None` if it shows those of another
-/// namespace of processes, where the same numbers mean others.
+/// Returns the parent of each process that this one's `/proc` shows; `None` if it shows those of
+/// another namespace of processes, where the same numbers mean others.
 fn parents() -> Option<Vec<(i32, i32)>> {
     let own = fs::read_link("/proc/self").ok()?;
     if own.to_str()? != std::process::id().to_string() {
@@ -38,7 +39,8 @@ fn parents() -> Option<Vec<(i32, i32)>> {
     Some(processes.collect())
 }
 
-/// Everything below a process in the tree of processes.
+/// Returns all descendants of the process `root`, from `parents`: pairs of a process and its
+/// parent.
 fn descendants(root: i32, parents: &[(i32, i32)]) -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![root];
@@ -52,7 +54,7 @@ fn descendants(root: i32, parents: &[(i32, i32)]) -> BTreeSet<i32> {
     found
 }
 
-/// Ends everything that this process started, and what that started.
+/// Kills all descendants of this process.
 fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     // A process that forks while it is being ended may leave a child, which is then ours: a few

@@ -1,8 +1,8 @@
-//! Why an agent ends before its input does.
+//! Errors that end an agent before its input ends.
 
 use std::{error::Error, io, io::Write};
 
-/// Why an agent ends before its input does.
+/// Error that ends an agent before its input ends.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The controller speaks another version of the protocol.
@@ -10,25 +10,25 @@ pub enum AgentError {
         "the controller speaks version `{theirs}` of the protocol, this agent version `{ours}`"
     )]
     Version {
-        /// The controller's.
+        /// Version of the controller's protocol.
         theirs: String,
-        /// [`regatta_control::PROTOCOL_VERSION`].
+        /// Version of this agent's protocol, [`regatta_control::PROTOCOL_VERSION`].
         ours: u32,
     },
     /// A line is no message of the protocol.
     #[error("line {line} of the input is no message: `{text}`")]
     Malformed {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Its beginning.
+        /// Beginning of the line.
         text: String,
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
     /// A line is longer than any message.
     #[error("line {line} of the input is longer than {limit} bytes")]
     TooLong {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// Longest line that is read.
         limit: u64,
@@ -50,13 +50,13 @@ pub enum AgentError {
     Stuck {
         /// Position in the plan.
         trial: u32,
-        /// How long was waited.
+        /// Time that was waited, in seconds.
         seconds: u64,
     },
 }
 
 impl AgentError {
-    /// The process's exit code.
+    /// Returns the process's exit code.
     #[must_use]
     pub const fn exit_code(&self) -> i32 {
         match self {

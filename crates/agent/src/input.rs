@@ -1,4 +1,4 @@
-//! Reads the controller's lines.
+//! Reader of the controller's lines.
 
 use std::io::{self, BufRead, Read};
 
@@ -9,7 +9,7 @@ use crate::error::AgentError;
 /// Longest line that is read; a message has a few kilobytes.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// How much of a malformed line an error shows, in characters.
+/// Longest part of a malformed line that an error shows, in characters.
 const SHOWN: usize = 120;
 
 /// Messages from lines, numbered for errors.
@@ -28,7 +28,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next message; `None` at the end of input. Empty lines are passed over.
+    /// Returns the next message; `None` at the end of input. Empty lines are passed over.
     ///
     /// The first one must be a greeting of this version; the version is looked at before the rest
     /// of the greeting, which another version may have changed.
@@ -81,7 +81,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Standard input, from the process's own descriptor.
+/// Returns standard input, from the process's own descriptor.
 pub(crate) fn standard_input() -> Lines<io::StdinLock<'static>> {
     Lines::new(io::stdin().lock())
 }

@@ -26,7 +26,7 @@ mod trial;
 
 pub use error::AgentError;
 
-/// Every driver, in the order of tables.
+/// Returns every driver, in the order of tables.
 #[must_use]
 pub fn registry() -> Vec<&'static dyn Driver> {
     [
@@ -62,8 +62,8 @@ pub fn find_driver(name: &str) -> Option<&'static dyn Driver> {
         .find(|driver| driver.descriptor().name == name)
 }
 
-/// The agent with all drivers: `regatta agent`. Must be called before the process has threads.
-/// `build` says what the program is built of, and joins the host's facts.
+/// Runs the agent with all drivers: `regatta agent`. Must be called before the process has threads.
+/// `build` describes the build of the program, and joins the host's facts.
 ///
 /// Ends the process, with everything that it started: with code 0 at the end of input, with 2 on
 /// input that is no message of this protocol, with 1 if its output is gone, with 3 after a session
@@ -72,7 +72,7 @@ pub fn main(build: HostFacts) -> ExitCode {
     main_with(registry(), build)
 }
 
-/// The agent with chosen drivers; otherwise as [`main`].
+/// Runs the agent with these drivers, otherwise as [`main`].
 pub fn main_with(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> ExitCode {
     logging::install();
     ending::prepare();

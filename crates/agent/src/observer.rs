@@ -1,5 +1,5 @@
-//! Takes CPU, memory and interface counters at the edges of the transfer window, and has the
-//! samples taken in between.
+//! Readings of CPU, memory and interface counters at the edges of the transfer window, and the
+//! samples in between.
 
 use std::{
     net::IpAddr,
@@ -15,10 +15,10 @@ use regatta_telemetry::{
 };
 use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, WindowEdge};
 
-/// What telemetry has to say about one end of one trial.
+/// Telemetry of one end of one trial.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Absent if the window did not begin or did not end.
+    /// Changes over the window; absent if it did not begin or did not end.
     pub deltas: Option<WindowDeltas>,
     /// The samples of the window.
     pub series: Vec<Series>,
@@ -73,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Observes one end of one trial.
+/// Observer of one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
     flow: Flow,
@@ -81,7 +81,7 @@ pub(crate) struct TrialObserver {
     subject: Subject,
     interface: Option<InterfaceInfo>,
     send_note: Box<dyn Fn(Note) + Send + Sync>,
-    /// Called when the window begins.
+    /// Callback for the beginning of the window.
     begun: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -142,7 +142,7 @@ impl TrialObserver {
         }
     }
 
-    /// Everything that was observed, after the session has ended.
+    /// Returns all observations, after the session has ended.
     pub(crate) fn finish(&self) -> Observed {
         let mut window = lock(&self.window);
         let series = window.sampler.take().map(Sampler::finish);

@@ -1,4 +1,4 @@
-//! Puts what telemetry observed into a side's report.
+//! Telemetry in a side's report.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
 
 use crate::observer::Observed;
 
-/// Adds metrics, series, facts and warnings. What the session itself has reported stays.
+/// Adds metrics, series, facts and warnings. Values that the session itself has reported stay.
 pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     let mut put = |name: &str, value: Option<f64>| {
         if let Some(value) = value.filter(|value| value.is_finite()) {
@@ -55,7 +55,7 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     }
 }
 
-/// Offloads of an interface that join or cut packets, for the comparison of stacks.
+/// Names the offloads of an interface that join or cut packets, for the comparison of stacks.
 fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
     let Some(interface) = interface else {
         return format!("{}: the interface is not known", stack::NOT_KNOWN);
@@ -71,7 +71,7 @@ fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
     }
 }
 
-/// The metrics of the data interface over the window.
+/// Returns the metrics of the data interface over the window.
 fn interface_metrics(
     deltas: &WindowDeltas,
     interface: Option<&InterfaceInfo>,
@@ -104,8 +104,8 @@ fn interface_metrics(
     metrics
 }
 
-/// Means and maxima of the sender's levels over the samples of the window, for a session that has
-/// not reported its own.
+/// Returns the means and maxima of the sender's levels over the samples of the window, for a
+/// session that has not reported its own.
 fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
     let values = |name: &str| {
         series
@@ -132,7 +132,8 @@ fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
     .collect()
 }
 
-/// Which interface was counted, and what a reader must know about it.
+/// Names the interface that was counted, with a warning if there is none or if its counters need an
+/// explanation.
 fn describe(
     deltas: &Option<WindowDeltas>,
     interface: Option<&InterfaceInfo>,

@@ -1,4 +1,4 @@
-//! Answers the controller: one loop that never blocks on anything but its events.
+//! Loop that answers the controller and never blocks on anything but its events.
 
 use std::{
     collections::BTreeMap,
@@ -21,22 +21,21 @@ use crate::{
     trial::{Failure, Trial, TrialEvent},
 };
 
-/// How long a session may take to end after its abort. Sessions promise a second.
+/// Longest time that a session may take to end after its abort. Sessions promise a second.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the loop waits for.
+/// Events that the loop waits for.
 enum Event {
-    /// The controller said something; `None` at the end of input.
+    /// Message of the controller; `None` at the end of input.
     Input(Result<Option<ToAgent>, AgentError>),
-    /// A trial's thread said something; the number tells a trial from an earlier one that was
-    /// aborted.
+    /// Event of a trial's thread; the number tells a trial from an earlier one that was aborted.
     Trial(u64, TrialEvent),
 }
 
 /// Serves until the end of input.
 ///
 /// # Errors
-/// Whatever makes the agent end before.
+/// The error that makes the agent end before.
 pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Result<(), AgentError> {
     let (events, received) = channel();
     let input = events.clone();
@@ -70,7 +69,7 @@ struct Current {
     /// Number of this trial among those of this process.
     number: u64,
     trial: Trial,
-    /// By when it must have ended, once it is aborted.
+    /// Moment by which the trial must have ended; absent until it is aborted.
     abort_by: Option<Instant>,
 }
 
@@ -242,8 +241,8 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// The session does not end. The answer is given in time; then the process ends, because the
-    /// stuck session would be charged to the trials after it.
+    /// Answers the abort of a session that does not end, and returns the error that ends the
+    /// process: the stuck session would be charged to the trials after it.
     fn give_up(&mut self) -> Result<(), AgentError> {
         let Some(current) = self.current.take() else {
             return Ok(());
@@ -257,7 +256,7 @@ impl<W: Write> Agent<W> {
     }
 }
 
-/// Facts about this host, the version of every stack, and what this program is built of.
+/// Returns facts about this host, the version of every stack, and what this program is built of.
 fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
     facts.0.extend(build.0.clone());

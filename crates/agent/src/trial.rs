@@ -15,7 +15,7 @@ use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, Tri
 
 use crate::{observer::TrialObserver, report};
 
-/// Why an end has no report, as the control protocol says it.
+/// Reason for which an end has no report, in the terms of the control protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
@@ -61,14 +61,14 @@ impl From<TransportError> for Failure {
     }
 }
 
-/// What a trial's threads tell the process.
+/// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]
 pub(crate) enum TrialEvent {
-    /// Prepared; a receiver listens.
+    /// The trial is prepared; a receiver listens on this address.
     Ready(Option<SocketAddr>),
     /// The transfer begins.
     Began,
-    /// To be passed on to the other end.
+    /// Note for the other end, to be passed on.
     Note(Note),
     /// The thread has ended.
     Ended(Result<Box<SideReport>, Failure>),
@@ -84,8 +84,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Starts the trial's thread. Everything that it has to say goes through `tell`, last of all
-    /// that it has ended.
+    /// Starts the trial's thread. All its events go through `tell`, last of all that it has ended.
     ///
     /// # Errors
     /// If no thread can be made.
@@ -118,19 +117,19 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Lets the sender connect; says whether there was one that waited.
+    /// Lets the sender connect; returns whether there was one that waited.
     pub(crate) fn start(&mut self, peer: SocketAddr) -> bool {
         self.start
             .take()
             .is_some_and(|start| start.send(peer).is_ok())
     }
 
-    /// Hands over what the other end said.
+    /// Hands over a note of the other end.
     pub(crate) fn note(&self, note: Note) {
         self.mailbox.put(note);
     }
 
-    /// Ends the trial; its thread says when it has ended.
+    /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
     pub(crate) fn abort(&mut self) {
         // A sender that was not started waits for nothing else.
         self.start = None;

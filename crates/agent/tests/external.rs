@@ -17,7 +17,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../external/example/driver")
 }
 
-/// Both orders of a trial with a program.
+/// Returns both orders of a trial with a program.
 fn both(trial: u32, program: &Path, size: u64) -> [TrialOrder; 2] {
     let tls = tls();
     [Role::Receiver, Role::Sender].map(|role| {
@@ -35,7 +35,7 @@ fn both(trial: u32, program: &Path, size: u64) -> [TrialOrder; 2] {
     })
 }
 
-/// A script of the shell beside which it may leave files.
+/// A shell script beside which its test may leave files.
 struct Script(PathBuf);
 
 impl Script {
@@ -155,7 +155,7 @@ fn nothing_of_a_program_outlives_an_agent_that_is_killed() {
     });
 }
 
-/// Numbers of the processes that were started with this word among their arguments.
+/// Returns the numbers of the processes that were started with this word among their arguments.
 fn processes_with(word: &str) -> Vec<u64> {
     let all = fs::read_dir("/proc").expect("/proc");
     all.flatten()

@@ -314,7 +314,7 @@ fn cpu_of_all_threads_is_charged_over_the_window_only() {
     assert_eq!(report.facts["interface.receiver"], "lo");
 }
 
-/// CPU time that a process has used by now, all threads.
+/// Returns the CPU time that a process has used by now, all threads.
 fn process_cpu(process: nix::unistd::Pid) -> Duration {
     let clock = nix::time::clock_getcpuclockid(process).expect("a clock");
     nix::time::clock_gettime(clock).expect("its time").into()

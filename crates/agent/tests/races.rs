@@ -9,7 +9,7 @@ use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
 
-/// The same trial at both ends, changed alike.
+/// Makes the orders of the same trial for both ends, each changed by `change`.
 fn both(trial: u32, driver: &str, change: impl Fn(&mut TrialOrder)) -> [TrialOrder; 2] {
     let tls = tls();
     [Role::Receiver, Role::Sender].map(|role| {
@@ -76,7 +76,7 @@ drivers! {
     quic_go => "quic-go"
 }
 
-/// Of these, those that are programs of their own.
+/// Tested drivers that are programs of their own.
 const PROGRAMS: &[&str] = &["external", "quic-aioquic", "quic-go", "sctp-pysctp"];
 
 #[test]
@@ -89,8 +89,8 @@ fn every_driver_of_the_registry_has_its_tests() {
     assert_eq!(names, tested);
 }
 
-/// Runs a test of a driver with what it carries. Where this host does not support the driver, an
-/// agent must say so.
+/// Runs a test of a driver with the unit that it carries. Where this host does not support the
+/// driver, an agent must say so.
 fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
     let registry = regatta_agent::registry();
     let driver = registry.iter().find(|it| it.descriptor().name == name);
@@ -112,7 +112,7 @@ fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
     report.series.iter().find(|series| series.name == name)
 }
 
-/// What every report must hold, whichever driver made it.
+/// Checks what holds for the reports of every driver.
 fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receiver: &SideReport) {
     for (report, side) in [(sender, "sender"), (receiver, "receiver")] {
         let about = format!("{driver}, {side}: {report:?}");
@@ -249,11 +249,11 @@ fn races_through_two_agents(driver: &'static str, carries: Carries) {
     }
 }
 
-/// Longest that an answer to an abort may take: a session that is well needs no more than a second,
+/// Longest time that an answer to an abort may take: a working session needs no more than a second,
 /// one that is stuck is given up after two; the rest is for a loaded machine.
 const ABORT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A transfer that cannot end by itself in the time that the test takes.
+/// Makes the transfer endless: it cannot end by itself in the time that the test takes.
 fn endless(order: &mut TrialOrder) {
     order.workload.kind = WorkloadKind::Bulk {
         size: Bytes(1_000_000_000_000),
@@ -265,8 +265,9 @@ fn endless(order: &mut TrialOrder) {
     order.deadline = Duration::from_secs(600);
 }
 
-/// What a driver does by itself when its peer is gone, each driver's own tests hold; the controller
-/// knows at once that an agent died, and aborts the other.
+/// Kills the agent at one end in the middle of a transfer, aborts the trial at the other end, and
+/// runs a whole trial with a new agent. The controller knows at once that an agent died; how a
+/// driver notices by itself that its peer is gone is left to the driver's own tests.
 fn survives(driver: &'static str, carries: Carries, killed: Role, survivor: Role) {
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, driver, endless);

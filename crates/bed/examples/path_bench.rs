@@ -1,4 +1,4 @@
-//! What the emulator costs: the pure state machine alone, and the forwarder with its devices.
+//! Benchmark of the emulator: the pure state machine alone, and the forwarder with its devices.
 //!
 //! `path_bench HOST_PROGRAM [ROUNDS]` prints one JSON object. `HOST_PROGRAM` is `regatta-bed-host`,
 //! which stands in for `regatta` in this crate's tests. Figures are medians over the rounds, with
@@ -7,7 +7,7 @@
 //! - `emulation`: packets per second and nanoseconds per packet of offering full packets to one
 //!   line at 1 Gbit/s, 15 ms and 1 % loss and taking out what is due, in simulated time.
 //! - `forwarder`: one TCP flow (CUBIC) over a path of 30 ms without a rate, so that the machine is
-//!   the limit: wire packets per second in both directions together, CPU time of the keeper per
+//!   the limit: wire packets per second in both directions together, CPU time of the daemon per
 //!   packet (with the kernel's work on arriving packets, see `PathCounters::cpu_ns`), goodput.
 //! - `forwarder_gigabit`: the same over 1 Gbit/s and 30 ms.
 
@@ -80,7 +80,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Median, smallest and largest of one figure of all rounds.
+/// Returns the median, smallest and largest value of one figure of all rounds.
 fn spread<const N: usize>(runs: &[[f64; N]], figure: usize) -> Value {
     let mut values: Vec<_> = runs.iter().map(|run| run[figure]).collect();
     values.sort_by(f64::total_cmp);
@@ -107,7 +107,7 @@ fn condition(rate: Option<BitRate>, loss: f64) -> Condition {
     }
 }
 
-/// Packets per second and nanoseconds per packet.
+/// Measures packets per second and nanoseconds per packet of the state machine alone.
 fn emulate() -> Outcome<[f64; 2]> {
     let condition = condition(Some(BitRate(1_000_000_000)), 0.01);
     let mut line = Line::new(&condition, Direction::Forward, 1)?;
@@ -158,7 +158,8 @@ impl Drop for Agent {
     }
 }
 
-/// Packets per second, CPU nanoseconds per packet, goodput in bits per second.
+/// Measures packets per second, CPU nanoseconds per packet, and goodput in bits per second over the
+/// forwarder.
 fn forward(bed: &mut Bed, rate: Option<BitRate>) -> Outcome<[f64; 3]> {
     bed.set_condition(&condition(rate, 0.0), 1)?;
     let (mut a, mut b) = (Agent::start(bed, Host::A)?, Agent::start(bed, Host::B)?);

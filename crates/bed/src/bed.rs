@@ -17,9 +17,9 @@ use regatta_model::{
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     error::{BedError, Reported},
-    keeper::{self, ADDRESSES},
-    messages::{FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, ToKeeper},
-    process::{self, Entries, Executable, Given, KeeperProcess},
+    messages::{DAEMON_PROTOCOL_VERSION, FromDaemon, PathCounters, PathForm, ToDaemon},
+    path_daemon::{self, ADDRESSES},
+    process::{self, DaemonProcess, Entries, Executable, Given},
     program::{self, Program, ProgramOrder},
 };
 
@@ -35,40 +35,41 @@ pub enum Host {
 /// Command of the process at each end.
 pub(crate) const AGENT: &str = "agent";
 
-/// Longest that the keeper may take for anything but a path check.
+/// Longest time that the daemon may take for a request other than a path check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Longest that writing the rest of a capture may take, on a disk that is slow.
+/// Longest time that writing the rest of a capture may take, on a slow disk.
 const WRITING_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest that a path check may take; it bounds itself well below.
+/// Longest time that a path check may take; its own limits are well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Two hosts and the path between them.
 ///
-/// It ends when it is dropped. The keeper and the agents also end with the *thread* that started
+/// Dropping the bed ends it. The daemon and the agents also end with the *thread* that started
 /// them, since the kernel ties a process to the thread of its parent: call [`Bed::up`] and
 /// [`Bed::spawn_agent`] on a thread that lives as long as the run.
 #[derive(Debug)]
 pub struct Bed {
     executable: Executable,
-    keeper: KeeperProcess,
+    daemon: DaemonProcess,
     user_namespace: Option<File>,
     network_namespaces: [File; 2],
     path: PathForm,
 }
 
 impl Bed {
-    /// Makes the bed: starts `executable path-keeper` and waits until its namespaces stand. The
-    /// file is held open: the agents are started from it, even if its name is gone by then or
-    /// means another program.
+    /// Creates the bed: starts `executable path-daemon` and waits until its namespaces exist. The
+    /// file is held open: the agents are started from it, even if its name is gone by then or means
+    /// another program.
     ///
     /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
-    /// do one; the conditions that are set later are those given here, or they may be refused.
+    /// emulate one; conditions that are set later must be among those given here, or they may be
+    /// refused.
     ///
     /// # Errors
     /// [`BedError::Refused`] with a hint where this machine or user lacks what it takes; the others
-    /// when the keeper cannot be started or ends.
+    /// when the daemon cannot be started or ends.
     pub fn up(
         kind: BedKind,
         path: PathSetup,
@@ -87,7 +88,7 @@ impl Bed {
         let mut path = path;
         let impossible = conditions
             .iter()
-            .find_map(|condition| Some((condition, keeper::refusal(condition, path)?)));
+            .find_map(|condition| Some((condition, path_daemon::refusal(condition, path)?)));
         if let Some((condition, refusal)) = impossible {
             if path.needs_netem().is_some() {
                 let reasons = [
@@ -97,22 +98,22 @@ impl Bed {
                 return Err(BedError::Refused {
                     what: "be made",
                     source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
-                    hint: keeper::USE_OTHER_EMULATOR.to_owned(),
+                    hint: path_daemon::USE_OTHER_EMULATOR.to_owned(),
                 });
             }
             path.emulator = Emulator::Userspace;
         }
         let executable = Executable::open(executable)?;
-        let mut keeper = KeeperProcess::start(&executable)?;
-        let hello = ToKeeper::Hello {
-            protocol: KEEPER_PROTOCOL_VERSION,
+        let mut daemon = DaemonProcess::start(&executable)?;
+        let hello = ToDaemon::Hello {
+            protocol: DAEMON_PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
             path,
             end: None,
         };
-        let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
-        let FromKeeper::Up {
-            protocol: KEEPER_PROTOCOL_VERSION,
+        let answer = daemon.ask(&hello, "be made", ANSWER_WITHIN)?;
+        let FromDaemon::Up {
+            protocol: DAEMON_PROTOCOL_VERSION,
             user_namespace,
             ref namespaces,
             ref path,
@@ -120,7 +121,7 @@ impl Bed {
         else {
             return Err(unexpected(&answer));
         };
-        let directory = PathBuf::from(format!("/proc/{}", keeper.pid()));
+        let directory = PathBuf::from(format!("/proc/{}", daemon.pid()));
         let open = |what, path: String| {
             File::open(directory.join(path)).map_err(|source| BedError::Namespace { what, source })
         };
@@ -134,12 +135,12 @@ impl Bed {
                 .then(|| open("user namespace", "ns/user".into()))
                 .transpose()?,
             network_namespaces: [network(a)?, network(b)?],
-            keeper,
+            daemon,
             path: path.clone(),
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm {
@@ -201,55 +202,55 @@ impl Bed {
         entries
     }
 
-    /// Process identifier of the path keeper, to watch its CPU time.
+    /// Returns the process identifier of the path daemon, to watch its CPU time.
     #[must_use]
-    pub fn keeper_pid(&self) -> u32 {
-        self.keeper.pid()
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon.pid()
     }
 
-    /// Address of a host on the path.
+    /// Returns the address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()
     }
 
-    /// Whether both hosts read the same monotonic clock.
+    /// Whether both hosts read the same monotonic clock: always, as they share a kernel.
     #[must_use]
     pub fn shares_clock(&self) -> bool {
         true
     }
 
-    /// Gives the path a condition: empties its queues, zeroes its counters, sets the largest
-    /// packet of both hosts' interfaces.
+    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
+    /// packet (MTU) of both hosts' interfaces.
     ///
     /// The same seed and sequence of packets in a direction lose the same packets.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
     pub fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
-        let request = ToKeeper::SetCondition {
+        let request = ToDaemon::SetCondition {
             condition: condition.clone(),
             seed,
         };
         match self
-            .keeper
+            .daemon
             .ask(&request, "set the condition", ANSWER_WITHIN)?
         {
-            FromKeeper::Set => Ok(()),
+            FromDaemon::Set => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Begins the condition's schedule and its traces: the transfer starts now.
+    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///
     /// # Errors
-    /// [`BedError`] when the keeper does not answer.
+    /// [`BedError`] when the daemon does not answer.
     pub fn begin(&mut self) -> Result<(), BedError> {
         match self
-            .keeper
-            .ask(&ToKeeper::Begin, "begin the schedule", ANSWER_WITHIN)?
+            .daemon
+            .ask(&ToDaemon::Begin, "begin the schedule", ANSWER_WITHIN)?
         {
-            FromKeeper::Begun => Ok(()),
+            FromDaemon::Begun => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
@@ -257,43 +258,43 @@ impl Bed {
     /// Captures every packet of the path from now on, in a file.
     ///
     /// # Errors
-    /// [`BedError::Refused`] where the file cannot be made, or netem makes the path, which does not
-    /// tell what it does to each packet.
+    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
+    /// does not report the outcome of each packet.
     pub fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
-        let request = ToKeeper::StartCapture { order };
+        let request = ToDaemon::StartCapture { order };
         match self
-            .keeper
+            .daemon
             .ask(&request, "capture its packets", ANSWER_WITHIN)?
         {
-            FromKeeper::Capturing => Ok(()),
+            FromDaemon::Capturing => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Ends the capture and tells what it holds; nothing if there is none.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     ///
     /// # Errors
-    /// [`BedError`] when the keeper does not answer.
+    /// [`BedError`] when the daemon does not answer.
     pub fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
         match self
-            .keeper
-            .ask(&ToKeeper::EndCapture, "end the capture", WRITING_WITHIN)?
+            .daemon
+            .ask(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)?
         {
-            FromKeeper::Captured { summary } => Ok(summary),
+            FromDaemon::Captured { summary } => Ok(summary),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// What happened on the path since [`Bed::set_condition`].
+    /// Returns the counters of both directions since [`Bed::set_condition`].
     ///
     /// # Errors
-    /// [`BedError`] when the keeper does not answer.
+    /// [`BedError`] when the daemon does not answer.
     pub fn counters(&mut self) -> Result<PathCounters, BedError> {
         let answer = self
-            .keeper
-            .ask(&ToKeeper::Counters, "tell its counters", ANSWER_WITHIN)?;
+            .daemon
+            .ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN)?;
         match answer {
-            FromKeeper::Counters { counters } => Ok(*counters),
+            FromDaemon::Counters { counters } => Ok(*counters),
             other => Err(unexpected(&other)),
         }
     }
@@ -306,17 +307,17 @@ impl Bed {
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
     pub fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
-        let request = ToKeeper::Check {
+        let request = ToDaemon::Check {
             condition: condition.clone(),
         };
-        match self.keeper.ask(&request, "check its path", CHECK_WITHIN)? {
-            FromKeeper::Checked { check } => Ok(check),
+        match self.daemon.ask(&request, "check its path", CHECK_WITHIN)? {
+            FromDaemon::Checked { check } => Ok(check),
             other => Err(unexpected(&other)),
         }
     }
 }
 
-pub(crate) fn unexpected(answer: &FromKeeper) -> BedError {
+pub(crate) fn unexpected(answer: &FromDaemon) -> BedError {
     BedError::Protocol {
         line: format!("{answer:?}"),
     }

@@ -13,78 +13,78 @@ use pcap_parser::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Begins the comment of every packet that left the path at its far end.
+/// Prefix of the comment of every packet that left the path at its far end.
 pub(crate) const PASSED: &str = "passed";
 
-/// What is read of a file at a time: more than the largest packet.
+/// Bytes read from a file at a time: more than the largest packet.
 const READ_AHEAD: usize = 1 << 20;
 
-/// What is to be captured, and where to.
+/// Request for a capture: its file, and how much of each packet goes into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureOrder {
-    /// The file; what is there under this name is replaced.
+    /// Path of the file; an existing file is replaced.
     pub file: PathBuf,
-    /// How much of each packet is kept; all of it if absent.
+    /// Bytes of each packet that are kept, counted from the IP header; all of them if absent.
     pub snap_bytes: Option<u32>,
-    /// What the capture is of, as its comment.
+    /// Title of the capture, stored as its comment.
     pub title: String,
 }
 
-/// What was captured.
+/// Totals of a finished capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSummary {
     /// Packets in the file.
     pub packets: u64,
-    /// Packets that are not in it, because writing did not keep up or failed.
+    /// Packets that are not in the file, because writing did not keep up or failed.
     pub missed: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Why writing failed, if it did; the file holds what was written before.
+    /// Cause of a failed write, if one failed; the file holds what was written before.
     pub failure: Option<String>,
 }
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Captured<'a> {
-    /// Whether it is one of the connecting host's.
+    /// Whether the packet was sent by the connecting host.
     pub forward: bool,
-    /// When it entered the path if it is forward, and when it left it if it is not, in nanoseconds
-    /// since the Unix epoch.
+    /// Time at which the packet entered the path (if `forward`) or left it (otherwise), in
+    /// nanoseconds since the Unix epoch.
     pub unix_ns: u64,
-    /// Bytes that it had.
+    /// Size of the packet in bytes.
     pub size: u32,
-    /// The first of them, from the IP header on.
+    /// Captured bytes of the packet, from the IP header on.
     pub bytes: &'a [u8],
-    /// What became of it.
+    /// Outcome of the packet, in words: the comment of its block.
     pub comment: &'a str,
 }
 
 impl Captured<'_> {
-    /// Whether it left the path at its far end.
+    /// Whether the packet left the path at its far end.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.comment.starts_with(PASSED)
     }
 }
 
-/// A capture that cannot be read.
+/// Errors of reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file cannot be opened.
     #[error("cannot open the capture `{}`", path.display())]
     Open {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// It is no capture, or damaged.
+    /// The file is not a pcapng capture, or it is damaged.
     #[error("the capture `{}` cannot be read: {reason}", path.display())]
     Damaged {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
-        /// What the parser says.
+        /// Message of the parser.
         reason: String,
     },
 }

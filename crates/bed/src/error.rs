@@ -1,8 +1,8 @@
-//! What can go wrong with a bed.
+//! Errors of a bed.
 
 use std::{fmt, io, time::Duration};
 
-/// A chain of causes that another process told, outermost first.
+/// Chain of causes that another process reported, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     message: String,
@@ -10,7 +10,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// A chain from its messages; `None` if there are none.
+    /// Makes a chain of its messages; `None` if there are none.
     #[must_use]
     pub fn chain(reasons: &[String]) -> Option<Self> {
         reasons.iter().rev().fold(None, |source, message| {
@@ -45,63 +45,63 @@ impl std::error::Error for Reported {
     }
 }
 
-/// A bed that does not stand, or a request that it could not serve.
+/// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
-    /// The keeper or an agent could not be started.
+    /// The daemon or an agent could not be started.
     #[error("cannot start `{what}`")]
     Spawn {
         /// The command.
         what: String,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// A namespace of the keeper's cannot be entered.
+    /// A namespace of the daemon's cannot be entered.
     #[error("cannot open the {what} of the bed")]
     Namespace {
-        /// Which.
+        /// Kind of namespace.
         what: &'static str,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// The keeper ended, or its pipe broke.
-    #[error("the path keeper ended{status}")]
+    /// The daemon ended, or its pipe broke.
+    #[error("the path daemon ended{status}")]
     Gone {
         /// ` (exit status: 1)`, or nothing.
         status: String,
-        /// What the pipe said.
+        /// Error of the pipe.
         #[source]
         source: io::Error,
     },
-    /// The keeper gave no answer.
-    #[error("the path keeper gave no answer within {0:?}")]
+    /// The daemon gave no answer.
+    #[error("the path daemon gave no answer within {0:?}")]
     TimedOut(Duration),
     /// The other guest does not answer.
     #[error("cannot reach the other guest")]
-    FarGuest(#[source] io::Error),
-    /// What the keeper said is not in its protocol.
-    #[error("the path keeper answered `{line}`, which this version does not understand")]
+    SecondGuest(#[source] io::Error),
+    /// The daemon's answer is not in its protocol.
+    #[error("the path daemon answered `{line}`, which this version does not understand")]
     Protocol {
-        /// What it said.
+        /// The answer, as it was received.
         line: String,
     },
-    /// The keeper could not do what was asked.
+    /// The daemon could not do what was asked.
     #[error("the bed `netns` cannot {what}")]
     Refused {
-        /// What was asked.
+        /// Request that failed.
         what: &'static str,
-        /// The keeper's causes.
+        /// The daemon's causes.
         #[source]
         source: Reported,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
     },
 }
 
 impl BedError {
-    /// What to type next; empty if nothing is known to help.
+    /// Returns a command or setting that helps; empty if none is known.
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {

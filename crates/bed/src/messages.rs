@@ -1,5 +1,4 @@
-//! What the controller and the path keeper say to one another: JSON lines, one answer to each
-//! request.
+//! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
@@ -7,83 +6,83 @@ use serde::{Deserialize, Serialize};
 use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
-/// bed was made with another.
-pub(crate) const KEEPER_PROTOCOL_VERSION: u32 = 4;
+/// bed was made with another binary.
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 4;
 
-/// From the controller.
+/// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum ToKeeper {
+pub(crate) enum ToDaemon {
     /// First line: make the namespaces and the path.
     Hello {
         protocol: u32,
         run_id: String,
         path: PathSetup,
-        /// The one end that this keeper has; it has the whole path if absent.
+        /// The one end that this daemon has; `None` for a daemon of the whole path.
         #[serde(default)]
         end: Option<End>,
     },
-    /// Empty the path, forget the counters, be this condition.
+    /// Empty the path, reset the counters and set this condition.
     SetCondition { condition: Condition, seed: u64 },
-    /// The transfer begins now: so do the condition's schedule and its traces.
+    /// Begin the condition's schedule and its traces, as the transfer starts now.
     Begin,
-    /// Tell the counters since the condition was set.
+    /// Send the counters since the condition was set.
     Counters,
-    /// Capture every packet from now on; what was captured before is closed.
+    /// Capture every packet from now on; an earlier capture is ended.
     StartCapture { order: CaptureOrder },
-    /// End the capture and say what it holds.
+    /// End the capture and send its summary.
     EndCapture,
     /// Measure the path under this condition.
     Check { condition: Condition },
-    /// Do a part of a check that two keepers make together, each at its own end.
+    /// Serve a request of a check that two daemons make together, each at its own end.
     Probe { probe: Probe },
 }
 
-/// One end of a path whose other end another kernel has.
+/// End of a path whose other end is in another kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Which host: 0 is a, 1 is b.
+    /// Number of the host: 0 is a, 1 is b.
     pub(crate) host: usize,
-    /// Name of the interface that leads to the other one, in the first network namespace.
+    /// Name of the interface that leads to the other end, in the first network namespace.
     pub(crate) wire: String,
 }
 
-/// What one end does in a check of the path.
+/// Requests to one end in a check of the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
-    /// Open a socket and tell its port.
+    /// Open a socket and send its port.
     Open,
-    /// The other end's socket has this port.
+    /// Connect to the other end's socket, which has this port.
     Meet { port: u16 },
     /// Make round trips.
     RoundTrips { condition: Condition },
-    /// Send back what arrives.
+    /// Send back the packets that arrive.
     Return { condition: Condition },
     /// Send the train of packets of a direction, 0 forward.
     Send {
         condition: Condition,
         direction: usize,
     },
-    /// Tell what arrives of the train of a direction.
+    /// Send the arrivals of the train of a direction.
     Receive {
         condition: Condition,
         direction: usize,
     },
-    /// End the check and tell whether this machine disturbed it.
+    /// End the check and report whether this machine disturbed it.
     Close,
 }
 
-/// From the keeper.
+/// Answers of the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum FromKeeper {
-    /// Answer to [`ToKeeper::Hello`]: the namespaces stand.
+pub(crate) enum FromDaemon {
+    /// Answer to [`ToDaemon::Hello`]: the namespaces exist.
     Up {
         protocol: u32,
-        /// Whether the namespaces belong to a user namespace of the keeper's own.
+        /// Whether the namespaces belong to a user namespace of the daemon's own.
         user_namespace: bool,
-        /// File descriptors of the keeper that hold the network namespaces of its hosts.
+        /// File descriptors of the daemon that hold the network namespaces of its hosts.
         namespaces: Vec<i32>,
         path: PathForm,
     },
@@ -95,35 +94,35 @@ pub(crate) enum FromKeeper {
     Counters { counters: Box<PathCounters> },
     /// Packets are captured.
     Capturing,
-    /// What was captured; nothing if there was no capture.
+    /// Summary of the capture; `None` if there was no capture.
     Captured { summary: Option<CaptureSummary> },
-    /// What was measured.
+    /// Result of the path check.
     Checked { check: PathCheck },
     /// A socket for a check is open.
     Opened { port: u16 },
-    /// A part of a check is done that has nothing to tell.
+    /// A request of a check that has no result is done.
     Probed,
     /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
     RoundTrips { delays_ns: Vec<f64> },
-    /// When each packet of a train was sent, by this end's clock.
+    /// Time at which each packet of a train was sent, by this end's clock.
     Sent { departures: Vec<u64> },
-    /// What arrived of a train: place in it, and time by this end's clock.
+    /// Packets of a train that arrived: place in the train, and time by this end's clock.
     Train { arrivals: Vec<(u64, u64)> },
-    /// A check is over; evidence that this end's machine kept it from measuring, if there is some.
+    /// A check is over; evidence that this end's machine disturbed it, if there is some.
     Closed { spoiled: Option<String> },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
     },
 }
 
-/// What the path turned out to be.
+/// Emulator of a path as it was set up: the choices that a request may leave open are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathForm {
-    /// Never [`Emulator::Auto`].
+    /// Emulator of the path, never [`Emulator::Auto`].
     pub(crate) emulator: Emulator,
     pub(crate) placement: Placement,
     pub(crate) loss_by: LossBy,
@@ -134,11 +133,11 @@ pub(crate) struct PathForm {
     pub(crate) seeded: bool,
 }
 
-/// What one direction of a path does not tell.
+/// Counters of one direction that this emulator cannot provide.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Untold {
+pub struct UnsupportedCounters {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
-    /// what the host hands over at once.
+    /// the larger packets that the host hands over at once.
     #[serde(default)]
     pub offered: bool,
     /// Packets that found the queue full: they are among those lost at random.
@@ -150,22 +149,22 @@ pub struct Untold {
     pub corrupted: bool,
     /// Packets that were sent on twice: they are among those offered.
     pub duplicated: bool,
-    /// Most bytes that waited.
+    /// Most bytes in the queue.
     pub queue_max_bytes: bool,
-    /// How late packets left.
+    /// Lateness of the packets that left.
     pub lateness: bool,
 }
 
-/// What happened in one direction of the path since its condition was set.
+/// Counters of one direction of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkCounters {
     /// Packets that entered the path.
     pub offered: u64,
-    /// Packets that left it.
+    /// Packets that left the path.
     pub delivered: u64,
-    /// Packets lost at random, each on its own. Where netem loses both so and in bursts, all are
-    /// here; so are, at the ends with a rate and a loss, those that found it full
-    /// ([`Untold::queue_drops`]).
+    /// Packets lost at random, each on its own. Where netem loses packets both so and in bursts,
+    /// all are counted here; so are, at the ends with a rate and a loss, those that found the queue
+    /// full ([`UnsupportedCounters::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
     #[serde(default)]
@@ -180,51 +179,53 @@ pub struct LinkCounters {
     pub codel_drops: u64,
     /// Packets larger than the path's largest.
     pub mtu_drops: u64,
-    /// Packets that never got as far as the path or its far end: the sending host's device was
-    /// full because the emulator did not keep up, or the receiving host's device refused them.
-    /// They are no part of the asked condition.
+    /// Packets that never reached the path or its far end: the sending host's device was full
+    /// because the emulator did not keep up, or the receiving host's device refused them. They are
+    /// no part of the asked condition.
     pub refused_drops: u64,
     /// Packets of which a bit was flipped.
     #[serde(default)]
     pub corrupted: u64,
-    /// Packets that were sent on twice: delivered once more than they were offered.
+    /// Packets that were duplicated: delivered once more than they were offered.
     #[serde(default)]
     pub duplicated: u64,
     /// Packets that skipped the propagation delay.
     #[serde(default)]
     pub reordered: u64,
-    /// Most bytes that waited for the bottleneck at one moment. On netem the most that was seen in
-    /// looking every 20 ms, or the limit of a queue that overflowed.
+    /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
+    /// sampled every 20 ms, or the limit of a queue that overflowed.
     pub queue_max_bytes: u64,
     /// Packets delivered more than 2 ms after they were due.
     pub late_packets: u64,
-    /// Mean time between a packet's being due and its delivery, in nanoseconds: at most so long, since
-    /// what it waited in the sending host's device before the emulator read it is bounded, not known.
-    /// That counts by what it delays the bottleneck; without one the device is the path's queue.
+    /// Upper bound of the mean time between a packet's being due and its delivery, in nanoseconds.
+    /// It is a bound because the time that a packet waited in the sending host's device before the
+    /// emulator read it is bounded, not known. That time counts by what it delays the bottleneck;
+    /// without a bottleneck the device is the path's queue.
     pub lateness_mean_ns: f64,
-    /// Longest such time, in nanoseconds.
+    /// Longest time between a packet's being due and its delivery, in nanoseconds; an upper bound,
+    /// too.
     pub lateness_max_ns: u64,
-    /// What of this is 0 only because whoever carries the packets does not tell.
+    /// Counters that are 0 only because this emulator cannot provide them.
     #[serde(default)]
-    pub untold: Untold,
+    pub unsupported: UnsupportedCounters,
 }
 
 impl LinkCounters {
-    /// Packets lost on the wire, for whatever cause: at random, in bursts, by list.
+    /// Returns the packets lost on the wire, for whatever cause: at random, in bursts, by list.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.loss_drops + self.burst_drops + self.list_drops
     }
 }
 
-/// What happened on the path since its condition was set.
+/// Counters of both directions of the path since its condition was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathCounters {
-    /// From host a to host b.
+    /// Direction from host a to host b.
     pub forward: LinkCounters,
-    /// From host b to host a.
+    /// Direction from host b to host a.
     pub reverse: LinkCounters,
-    /// CPU time of the keeper, all threads, user and system, in nanoseconds.
+    /// CPU time of the daemon, all threads, user and system, in nanoseconds.
     ///
     /// The kernel's work on arriving packets runs on the thread that delivers them, so part of the
     /// receiving host's network stack is in this figure.

@@ -1,4 +1,4 @@
-//! The processes that a bed starts: they end with the controller.
+//! Processes that a bed starts; they end with the controller.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,14 +20,14 @@ use nix::{
 
 use crate::{
     error::{BedError, Reported},
-    far::FarProcess,
-    messages::{FromKeeper, ToKeeper},
+    messages::{FromDaemon, ToDaemon},
+    second_guest::SecondGuestProcess,
 };
 
-/// How long an ended keeper is waited for before it is killed.
+/// Time that a daemon has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// The file that every process of a bed is started from.
+/// File from which every process of a bed is started.
 ///
 /// It is held open, so that whatever happens to its name meanwhile (a new build, an update), all
 /// processes of a run are the same program.
@@ -54,13 +54,13 @@ impl Executable {
         })
     }
 
-    /// A name of the open file for a process that inherits its descriptor: the descriptor is
-    /// closed when the process becomes the program, after the name was looked up.
+    /// Returns a name of the open file for a process that inherits its descriptor: the descriptor
+    /// is closed when the process becomes the program, after the name was looked up.
     fn inherited_name(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
-    /// A process of this program, called by the name under which it was opened.
+    /// Returns a command that starts this program, called by the name under which it was opened.
     pub(crate) fn command(&self) -> Command {
         let mut process = Command::new(self.inherited_name());
         process.arg0(&self.path);
@@ -68,21 +68,21 @@ impl Executable {
     }
 }
 
-/// Namespaces to be entered, in order, by the descriptors that hold them.
+/// Namespaces to enter, in order, by the descriptors that hold them.
 pub(crate) type Entries = Vec<(RawFd, CloneFlags)>;
 
-/// What a process is given beside its program.
+/// Streams and files that a process is given beside its program.
 pub(crate) struct Given<'a> {
     pub(crate) input: Stdio,
     pub(crate) output: Stdio,
     pub(crate) errors: Stdio,
     pub(crate) entries: Entries,
-    /// Files that it is to have open under the numbers that they have here.
+    /// Files that the process has open under the same numbers as here.
     pub(crate) files: &'a [OwnedFd],
 }
 
 impl Given<'_> {
-    /// Pipes for input and output.
+    /// Returns streams with pipes for input and output, and `errors` for standard error.
     pub(crate) fn pipes(errors: Stdio) -> Self {
         Self {
             input: Stdio::piped(),
@@ -152,26 +152,26 @@ pub(crate) fn spawn(
 }
 
 /// Command of the process that keeps a path.
-pub(crate) const PATH_KEEPER: &str = "path-keeper";
+pub(crate) const PATH_DAEMON: &str = "path-daemon";
 
-/// Where the keeper is.
+/// Handle of the daemon, in this guest or in the other.
 #[derive(Debug)]
 enum Kept {
     Here(Child),
-    InFarGuest(FarProcess),
+    InSecondGuest(SecondGuestProcess),
 }
 
-/// The path keeper, seen from the controller. Dropping it ends it.
+/// Path daemon, for the controller. Dropping this ends the daemon.
 #[derive(Debug)]
-pub(crate) struct KeeperProcess {
+pub(crate) struct DaemonProcess {
     kept: Kept,
     requests: Option<File>,
     answers: Option<BufReader<File>>,
 }
 
-impl KeeperProcess {
+impl DaemonProcess {
     pub(crate) fn start(executable: &Executable) -> Result<Self, BedError> {
-        let mut child = spawn(executable, PATH_KEEPER, Given::pipes(Stdio::inherit()))?;
+        let mut child = spawn(executable, PATH_DAEMON, Given::pipes(Stdio::inherit()))?;
         let file = |fd: OwnedFd| File::from(fd);
         Ok(Self {
             requests: child.stdin.take().map(|pipe| file(pipe.into())),
@@ -183,37 +183,38 @@ impl KeeperProcess {
         })
     }
 
-    /// One that was started in the other guest; `stream` is its standard input and output.
-    pub(crate) fn far(process: FarProcess, stream: OwnedFd) -> io::Result<Self> {
+    /// Wraps a daemon that was started in the other guest; `stream` is its standard input and
+    /// output.
+    pub(crate) fn far(process: SecondGuestProcess, stream: OwnedFd) -> io::Result<Self> {
         let answers = stream.try_clone()?;
         Ok(Self {
-            kept: Kept::InFarGuest(process),
+            kept: Kept::InSecondGuest(process),
             requests: Some(stream.into()),
             answers: Some(BufReader::new(answers.into())),
         })
     }
 
-    /// Its process identifier where it is.
+    /// Returns the daemon's process identifier here, or its number in the other guest.
     pub(crate) fn pid(&self) -> u32 {
         match &self.kept {
             Kept::Here(child) => child.id(),
-            Kept::InFarGuest(process) => process.number(),
+            Kept::InSecondGuest(process) => process.number(),
         }
     }
 
-    /// Asks and waits for the answer; `what` names the request in errors.
+    /// Sends a request and waits for the answer; `what` names the request in errors.
     pub(crate) fn ask(
         &mut self,
-        request: &ToKeeper,
+        request: &ToDaemon,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromKeeper, BedError> {
+    ) -> Result<FromDaemon, BedError> {
         let asked = self.put(request);
         self.answer(asked, what, within)
     }
 
-    /// Asks, for an answer that is taken later.
-    pub(crate) fn put(&mut self, request: &ToKeeper) -> io::Result<()> {
+    /// Sends a request whose answer is read later.
+    pub(crate) fn put(&mut self, request: &ToDaemon) -> io::Result<()> {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -222,13 +223,13 @@ impl KeeperProcess {
         requests.write_all(text.as_bytes())
     }
 
-    /// Waits for the answer to what was asked.
+    /// Waits for the answer to a request; `asked` is the result of [`DaemonProcess::put`].
     pub(crate) fn answer(
         &mut self,
         asked: io::Result<()>,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromKeeper, BedError> {
+    ) -> Result<FromDaemon, BedError> {
         let line = match asked.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
             Ok(None) => return Err(BedError::TimedOut(within)),
@@ -241,7 +242,7 @@ impl KeeperProcess {
             }
         };
         match serde_json::from_str(&line) {
-            Ok(FromKeeper::Failed { reasons, hint }) => Err(BedError::Refused {
+            Ok(FromDaemon::Failed { reasons, hint }) => Err(BedError::Refused {
                 what,
                 source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
                 hint,
@@ -251,12 +252,12 @@ impl KeeperProcess {
         }
     }
 
-    /// The answer's line, or nothing if none came in time.
+    /// Returns the line of the answer, or `None` if none came in time.
     fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
         let Some(answers) = &mut self.answers else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        // The keeper writes a line at once, so that one that has begun will end.
+        // The daemon writes a line at once, so that one that has begun will end.
         let until = Instant::now() + within;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -279,16 +280,18 @@ impl KeeperProcess {
         Ok(Some(line))
     }
 
-    /// How it ended, if it does in time.
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the daemon still
+    /// runs.
     fn wait(&mut self, within: Duration) -> Option<String> {
         match &mut self.kept {
             Kept::Here(child) => ended(child, within),
-            Kept::InFarGuest(process) => process.ended(within),
+            Kept::InSecondGuest(process) => process.ended(within),
         }
     }
 }
 
-/// How a process ended, in words, if it does in time.
+/// Waits for at most `within` until `child` has ended and returns its exit status, in words; `None`
+/// if it still runs.
 pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
     let until = Instant::now() + within;
     loop {
@@ -302,11 +305,11 @@ pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<String> {
     }
 }
 
-impl Drop for KeeperProcess {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         // End of input ends it; where input and output are one stream, both ends of it.
         self.requests = None;
-        if let Kept::InFarGuest(_) = self.kept {
+        if let Kept::InSecondGuest(_) = self.kept {
             self.answers = None;
         }
         if self.wait(FAREWELL).is_none() {
@@ -316,7 +319,7 @@ impl Drop for KeeperProcess {
                     let _ = child.kill();
                     let _ = child.wait();
                 }
-                Kept::InFarGuest(process) => process.kill(),
+                Kept::InSecondGuest(process) => process.kill(),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The bed of two guests: host a and the engine in one, host b in the other, netem on both ends of
-//! the wire between them.
+//! Bed of two guests: host a and the engine in one, host b in the other, netem on both ends of the
+//! wire between them.
 
 use std::{
     fs::File,
@@ -17,42 +17,42 @@ use regatta_model::{Condition, PathCheck, PathSetup};
 use crate::{
     bed::{AGENT, ANSWER_WITHIN, Host, unexpected},
     error::BedError,
-    far::{FarGuest, FarProcess, FarStreams},
     guest::PATH_WIRE,
-    keeper::{
+    messages::{DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, Probe, ToDaemon},
+    path_daemon::{
         ADDRESSES,
         check::{self, TrainResult},
         fingerprint, unix_ns,
     },
-    messages::{End, FromKeeper, KEEPER_PROTOCOL_VERSION, PathCounters, PathForm, Probe, ToKeeper},
-    process::{self, Executable, Given, KeeperProcess, PATH_KEEPER},
+    process::{self, DaemonProcess, Executable, Given, PATH_DAEMON},
+    second_guest::{SecondGuest, SecondGuestProcess, SecondGuestStreams},
 };
 
-/// Longest that one part of a path check may take.
+/// Longest time that one request of a path check may take.
 const PART_WITHIN: Duration = Duration::from_secs(30);
 
-/// An agent of one of two guests.
+/// Agent in one of two guests.
 pub enum AgentOfTwo {
-    /// Host a's, its standard input, output and error piped.
+    /// Agent on host a, its standard input, output and error piped.
     Here(Child),
-    /// Host b's.
-    InFarGuest(FarProcess, FarStreams),
+    /// Agent on host b.
+    InSecondGuest(SecondGuestProcess, SecondGuestStreams),
 }
 
-/// A keeper of one end, and the file of its host's network namespace.
+/// Daemon of one end, and the file of its host's network namespace.
 #[derive(Debug)]
 struct Side {
-    keeper: KeeperProcess,
+    daemon: DaemonProcess,
     namespace: i32,
 }
 
-/// Two guests and the path between them, seen from the first. It ends when it is dropped.
+/// Two guests and the path between them, for the first of them. The path ends when this is dropped.
 #[derive(Debug)]
 pub struct TwoGuests {
     executable: Executable,
-    /// Of hosts a and b.
+    /// Ends of the path at hosts a and b.
     sides: [Side; 2],
-    far: FarGuest,
+    far: SecondGuest,
     path: PathForm,
     seed: u64,
     checks: u64,
@@ -65,14 +65,14 @@ impl TwoGuests {
     /// [`BedError`] where the other guest is not there or an end cannot be made.
     pub fn up(path: PathSetup, executable: &Path, run_id: &str) -> Result<Self, BedError> {
         let executable = Executable::open(executable)?;
-        let mut far = FarGuest::reach()?;
-        let (process, stream): (FarProcess, TcpStream) = far.start_keeper(PATH_KEEPER)?;
-        let there = KeeperProcess::far(process, stream.into()).map_err(BedError::FarGuest)?;
-        let here = KeeperProcess::start(&executable)?;
+        let mut far = SecondGuest::reach()?;
+        let (process, stream): (SecondGuestProcess, TcpStream) = far.start_daemon(PATH_DAEMON)?;
+        let there = DaemonProcess::far(process, stream.into()).map_err(BedError::SecondGuest)?;
+        let here = DaemonProcess::start(&executable)?;
         let mut form = None;
-        let mut greet = |mut keeper: KeeperProcess, host: usize| {
-            let hello = ToKeeper::Hello {
-                protocol: KEEPER_PROTOCOL_VERSION,
+        let mut greet = |mut daemon: DaemonProcess, host: usize| {
+            let hello = ToDaemon::Hello {
+                protocol: DAEMON_PROTOCOL_VERSION,
                 run_id: run_id.to_owned(),
                 path,
                 end: Some(End {
@@ -80,24 +80,24 @@ impl TwoGuests {
                     wire: PATH_WIRE.to_owned(),
                 }),
             };
-            let answer = keeper.ask(&hello, "be made", ANSWER_WITHIN)?;
+            let answer = daemon.ask(&hello, "be made", ANSWER_WITHIN)?;
             match answer {
-                FromKeeper::Up {
-                    protocol: KEEPER_PROTOCOL_VERSION,
+                FromDaemon::Up {
+                    protocol: DAEMON_PROTOCOL_VERSION,
                     ref namespaces,
                     ref path,
                     ..
                 } if namespaces.len() == 1 => {
                     form = Some(path.clone());
                     let namespace = namespaces[0];
-                    Ok(Side { keeper, namespace })
+                    Ok(Side { daemon, namespace })
                 }
                 other => Err(unexpected(&other)),
             }
         };
         let sides = [greet(here, 0)?, greet(there, 1)?];
         let Some(path) = form else {
-            return Err(BedError::FarGuest(io::ErrorKind::NotFound.into()));
+            return Err(BedError::SecondGuest(io::ErrorKind::NotFound.into()));
         };
         Ok(Self {
             executable,
@@ -109,7 +109,7 @@ impl TwoGuests {
         })
     }
 
-    /// What carries the study, in words, for the run's header.
+    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
     #[must_use]
     pub fn description(&self) -> String {
         let PathForm { kernel, seeded, .. } = &self.path;
@@ -124,10 +124,10 @@ impl TwoGuests {
     /// # Errors
     /// [`BedError`] where it cannot be started, or the other guest does not answer.
     pub fn spawn_agent(&mut self, host: Host) -> Result<AgentOfTwo, BedError> {
-        let Side { keeper, namespace } = &self.sides[host as usize];
+        let Side { daemon, namespace } = &self.sides[host as usize];
         match host {
             Host::A => {
-                let place = PathBuf::from(format!("/proc/{}/fd/{namespace}", keeper.pid()));
+                let place = PathBuf::from(format!("/proc/{}/fd/{namespace}", daemon.pid()));
                 let file = File::open(place).map_err(|source| BedError::Namespace {
                     what: "network namespace",
                     source,
@@ -139,62 +139,63 @@ impl TwoGuests {
                 process::spawn(&self.executable, AGENT, given).map(AgentOfTwo::Here)
             }
             Host::B => {
-                let (process, streams) = self.far.start_agent(AGENT, keeper.pid(), *namespace)?;
-                Ok(AgentOfTwo::InFarGuest(process, streams))
+                let (process, streams) = self.far.start_agent(AGENT, daemon.pid(), *namespace)?;
+                Ok(AgentOfTwo::InSecondGuest(process, streams))
             }
         }
     }
 
-    /// Address of a host on the path.
+    /// Returns the address of a host on the path.
     #[must_use]
     pub fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()
     }
 
-    /// As [`crate::Bed::set_condition`], for both ends.
+    /// Does the same as [`crate::Bed::set_condition`], for both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
     pub fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
-        let request = ToKeeper::SetCondition {
+        let request = ToDaemon::SetCondition {
             condition: condition.clone(),
             seed,
         };
         for answer in self.both([&request, &request], "set the condition", ANSWER_WITHIN)? {
-            let FromKeeper::Set = answer else {
+            let FromDaemon::Set = answer else {
                 return Err(unexpected(&answer));
             };
         }
         Ok(())
     }
 
-    /// As [`crate::Bed::begin`]: both ends are told at once, and begin within the time that a word
-    /// takes to the other guest, a fraction of a millisecond on an idle machine.
+    /// Does the same as [`crate::Bed::begin`]. Both ends are told at once, and begin within the
+    /// time that a message takes to the other guest, a fraction of a millisecond on an idle
+    /// machine.
     ///
     /// # Errors
-    /// [`BedError`] when a keeper does not answer.
+    /// [`BedError`] when a daemon does not answer.
     pub fn begin(&mut self) -> Result<(), BedError> {
-        let request = ToKeeper::Begin;
+        let request = ToDaemon::Begin;
         for answer in self.both([&request, &request], "begin the schedule", ANSWER_WITHIN)? {
-            let FromKeeper::Begun = answer else {
+            let FromDaemon::Begun = answer else {
                 return Err(unexpected(&answer));
             };
         }
         Ok(())
     }
 
-    /// What happened on the path since [`TwoGuests::set_condition`]; each end counts what sets out
-    /// from it.
+    /// Returns the counters since [`TwoGuests::set_condition`]; each end counts the packets that it
+    /// sends.
     ///
     /// # Errors
-    /// [`BedError`] when a keeper does not answer.
+    /// [`BedError`] when a daemon does not answer.
     pub fn counters(&mut self) -> Result<PathCounters, BedError> {
-        let request = ToKeeper::Counters;
+        let request = ToDaemon::Counters;
         let answers = self.both([&request, &request], "tell its counters", ANSWER_WITHIN)?;
         match answers {
             [
-                FromKeeper::Counters { counters: a },
-                FromKeeper::Counters { counters: b },
+                FromDaemon::Counters { counters: a },
+                FromDaemon::Counters { counters: b },
             ] => Ok(PathCounters {
                 forward: a.forward,
                 reverse: b.reverse,
@@ -204,7 +205,7 @@ impl TwoGuests {
         }
     }
 
-    /// As [`crate::Bed::check_path`]; both ends make it together.
+    /// Does the same as [`crate::Bed::check_path`], with both ends.
     ///
     /// # Errors
     /// [`BedError::Refused`] for a condition that cannot be emulated.
@@ -214,8 +215,8 @@ impl TwoGuests {
         let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
         let [a, b] = match self.probe([Probe::Open, Probe::Open])? {
             [
-                FromKeeper::Opened { port: a },
-                FromKeeper::Opened { port: b },
+                FromDaemon::Opened { port: a },
+                FromDaemon::Opened { port: b },
             ] => [a, b],
             [other, _] => return Err(unexpected(&other)),
         };
@@ -225,7 +226,7 @@ impl TwoGuests {
             Probe::RoundTrips { condition: asked() },
             Probe::Return { condition: asked() },
         ])? {
-            [FromKeeper::RoundTrips { delays_ns }, FromKeeper::Probed] => delays_ns,
+            [FromDaemon::RoundTrips { delays_ns }, FromDaemon::Probed] => delays_ns,
             [other, _] => return Err(unexpected(&other)),
         };
         let mut results = <[TrainResult; 2]>::default();
@@ -249,8 +250,8 @@ impl TwoGuests {
             }
             *result = match answers {
                 [
-                    FromKeeper::Sent { departures },
-                    FromKeeper::Train { arrivals },
+                    FromDaemon::Sent { departures },
+                    FromDaemon::Train { arrivals },
                 ] => TrainResult {
                     departures,
                     arrivals,
@@ -260,8 +261,8 @@ impl TwoGuests {
         }
         let spoiled = match self.probe([Probe::Close, Probe::Close])? {
             [
-                FromKeeper::Closed { spoiled: a },
-                FromKeeper::Closed { spoiled: b },
+                FromDaemon::Closed { spoiled: a },
+                FromDaemon::Closed { spoiled: b },
             ] => a.or(b),
             [other, _] => return Err(unexpected(&other)),
         };
@@ -275,36 +276,38 @@ impl TwoGuests {
         Ok(check)
     }
 
-    fn probe(&mut self, parts: [Probe; 2]) -> Result<[FromKeeper; 2], BedError> {
-        let [a, b] = parts.map(|probe| ToKeeper::Probe { probe });
+    fn probe(&mut self, parts: [Probe; 2]) -> Result<[FromDaemon; 2], BedError> {
+        let [a, b] = parts.map(|probe| ToDaemon::Probe { probe });
         self.both([&a, &b], "check its path", PART_WITHIN)
     }
 
-    /// Asks both keepers at once, the farther one first, and waits for both answers.
+    /// Sends a request to each daemon, to that of the other guest first, and waits for both
+    /// answers.
     fn both(
         &mut self,
-        requests: [&ToKeeper; 2],
+        requests: [&ToDaemon; 2],
         what: &'static str,
         within: Duration,
-    ) -> Result<[FromKeeper; 2], BedError> {
+    ) -> Result<[FromDaemon; 2], BedError> {
         let [here, there] = &mut self.sides;
-        let asked_there = there.keeper.put(requests[1]);
-        let asked_here = here.keeper.put(requests[0]);
+        let asked_there = there.daemon.put(requests[1]);
+        let asked_here = here.daemon.put(requests[0]);
         // Both are heard before either is judged, so that no answer is left for the next request.
-        let heard_here = here.keeper.answer(asked_here, what, within);
-        let heard_there = there.keeper.answer(asked_there, what, within);
+        let heard_here = here.daemon.answer(asked_here, what, within);
+        let heard_there = there.daemon.answer(asked_there, what, within);
         Ok([heard_here?, heard_there.map_err(far)?])
     }
 }
 
-/// A keeper that is silent or gone in the other guest: it is the guest that no longer answers.
+/// Converts the error of a silent or missing daemon in the other guest: it is the guest that does
+/// not answer.
 fn far(error: BedError) -> BedError {
     match error {
-        BedError::TimedOut(within) => BedError::FarGuest(io::Error::new(
+        BedError::TimedOut(within) => BedError::SecondGuest(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("its path keeper gave no answer within {within:?}"),
+            format!("its path daemon gave no answer within {within:?}"),
         )),
-        BedError::Gone { source, .. } => BedError::FarGuest(source),
+        BedError::Gone { source, .. } => BedError::SecondGuest(source),
         other => other,
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use regatta_bed::{Bed, BedError, Host};
 use regatta_model::{BedKind, BitRate, Condition, Emulator, Link, LossBy, PathSetup, Placement};
 
-/// A path as the arguments after the first say: of the user-space emulator, or, with any of
-/// `netem`, `ends`, `iptables`, of netem so.
+/// Makes a bed with the path that the arguments after the first name: the user-space emulator, or
+/// netem with any of `netem`, `ends`, `iptables`.
 fn bed() -> Result<Bed, BedError> {
     let mut path = PathSetup::USERSPACE;
     for word in std::env::args().skip(2) {

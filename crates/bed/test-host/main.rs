@@ -1,23 +1,24 @@
-//! What the bed's own tests and bench start in the place of `regatta`.
+//! Host program of the bed's own tests and benchmarks, in the place of `regatta`.
 //!
-//! `path-keeper` is the keeper. `agent` serves one line at a time on its standard input and answers
+//! `path-daemon` is the daemon. `agent` serves one line at a time on its standard input and answers
 //! each with one line, `error …` when it could not:
 //! - `listen` → `listening PORT`, and after the connection's end `received BYTES NANOSECONDS`, from
-//!   the first byte to the last; `listen SECONDS` leaves out what came so soon after the first
+//!   the first byte to the last; `listen SECONDS` leaves out what arrived within SECONDS of the
+//!   first byte
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
 //!   back, in nanoseconds
-//! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and for
-//!   each of them NUMBER:DELAY_NS:ARRIVAL_NS
+//! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and
+//!   for each of them NUMBER:DELAY_NS:ARRIVAL_NS
 //! - `flow ADDRESS COUNT BYTES INTERVAL_NS` → `sent COUNT`, datagrams to be collected
 //!
-//! `check` makes a bed, says what it is, measures its path and sends through it, and prints a line
-//! for each or the error's causes and hint. Words after it ask for a path of netem: `netem`, `ends`,
-//! `iptables`. `hold` makes a bed with two agents, prints their process identifiers
-//! and keeps it until it is killed. `emulators` holds both emulators against each other and
-//! against theory in a guest: see [`emulators`]. `lateness [SECONDS]` prints how late packets of the
-//! user-space emulator arrive, with and without each thing that makes its thread punctual.
+//! `check` makes a bed, prints its description, measures its path and sends through it, and prints
+//! a line for each or the error's causes and hint. Words after it ask for a path of netem: `netem`,
+//! `ends`, `iptables`. `hold` makes a bed with two agents, prints their process identifiers and
+//! keeps it until it is killed. `emulators` compares both emulators with each other and with theory
+//! in a guest: see [`emulators`]. `lateness [SECONDS]` prints the lateness of packets of the
+//! user-space emulator, with and without each setting that makes its thread punctual.
 
 mod controller;
 mod emulators;
@@ -42,13 +43,13 @@ use nix::sys::{
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("path-keeper") => regatta_bed::keeper::main(),
+        Some("path-daemon") => regatta_bed::path_daemon::main(),
         Some("agent") => agent(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),
         Some("lateness") => emulators::lateness(),
-        Some(guest::KEEPER_COMMAND) => guest::keeper_main(),
+        Some(guest::DAEMON_COMMAND) => guest::daemon_main(),
         Some(guest::INIT_COMMAND) => guest::init_main(),
         _ => ExitCode::FAILURE,
     }
@@ -128,7 +129,7 @@ fn send(peer: &str, seconds: &str, congestion: &str) -> io::Result<String> {
 /// Time without a datagram after which no more is expected.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A socket that holds what arrives while its reader is kept waiting.
+/// Opens a socket whose buffer holds the datagrams that arrive while its reader is kept waiting.
 fn datagrams() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let bytes = 16 << 20;
@@ -139,14 +140,15 @@ fn datagrams() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The wall clock, in nanoseconds: the clock of the kernel's receive time stamps.
+/// Returns the time of the wall clock, in nanoseconds: the clock of the kernel's receive time
+/// stamps.
 fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The next datagram: its length, its sender, and when it reached this host.
+/// Receives the next datagram: its length, its sender, and its arrival time at this host.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, u64)> {
     let mut control = nix::cmsg_space!(TimeSpec);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -166,7 +168,8 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAd
     Ok((message.bytes, from, stamp.as_nanos() as u64))
 }
 
-/// A field of a datagram: departure at the pinging host, its arrival here, its departure here.
+/// Reads a field of a datagram: departure at the pinging host, its arrival here, its departure
+/// here.
 fn field(datagram: &[u8], index: usize) -> u64 {
     let bytes = datagram.get(8 * index..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))

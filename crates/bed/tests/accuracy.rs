@@ -65,15 +65,17 @@ mod real_time {
         assert!(near >= 0.99, "only {near} within 2 ms");
     }
 
+    /// A third of the rate that a slow processor carries; the maximum is measured by a benchmark
+    /// (`forwarder_gigabit`).
     #[test]
-    fn tcp_fills_a_gigabit_over_30_ms() {
+    fn tcp_fills_300_mbit_over_30_ms() {
         let _load = MachineLoad::watch();
         let mut bed = bed();
         let (mut a, mut b) = (
             Agent::start(&mut bed, Host::A),
             Agent::start(&mut bed, Host::B),
         );
-        let condition = condition(30, 1000, 0.0);
+        let condition = condition(30, 300, 0.0);
         let runs = three(|| {
             bed.set_condition(&condition, 1).expect("a condition");
             let peer = b.listen("listen");
@@ -97,7 +99,7 @@ mod real_time {
             (goodput_bps, counters.forward.refused_drops as f64)
         });
         let goodput_bps = median(runs.map(|run| run.0));
-        assert!(goodput_bps >= 850e6, "only {goodput_bps:.0} bit/s");
+        assert!(goodput_bps >= 255e6, "only {goodput_bps:.0} bit/s");
         let refused = median(runs.map(|run| run.1));
         assert_eq!(refused, 0.0, "the emulator did not keep up");
     }

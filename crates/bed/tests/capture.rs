@@ -1,5 +1,5 @@
-//! Captures of the path: what is in them, when, and what is not. What is in `real_time` compares
-//! times and needs the machine for itself.
+//! Tests of captures of the path: their packets and times. Those in `real_time` compare times and
+//! need the machine for themselves.
 
 mod common;
 
@@ -46,8 +46,8 @@ fn order(file: &std::path::Path, snap_bytes: Option<u32>) -> CaptureOrder {
     }
 }
 
-/// Sends datagrams there and back, one at a time; the round trips that the socket saw, in
-/// nanoseconds.
+/// Sends datagrams there and back, one at a time, and returns the round trips that the socket saw,
+/// in nanoseconds.
 fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
     let mut far = Agent::start(bed, Host::B);
     let mut near = Agent::start(bed, Host::A);
@@ -59,7 +59,8 @@ fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The Internet checksum over an IPv4 header and over UDP with its pseudo-header is all ones.
+/// Whether the Internet checksum over an IPv4 header and over UDP with its pseudo-header is all
+/// ones.
 fn checksums_are_right(packet: &[u8]) -> bool {
     let sum = |bytes: &[u8]| {
         let mut sum: u32 = bytes

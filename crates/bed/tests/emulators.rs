@@ -1,5 +1,5 @@
-//! Both emulators against each other and against theory, in guests of virtual time: what
-//! `make cross-check` writes into docs/emulators.md holds.
+//! Comparison of both emulators with each other and with theory, in guests of virtual time: tests
+//! that the findings hold which `make cross-check` writes into docs/emulators.md.
 
 mod common;
 

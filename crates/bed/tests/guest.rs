@@ -1,4 +1,4 @@
-//! Guests boot, and neither harm nor leave anything. Needs a User Mode Linux kernel, as
+//! Guests boot, and neither damage nor leave anything. Needs a User Mode Linux kernel, as
 //! `scripts/need linux.uml` installs one.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Nothing outlives the run, however it ends.
+//! Tests that nothing outlives the run, however it ends.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::{Agent, bed, children, condition, executable};
 use regatta_bed::{Bed, BedError, Host};
 use regatta_model::{BedKind, PathSetup};
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Whether the process `pid` runs; a zombie does not.
 fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
         !status
@@ -24,7 +24,7 @@ fn runs(pid: u32) -> bool {
     })
 }
 
-/// Network namespaces that some process is in, as `net:[NUMBER]`.
+/// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
     let entries = fs::read_dir("/proc").expect("/proc");
     entries
@@ -32,7 +32,7 @@ fn namespaces_in_use() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Waits until something holds, at most five seconds.
+/// Waits for at most five seconds until a condition holds.
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !holds() {
@@ -60,13 +60,13 @@ fn hold() -> Held {
         .expect("a line");
     assert!(line.starts_with("agents "), "{line}");
     let processes = children(controller.id());
-    assert_eq!(processes.len(), 3, "a keeper and two agents");
+    assert_eq!(processes.len(), 3, "a daemon and two agents");
     let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let namespaces: BTreeSet<_> = processes
         .iter()
         .map(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).expect("a namespace"))
         .collect();
-    assert_eq!(namespaces.len(), 2, "the keeper shares the second host's");
+    assert_eq!(namespaces.len(), 2, "the daemon shares the second host's");
     assert!(!namespaces.contains(&own));
     Held {
         controller,
@@ -101,23 +101,23 @@ fn the_controller_s_end_ends_everything() {
 }
 
 #[test]
-fn dropping_the_bed_ends_its_keeper() {
-    let keeper = {
+fn dropping_the_bed_ends_its_daemon() {
+    let daemon = {
         let bed = bed();
-        assert!(runs(bed.keeper_pid()));
-        bed.keeper_pid()
+        assert!(runs(bed.daemon_pid()));
+        bed.daemon_pid()
     };
-    soon("the keeper has ended", || !runs(keeper));
+    soon("the daemon has ended", || !runs(daemon));
 }
 
 #[test]
-fn a_killed_keeper_is_an_error_and_not_a_hang() {
+fn a_killed_daemon_is_an_error_and_not_a_hang() {
     let mut bed = bed();
     bed.set_condition(&condition(30, 100, 0.0), 1)
         .expect("a condition");
-    let pid = nix::unistd::Pid::from_raw(bed.keeper_pid() as i32);
+    let pid = nix::unistd::Pid::from_raw(bed.daemon_pid() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a signal");
-    let error = bed.counters().expect_err("no keeper");
+    let error = bed.counters().expect_err("no daemon");
     assert!(matches!(error, BedError::Gone { .. }), "{error}");
     assert!(error.to_string().contains("signal: 9"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The bed of a user who is not root, and what a user is told where it cannot be made.
+//! Beds of a user who is not root, and the errors where such a bed cannot be made.
 //!
 //! Needs root, to become somebody else and to arrange a device node in a mount namespace of its
 //! own; the machine's own `/dev/net/tun` is left as it is. Where the tests are run by an ordinary
@@ -15,8 +15,8 @@ use std::{
 
 use common::executable;
 
-/// A copy of the host program where any user can run it, and what runs its `check` as user 65534;
-/// nothing if this is not root.
+/// Copies the host program to where any user can run it and returns the shell command that runs its
+/// `check` as user 65534; `None` if this is not root.
 fn check_as_nobody() -> Option<(tempfile::TempDir, String)> {
     if !nix::unistd::geteuid().is_root() {
         println!("not root: the other tests have been run as an ordinary user");
@@ -40,7 +40,7 @@ fn text_of(output: &Output) -> String {
     text
 }
 
-/// What `check` prints in a mount namespace that a shell has prepared.
+/// Returns what `check` prints in a mount namespace that the shell command `prepare` has prepared.
 fn as_nobody(prepare: &str) -> Option<String> {
     let (_directory, check) = check_as_nobody()?;
     let output = Command::new("unshare")
@@ -50,7 +50,8 @@ fn as_nobody(prepare: &str) -> Option<String> {
     Some(text_of(&output))
 }
 
-/// Replaces `/dev/net` by one with what `nodes` makes in it, in this mount namespace only.
+/// Returns the shell command that replaces `/dev/net` by one with what `nodes` makes in it, in this
+/// mount namespace only.
 fn devices(nodes: &str) -> String {
     format!("mkdir -p /dev/net; mount -t tmpfs tmpfs /dev/net; {nodes}")
 }

@@ -1,4 +1,4 @@
-//! The path's check of itself, in real namespaces.
+//! Path checks in real namespaces.
 //!
 //! Timing is judged by the median of three checks, see `common::three`. Losses come from the seeds
 //! of the bed's run, the same in every run of these tests. What is in `real_time` needs the machine

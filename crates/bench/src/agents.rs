@@ -1,5 +1,5 @@
-//! Our side of a comparison: two real agent processes, told over the control protocol what to do,
-//! as a run does it.
+//! Regatta's side of a comparison: two real agent processes, controlled over the control protocol
+//! as in a run.
 
 use std::{
     collections::BTreeMap,
@@ -24,20 +24,20 @@ use crate::{
     rounds::Figures,
 };
 
-/// A trial of the bench takes seconds; one that takes this long hangs.
+/// Longest time of a trial of the bench, which takes seconds; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The transfer is not limited, but an order has a deadline.
+/// Deadline of the transfer, which has no limit otherwise: an order must have one.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 const SERVER_NAME: &str = "regatta";
 
-/// What is measured.
+/// Transfer to be measured.
 #[derive(Debug, Clone)]
 pub struct Race {
     /// Name of the driver.
     pub driver: &'static str,
-    /// Its options.
+    /// Options of the driver.
     pub options: BTreeMap<String, OptionValue>,
     /// Bytes to move.
     pub bytes: u64,
@@ -45,11 +45,11 @@ pub struct Race {
     pub message: u64,
     /// Connections at once that share the bytes.
     pub flows: u32,
-    /// What the driver is told of the path.
+    /// Properties of the path that the driver is told.
     pub path: PathHints,
 }
 
-/// A path that is this host's loopback, or delays nothing.
+/// Returns the properties of this host's loopback, or of another path without delay.
 pub fn loopback(mtu_bytes: u32) -> PathHints {
     PathHints {
         round_trip_delay: Duration::ZERO,
@@ -65,16 +65,16 @@ pub fn loopback(mtu_bytes: u32) -> PathHints {
 /// Both reports of a trial, and the CPU time of both processes.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The sender's.
+    /// Report of the sender.
     pub sender: SideReport,
-    /// The receiver's.
+    /// Report of the receiver.
     pub receiver: SideReport,
-    /// Of both agents, from start to end.
+    /// CPU time of both agents, from start to end.
     pub usage: Usage,
 }
 
 impl Outcome {
-    /// A figure of one side.
+    /// Returns a figure of one side.
     fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
         side.metrics
             .get(name)
@@ -85,7 +85,7 @@ impl Outcome {
             })
     }
 
-    /// Delivered bytes over the time from the connect call to the acknowledgement.
+    /// Computes the delivered bytes over the time from the connect call to the acknowledgement.
     ///
     /// # Errors
     /// [`BenchError::Process`] if the reports lack a figure.
@@ -105,7 +105,7 @@ impl Outcome {
     }
 }
 
-/// A certificate for one run.
+/// Makes a certificate for one run.
 fn certificate() -> Result<(String, String), BenchError> {
     let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
         .map_err(BenchError::reference)?;
@@ -132,7 +132,7 @@ impl Agent {
     }
 }
 
-/// Passes every line of an agent on, with its role; `None` at the end.
+/// Forwards every line of an agent, with its role; `None` at the end.
 fn listen(
     role: Role,
     output: std::process::ChildStdout,
@@ -152,7 +152,7 @@ fn listen(
     });
 }
 
-/// Two agents on plain loopback.
+/// Starts two agents on plain loopback.
 ///
 /// # Errors
 /// [`BenchError::Process`] if they cannot be started.
@@ -246,7 +246,7 @@ pub fn run(
     })
 }
 
-/// Passes notes on until both sides have reported.
+/// Forwards notes until both sides have reported.
 fn converse(
     race: &Race,
     sender: &mut Agent,

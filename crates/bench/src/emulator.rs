@@ -1,4 +1,4 @@
-//! What the emulator costs: the pure state machine alone, in simulated time.
+//! Benchmark of the emulator: the pure state machine alone, in simulated time.
 
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,10 @@ impl Packet for Sized {
 /// Cost of the state machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Emulation {
-    /// What was emulated.
+    /// Description of the emulated link.
     pub link: String,
-    /// Packets for each second: of one core for the state machine alone, of the clock for a whole
-    /// path, both directions.
+    /// Packets per second: for the state machine alone, of CPU time of one core; for a whole path,
+    /// of wall-clock time, both directions together.
     pub packets_per_second: Spread,
     /// CPU time for one packet, in nanoseconds: offered, held, delivered or dropped.
     pub packet_ns: Spread,
@@ -51,7 +51,7 @@ fn condition(rate: Option<u64>, loss: f64) -> Condition {
     }
 }
 
-/// Offers packets at 1 Gbit/s, in bursts of ten as a batched sender does, and takes what is due.
+/// Offers packets at 1 Gbit/s, in bursts of ten as a batched sender does, and takes the due ones.
 fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     const BYTES: u64 = 1500;
     const BURST: u64 = 10;

@@ -1,25 +1,25 @@
-//! What can go wrong in the bench.
+//! Errors of the bench.
 
-/// Why the bench has no figures.
+/// Reasons why the bench has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// A program that the bench compares with is not installed.
     #[error("`{program}` is not installed")]
     Missing {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// The command that installs it.
         hint: &'static str,
     },
-    /// A reference program broke.
+    /// A reference program failed.
     #[error("the reference program failed")]
     Reference(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A process ended badly.
+    /// A process failed.
     #[error("`{command}` failed: {message}")]
     Process {
-        /// What was run.
+        /// Command of the process.
         command: String,
-        /// What it said.
+        /// Description of the failure.
         message: String,
     },
     /// A side of a trial has no report.
@@ -32,24 +32,24 @@ pub enum BenchError {
         /// The causes, outermost first.
         reasons: String,
     },
-    /// The path between the namespaces cannot be had.
+    /// The path between the namespaces could not be set up.
     #[error("the bed failed")]
     Bed(#[from] regatta_bed::BedError),
-    /// A program printed what it should not.
+    /// The output of a program cannot be parsed.
     #[error("unreadable output")]
     Output(#[from] serde_json::Error),
-    /// Sockets, pipes, processes.
+    /// An operation on sockets, pipes or processes failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl BenchError {
-    /// Keeps what broke a reference program.
+    /// Wraps the error of a reference program.
     pub fn reference(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Reference(source.into())
     }
 
-    /// What to type next; empty if nothing can be done.
+    /// Returns a command that helps; empty if none is known.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Missing { hint, .. } => hint,

@@ -1,5 +1,5 @@
-//! What the whole emulated path costs: two namespaces, their devices, the forwarding thread; loaded
-//! by one TCP flow between two agents.
+//! Benchmark of the whole emulated path: two namespaces, their devices and the forwarding thread,
+//! loaded by one TCP flow between two agents.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -33,8 +33,8 @@ fn condition(rate: Option<BitRate>) -> Condition {
     }
 }
 
-/// Packets for each second of the transfer, CPU time of the keeper for each packet in nanoseconds,
-/// goodput in bits per second.
+/// Measures packets per second of the transfer, CPU time of the daemon per packet in nanoseconds,
+/// and goodput in bits per second.
 fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3], BenchError> {
     let condition = condition(rate);
     bed.set_condition(&condition, 1)?;

@@ -16,13 +16,13 @@ use crate::{
     rounds::Figures,
 };
 
-/// What to type where it is missing.
+/// Hint for a machine without iperf3.
 const INSTALL: &str = "run `apt-get install iperf3`";
 
-/// How long the server may take to listen.
+/// Longest time that the server may take until it listens.
 const START: Duration = Duration::from_secs(5);
 
-/// Version line of the installed `iperf3`.
+/// Returns the version line of the installed `iperf3`.
 ///
 /// # Errors
 /// [`BenchError::Missing`] if there is none.
@@ -41,14 +41,14 @@ pub fn version() -> Result<String, BenchError> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A port that is free now.
+/// Returns a port that is free now.
 fn free_port() -> Result<u16, BenchError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }
 
-/// Waits until a socket listens on the port, without connecting to it: a connection would be
-/// taken for the one client that the server serves.
+/// Waits until a socket listens on the port, without connecting to it: the server would serve that
+/// connection as its one client.
 fn wait_for_listener(port: u16) -> Result<(), BenchError> {
     let until = Instant::now() + START;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -65,7 +65,8 @@ fn wait_for_listener(port: u16) -> Result<(), BenchError> {
     })
 }
 
-/// Runs a server and a client to the end; returns what the receiver says, and the CPU of both.
+/// Runs a server and a client to the end; returns the receiver's report, and the CPU time of both
+/// in seconds.
 fn run(client: &[&str]) -> Result<(Value, f64), BenchError> {
     let port = free_port()?;
     let port_text = port.to_string();
@@ -96,7 +97,7 @@ fn run(client: &[&str]) -> Result<(Value, f64), BenchError> {
     Ok((receiver, usage.seconds()))
 }
 
-/// iperf3 with `--json` says on standard output what is wrong.
+/// Adds the reason to an error: iperf3 with `--json` writes it to standard output.
 fn with_reason(error: BenchError, said: &str) -> BenchError {
     let reason = serde_json::from_str::<Value>(said)
         .ok()
@@ -110,7 +111,7 @@ fn with_reason(error: BenchError, said: &str) -> BenchError {
     }
 }
 
-/// What the receiver counted: bytes and seconds.
+/// Returns the receiver's figures: bytes and seconds.
 fn received(receiver: &Value) -> Result<(f64, f64), BenchError> {
     let sum = &receiver["end"]["sum_received"];
     match (sum["bytes"].as_f64(), sum["seconds"].as_f64()) {
@@ -145,8 +146,8 @@ pub fn tcp(bytes: u64, message: u64, cc: &str) -> Result<Figures, BenchError> {
     })
 }
 
-/// Sends datagrams without a limit of rate; delivered is what the receiver counted, as the
-/// sender's own summary of iperf3 3.12 shows what was sent.
+/// Sends datagrams without a limit of rate. The delivered bytes are those that the receiver
+/// counted, as the summary of the sender in iperf3 3.12 shows the bytes sent.
 ///
 /// # Errors
 /// [`BenchError::Process`] if it fails.

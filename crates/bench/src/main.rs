@@ -1,9 +1,9 @@
-//! Regatta's bench: its drivers and its emulator against reference programs, in one run, round by
-//! round, with gates.
+//! Regatta's bench: compares its drivers and its emulator with reference programs, in one run,
+//! round by round, with gates.
 //!
-//! `make bench` runs it. Every comparison alternates ours and theirs within a round and pairs them
-//! by round, so that a machine that slows down slows both. CPU time is that of whole processes,
-//! both ends, all threads, taken by `wait4` for ours and theirs alike.
+//! `make bench` runs it. Every comparison alternates Regatta's driver and the reference within a
+//! round and pairs them by round, so that a machine that slows down slows both. CPU time is that of
+//! whole processes, both ends, all threads, taken by `wait4` for both alike.
 
 mod agents;
 mod emulator;
@@ -56,7 +56,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 #[derive(Debug, Parser)]
 #[command(name = "regatta-bench", version)]
 struct Arguments {
-    /// How often each comparison is made.
+    /// Number of times that each comparison is made.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Three rounds of less data: to see that it works, not to publish.
@@ -65,14 +65,14 @@ struct Arguments {
     /// Print JSON alone on standard output.
     #[arg(long)]
     json: bool,
-    /// Only these parts.
+    /// Run only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
     #[command(subcommand)]
     role: Option<Role>,
 }
 
-/// What is measured.
+/// Parts of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// `tcp` against iperf3.
@@ -91,13 +91,13 @@ enum Part {
     Emulator,
 }
 
-/// Parts that this program plays for itself.
+/// Commands of the processes that the bench starts from its own executable.
 #[derive(Debug, Subcommand)]
 enum Role {
     /// The listening end of the least program on a library.
     #[command(hide = true)]
     ReferenceReceive { library: Library, bytes: u64 },
-    /// Its sending end.
+    /// The sending end of the least program on a library.
     #[command(hide = true)]
     ReferenceSend {
         library: Library,
@@ -106,16 +106,16 @@ enum Role {
     },
 }
 
-/// A comparison with iperf3 at one size of messages.
+/// Comparison with iperf3 at one size of messages.
 struct Small {
     driver: &'static str,
     message: u64,
-    /// How many of them, in a whole bench.
+    /// Number of messages, in a whole bench.
     messages: u64,
 }
 
-/// iperf3 writes one byte of TCP at a time, but its datagrams have at least 16 bytes, for their
-/// header.
+/// Comparisons with small messages. iperf3 writes one byte of TCP at a time, but its datagrams have
+/// at least 16 bytes, for their header.
 const SMALL: &[Small] = &[
     Small {
         driver: "tcp",
@@ -139,7 +139,7 @@ const SMALL: &[Small] = &[
     },
 ];
 
-/// How much is moved.
+/// Amounts of data and time of the bench's parts.
 #[derive(Debug, Clone, Copy)]
 struct Amounts {
     rounds: u32,
@@ -191,7 +191,7 @@ fn main() -> ExitCode {
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {
         Some(role) if role == "agent" => return regatta_agent::main(HostFacts::default()),
-        Some(role) if role == "path-keeper" => return regatta_bed::keeper::main(),
+        Some(role) if role == "path-daemon" => return regatta_bed::path_daemon::main(),
         _ => {}
     }
     let arguments = Arguments::parse();
@@ -216,7 +216,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `error:`, the causes, the hint.
+/// Prints the error after `error:`, its causes and the hint.
 fn complain(error: &BenchError) {
     eprintln!("error: {error}");
     let mut cause = std::error::Error::source(error);
@@ -229,7 +229,7 @@ fn complain(error: &BenchError) {
     }
 }
 
-/// Measures, prints; returns whether every gate was passed.
+/// Measures and prints the results; returns whether every gate was passed.
 fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     let asked = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let amounts = Amounts::of(arguments);
@@ -290,18 +290,19 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     Ok(report.passed())
 }
 
-/// Load average of the last minute, if it is more than half of a core.
+/// Returns the load average of the last minute, if it is more than half of a core.
 fn busy() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     (load > 0.5).then_some(load)
 }
 
-/// Most failures of a reference in one comparison: its stack's own limits end a connection now and then.
+/// Most failures of a reference in one comparison: the limits of its own stack end a connection now
+/// and then.
 const REFERENCE_FAILURES: u32 = 2;
 
-/// Runs ours and theirs in every round, each first in every other round. A reference that fails is run
-/// again, at most [`REFERENCE_FAILURES`] times; ours is not.
+/// Runs Regatta's driver and the reference in every round, each first in every other round. A
+/// reference that fails is run again, at most [`REFERENCE_FAILURES`] times; a driver is not.
 fn alternate(
     name: &str,
     rounds: u32,
@@ -378,7 +379,7 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     Ok(())
 }
 
-/// Both ends of the least program on a library, in processes of their own.
+/// Runs both ends of the least program on a library, in processes of their own.
 fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, BenchError> {
     use std::io::{BufRead, BufReader};
 
@@ -473,8 +474,8 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     Ok(())
 }
 
-/// Messages of one byte (or iperf3's least) and of 1024: at least as fast as iperf3 with the same
-/// `-l`.
+/// Compares with iperf3 messages of one byte (or iperf3's least) and of 1024: at least as fast as
+/// iperf3 with the same `-l`.
 fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
     for small in SMALL {
         let share = if amounts.quick { 4 } else { 1 };

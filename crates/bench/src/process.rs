@@ -14,14 +14,14 @@ use crate::error::BenchError;
 /// CPU time of an ended process, all its threads and the children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// In user mode.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// In the kernel on its behalf.
+    /// CPU time in the kernel on behalf of the process.
     pub system: Duration,
 }
 
 impl Usage {
-    /// User and system, in seconds.
+    /// Returns user and system time together, in seconds.
     pub fn seconds(self) -> f64 {
         (self.user + self.system).as_secs_f64()
     }
@@ -38,7 +38,7 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// A started process; killed and waited for if it is dropped before [`Running::finish`].
+/// Running process; killed and waited for if it is dropped before [`Running::finish`].
 #[derive(Debug)]
 pub struct Running {
     child: Option<Child>,
@@ -46,7 +46,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with standard input and output piped.
+    /// Starts a process with standard input and output piped.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it cannot be started.
@@ -74,7 +74,7 @@ impl Running {
         }
     }
 
-    /// Its process, to talk to.
+    /// Returns the process, to talk to.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it was finished.
@@ -86,7 +86,7 @@ impl Running {
         })
     }
 
-    /// Its standard output, once.
+    /// Returns the standard output of the process, once.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it was taken.
@@ -101,7 +101,7 @@ impl Running {
             })
     }
 
-    /// Closes its standard input and waits for its end.
+    /// Closes the standard input of the process and waits for its end.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it ends with anything but success.
@@ -132,7 +132,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for a child of this process. It is reaped, so nobody may wait for it again.
+/// Waits for a child of this process and reaps it, so that it cannot be waited for again.
 fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage: it is plain numbers.
@@ -174,7 +174,7 @@ pub fn collect(mut output: ChildStdout) -> thread::JoinHandle<io::Result<String>
     })
 }
 
-/// What [`collect`] read.
+/// Returns what [`collect`] has read.
 ///
 /// # Errors
 /// [`BenchError::Io`] if it could not be read.

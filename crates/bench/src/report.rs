@@ -1,4 +1,4 @@
-//! What the bench prints.
+//! Report of the bench: JSON and tables.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::{
     rounds::{Comparison, Figures, Gate, Spread},
 };
 
-/// Datagrams lost, ours and theirs.
+/// Shares of datagrams lost, by Regatta's driver and by the reference.
 #[derive(Debug, Serialize)]
 struct Lost {
     ours: Option<Spread>,
@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty one.
+    /// Creates an empty report.
     pub fn new(rounds: u32, quick: bool) -> Self {
         Self {
             schema_version: 1,
@@ -47,22 +47,22 @@ impl Report {
         }
     }
 
-    /// Notes a program that was compared with.
+    /// Adds the version of a reference program.
     pub fn reference(&mut self, version: String) {
         self.references.push(version);
     }
 
-    /// Notes something that a reader must know.
+    /// Adds a warning for the reader of the report.
     pub fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }
 
-    /// Adds a comparison; there is none without rounds.
+    /// Adds a comparison; does nothing for `None`, which there is without rounds.
     pub fn compare(&mut self, comparison: Option<Comparison>) {
         self.comparisons.extend(comparison);
     }
 
-    /// Adds what the datagrams of a comparison lost.
+    /// Adds the datagrams lost in a comparison.
     pub fn lost(&mut self, pairs: &[(Figures, Figures)]) {
         self.datagrams_lost_ratio = Some(Lost {
             ours: Spread::of(pairs.iter().filter_map(|(ours, _)| ours.lost_ratio)),
@@ -75,12 +75,12 @@ impl Report {
         self.emulation = emulation;
     }
 
-    /// Whether every gate was passed.
+    /// Whether every gate is passed.
     pub fn passed(&self) -> bool {
         self.comparisons.iter().all(|comparison| comparison.passed)
     }
 
-    /// As a table.
+    /// Returns the report as tables.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

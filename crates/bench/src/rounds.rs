@@ -1,16 +1,16 @@
-//! Figures of single runs, and what many rounds of them say.
+//! Figures of single runs, and statistics over many rounds of them.
 
 use serde::Serialize;
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// One run of one program.
+/// Figures of one run of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Bytes that the receiver got.
+    /// Bytes that the receiver counted.
     pub delivered_bytes: f64,
-    /// In so much time.
+    /// Time in which they were delivered, in seconds.
     pub seconds: f64,
     /// CPU time of both ends, all threads, user and system.
     pub cpu_seconds: f64,
@@ -19,30 +19,30 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Delivered bits over time.
+    /// Returns delivered bits over time.
     pub fn goodput_bps(&self) -> f64 {
         self.delivered_bytes * 8.0 / self.seconds
     }
 
-    /// CPU seconds for each GiB delivered.
+    /// Returns the CPU seconds for each GiB delivered.
     pub fn cpu_seconds_per_gib(&self) -> f64 {
         self.cpu_seconds * GIB / self.delivered_bytes
     }
 }
 
-/// The median and the range of some values.
+/// Median and range of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Middle value, or the mean of the two in the middle.
     pub median: f64,
-    /// Least.
+    /// Least value.
     pub min: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of at least one value; `None` without.
+    /// Computes the median and range of `values`; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -57,7 +57,7 @@ impl Spread {
     }
 }
 
-/// Which side of its bound a ratio must be on.
+/// Bound on a median ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "bound")]
 pub enum Gate {
@@ -77,22 +77,22 @@ impl Gate {
     }
 }
 
-/// Ours over theirs in one quantity, paired by round.
+/// Comparison of a driver with its reference in one quantity, paired by round.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// `tcp / iperf3: goodput`.
+    /// Name, such as `tcp / iperf3: goodput`.
     pub name: String,
     /// Unit of `ours` and `theirs`.
     pub unit: &'static str,
-    /// Ours.
+    /// Values of the driver.
     pub ours: Spread,
-    /// Theirs.
+    /// Values of the reference.
     pub theirs: Spread,
-    /// Ours over theirs, one ratio for each round.
+    /// Ratios of `ours` to `theirs`, one for each round.
     pub ratio: Spread,
-    /// What the median ratio must be; absent where it is only shown.
+    /// Bound on the median ratio; absent where the ratio is only shown.
     pub gate: Option<Gate>,
-    /// Whether it is.
+    /// Whether the gate is passed; true without a gate.
     pub passed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! usrsctp, the library that users of SCTP in user space know, on plain loopback: a least program
-//! on it, compiled when it is needed.
+//! Comparison with usrsctp, the library that users of SCTP in user space know, on plain loopback: a
+//! least program on it, compiled when it is needed.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -14,18 +14,18 @@ use crate::{
     rounds::Figures,
 };
 
-/// The program, as it stands in the repository.
+/// Source of the program, as in the repository.
 const SOURCE: &str = include_str!("../usrsctp/transfer.c");
 
-/// What to type where the library is missing.
+/// Hint for a machine without the library.
 const INSTALL: &str = "run `apt-get install build-essential libusrsctp-dev`";
 
-/// The compiled program.
+/// Path of the compiled program.
 #[derive(Debug)]
 pub struct Program(PathBuf);
 
 impl Program {
-    /// Compiles it beside this executable.
+    /// Compiles the program beside this executable.
     ///
     /// # Errors
     /// [`BenchError::Missing`] without a compiler or the library.
@@ -57,8 +57,8 @@ impl Program {
         }
     }
 
-    /// Moves bytes in messages of one size over one stream of one association, in IP packets of
-    /// at most so many bytes; the receiver's bytes and time.
+    /// Moves `bytes` in messages of one size over one stream of one association, in IP packets of
+    /// at most `mtu` bytes. Returns the receiver's bytes and time.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it fails.
@@ -91,14 +91,14 @@ impl Program {
     }
 }
 
-/// Two UDP ports that are free now.
+/// Returns two UDP ports that are free now.
 fn free_ports() -> Result<[u16; 2], BenchError> {
     let free = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
     let (one, other) = (free()?, free()?);
     Ok([one.local_addr()?.port(), other.local_addr()?.port()])
 }
 
-/// What the receiver counted: bytes and seconds.
+/// Returns the receiver's figures: bytes and seconds.
 fn received(said: &str) -> Result<(f64, f64), BenchError> {
     let mut numbers = said.split_whitespace().map(str::parse::<f64>);
     match (numbers.next(), numbers.next()) {

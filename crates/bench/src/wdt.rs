@@ -1,5 +1,5 @@
-//! `wdt` against `tcp` with as many flows: what blocks, files and the queue cost, and what encrypting
-//! each connection costs.
+//! Comparison of `wdt` with `tcp` with as many flows: the cost of blocks, files and the queue, and
+//! that of encrypting each connection.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -32,7 +32,8 @@ fn options(encryption: &str, connections: u32) -> BTreeMap<String, OptionValue> 
     options
 }
 
-/// Both modes, over one connection and over as many as are the default.
+/// Compares both encryption modes with `tcp`, over one connection and over as many as are the
+/// default.
 pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
     for (encryption, gate) in [("none", Some(Gate::AtLeast(LEAST))), ("aes128-gcm", None)] {
         for connections in [1, 8] {

@@ -1,9 +1,12 @@
-//! A study from options of the command line: written as a study file and read like one, so that
-//! the run leaves behind what can be saved, edited and run again.
+//! Study made from options of the command line: written as a study file and parsed like one, so
+//! that the run leaves behind a study that can be saved, edited and run again.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use regatta_model::{BedKind, Bytes, Clock, OptionValue, Transport, study::StudyFile};
+use regatta_model::{
+    BedKind, Bytes, Clock, OptionValue, Transport,
+    study::{LONGEST_NAME, StudyFile},
+};
 use toml::{Table, Value};
 
 use crate::{args::RunArgs, exit::Failure, path_options, registry};
@@ -16,29 +19,44 @@ pub fn asked_for(args: &RunArgs) -> bool {
         || args.message_size.is_some()
 }
 
-/// A transport as written on the command line: `tcp`, `tcp:cc=bbr`, `udp:rate=96Mbit/s:gso=false`.
+/// Parses a transport as written on the command line: `tcp`, `tcp:cc=bbr`,
+/// `udp:rate=96Mbit/s:gso=false`.
 ///
 /// # Errors
 /// If an option has no value.
 pub fn transport(text: &str) -> Result<Transport, Failure> {
     let mut parts = text.split(':');
     let driver = parts.next().unwrap_or_default().trim();
-    let options = parts
-        .map(|part| {
-            let (name, value) = part.split_once('=').ok_or_else(|| {
-                Failure::input(
-                    format!("option `{part}` of transport `{text}` has no value"),
-                    "write options as in `tcp:cc=bbr`",
-                )
-            })?;
-            Ok((name.trim().to_owned(), value_of(value.trim())))
-        })
-        .collect::<Result<_, Failure>>()?;
+    let mut options = BTreeMap::new();
+    for part in parts {
+        let (name, value) = part.split_once('=').ok_or_else(|| {
+            Failure::input(
+                format!("option `{part}` of transport `{text}` has no value"),
+                "write options as in `tcp:cc=bbr`",
+            )
+        })?;
+        let (name, value) = (name.trim(), value.trim());
+        if options.insert(name.to_owned(), value_of(value)).is_some() {
+            return Err(Failure::input(
+                format!("option `{name}` of transport `{text}` is said twice"),
+                format!("leave one of them out: `{name}={value}`"),
+            ));
+        }
+    }
     Ok(Transport {
-        label: text.trim().to_owned(),
+        label: label(text.trim()),
         driver: driver.to_owned(),
         options,
     })
+}
+
+/// The label of a transport that is written on the command line: what has no room is left out.
+fn label(text: &str) -> String {
+    if text.chars().count() <= LONGEST_NAME {
+        return text.to_owned();
+    }
+    let beginning = text.chars().take(LONGEST_NAME - 1);
+    beginning.chain(['…']).collect()
 }
 
 fn value_of(text: &str) -> OptionValue {
@@ -51,10 +69,10 @@ fn value_of(text: &str) -> OptionValue {
     }
 }
 
-/// The study that the options ask for, and its text.
+/// Returns the study that the options ask for, and its text.
 ///
 /// # Errors
-/// Whatever is wrong with it.
+/// Mistakes in the options.
 pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     let transports = if args.transport.is_empty() {
         registry::drivers()
@@ -169,5 +187,15 @@ mod tests {
         );
         assert_eq!(transport.options["gso"], OptionValue::Flag(false));
         assert!(super::transport("tcp:cc").is_err());
+        let twice = super::transport("tcp:cc=cubic:cc=bbr").expect_err("one too many");
+        assert!(twice.render(false).contains("option `cc` of transport"));
+    }
+
+    #[test]
+    fn the_label_of_a_long_transport_is_its_beginning() {
+        let program = format!("external:program=./{}", "x".repeat(100));
+        let transport = transport(&program).unwrap();
+        assert_eq!(transport.label.chars().count(), LONGEST_NAME);
+        assert!(transport.label.ends_with("xx…"), "{}", transport.label);
     }
 }

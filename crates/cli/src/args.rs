@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of `regatta`.
 
 mod behind;
 mod path;
@@ -10,7 +10,7 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, units::parse_duration};
+use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, units::parse_duration};
 
 pub use self::{
     behind::BehindArgs,
@@ -27,12 +27,12 @@ pub struct Args {
     /// Whether to use colours; `auto` uses them on a terminal unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// When to use colours.
+/// Choice of coloured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -43,7 +43,7 @@ pub enum ColorChoice {
     Never,
 }
 
-/// What to do.
+/// Subcommand of `regatta`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a study: race every transport under every condition
@@ -67,13 +67,13 @@ pub enum Command {
     Agent,
     /// Keeps the namespaces and carries the packets; started by the controller
     #[command(hide = true)]
-    PathKeeper,
+    PathDaemon,
     /// Keeps a program behind a path together with what it starts; started by the controller
     #[command(hide = true)]
     PathProgram,
     /// Keeps a guest; started by the controller
     #[command(hide = true)]
-    GuestKeeper,
+    GuestDaemon,
     /// First process of a guest; started by its kernel
     #[command(hide = true)]
     GuestInit,
@@ -85,7 +85,7 @@ pub enum Command {
     GuestRun,
 }
 
-/// A span of time that is not zero.
+/// Parses a time span that is not zero.
 fn span(text: &str) -> Result<Duration, String> {
     let value = duration(text)?;
     if value.is_zero() {
@@ -110,6 +110,19 @@ fn quantity<T: std::str::FromStr<Err = regatta_model::UnitError>>(text: &str) ->
     text.parse().map_err(|error| with_hint(&error))
 }
 
+/// Reads a whole number between two bounds, both allowed.
+fn whole<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
+{
+    move |text| {
+        let number = text.parse().ok();
+        number
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| format!("it is not a whole number from {least} to {most}"))
+    }
+}
+
 fn bed(text: &str) -> Result<BedKind, String> {
     match text {
         "netns" => Ok(BedKind::Netns),
@@ -126,8 +139,8 @@ fn clock(text: &str) -> Result<Clock, String> {
     }
 }
 
-/// A directory, which may begin with one hyphen; with two it is rather an option, and the name of
-/// the directory was forgotten.
+/// Returns a parser for a directory, which may begin with one hyphen; with two it is rather an
+/// option, and the name of the directory was forgotten.
 fn directory() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path.as_os_str().as_encoded_bytes().starts_with(b"--") {
@@ -157,27 +170,27 @@ pub struct RunArgs {
     pub path: PathArgs,
 
     /// Bytes of one transfer [default without a STUDY: 10MB]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, help_heading = "Work")]
     pub size: Option<Bytes>,
     /// Bytes of one message [default without a STUDY: 10kB]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, help_heading = "Work")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, help_heading = "Work")]
     pub message_size: Option<Bytes>,
     /// Longest time of one transfer once it is connected; it is then measured on what was delivered
     /// [default without a STUDY: 30s]
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
+    #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub deadline: Option<Duration>,
     /// Longest time that a connection may take to be made; a trial without one has timed out
     /// [default without a STUDY: 10s]
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Work")]
+    #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub connect_deadline: Option<Duration>,
     /// How often every cell is run [default without a STUDY: 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Race each transport against itself: whatever differs between the two is noise
     #[arg(long, help_heading = "Work")]
     pub aa: bool,
     /// Seed of the order of trials, of the paths' losses and of random data
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = whole(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
     pub seed: Option<u64>,
     /// Where it runs: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control
@@ -185,14 +198,14 @@ pub struct RunArgs {
     pub bed: Option<BedKind>,
     /// Guests of `--bed uml`: 1 with both hosts in it, or 2, each host in one of its own, joined by a
     /// virtual Ethernet with netem on both ends [default without a STUDY: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2), help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = whole(1, 2_u8), allow_hyphen_values = true, help_heading = "Work")]
     pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
     /// makes a run the same each time [default without a STUDY: real]
     #[arg(long, value_name = "CLOCK", value_parser = clock, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
     pub jobs: Option<u32>,
     /// Kernel of the guest of `--bed uml` [default: the one that is found]
     #[arg(long, value_name = "PATH", help_heading = "Work")]
@@ -224,7 +237,7 @@ pub struct PlanArgs {
     /// A study file, the name of a built-in study, or the directory of a run
     pub study: String,
     /// The difference to be detected between two transports, such as 5%
-    #[arg(long, value_name = "PERCENT", value_parser = quantity::<Ratio>)]
+    #[arg(long, value_name = "PERCENT", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
     pub detect: Ratio,
     /// Directory of a run of that study, of two rounds or more, which shows how much rounds differ
     /// [default: its newest run in regatta-results]
@@ -264,11 +277,11 @@ pub struct ReportArgs {
 /// `regatta list`.
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    /// What to list; without it, everything
+    /// Table to print; without it, everything
     pub what: Option<ListWhat>,
 }
 
-/// What to list.
+/// Kind of entries to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ListWhat {
     /// The drivers with their options.

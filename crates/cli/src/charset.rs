@@ -4,12 +4,12 @@ use std::{borrow::Cow, ffi::OsString, sync::LazyLock};
 
 static IS_UTF8: LazyLock<bool> = LazyLock::new(|| names_utf8(|name| std::env::var_os(name)));
 
-/// Whether the terminal, or whatever else reads standard output and standard error, takes UTF-8.
+/// Whether the terminal, or any other reader of standard output and standard error, takes UTF-8.
 pub fn is_utf8() -> bool {
     *IS_UTF8
 }
 
-/// Text as it may be written: as it is where the locale's character set is UTF-8, in ASCII elsewhere.
+/// Converts text to the locale's character set: unchanged for UTF-8, to ASCII for any other.
 pub fn encoded(text: &str) -> Cow<'_, str> {
     if is_utf8() || text.is_ascii() {
         text.into()
@@ -31,8 +31,8 @@ fn names_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     name.contains("utf-8") || name.contains("utf8")
 }
 
-/// Text in ASCII. A character that becomes several takes the place of the spaces behind it where there
-/// are two or more, so that columns stay where they are.
+/// Converts text to ASCII. A character that becomes several takes the place of the spaces after it
+/// if there are two or more, so that columns stay aligned.
 fn ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut wider = 0_usize;
@@ -57,7 +57,7 @@ fn ascii(text: &str) -> String {
     plain
 }
 
-/// The usual ASCII for a character that is not ASCII.
+/// Returns the usual ASCII form of a character that is not ASCII.
 fn in_ascii(character: char) -> Option<&'static str> {
     Some(match character {
         '–' | '—' | '−' | '─' | '·' => "-",

@@ -1,60 +1,111 @@
-//! Where a run leaves its results.
+//! Directory of a run's results.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 use nix::{
+    errno::Errno,
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
 };
 use regatta_model::shell::quoted;
-use regatta_results::{FILE_NAME, ResultsError, leftover};
+use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
 use crate::exit::Failure;
 
 /// Directory in which runs leave their results unless another is asked for.
-pub const RESULTS: &str = "regatta-results";
+pub const RESULTS: &str = DEFAULT_DIRECTORY;
 
-/// Makes the directory for a new run: the one that was asked for, or a new one named after the
-/// study and the time. What an earlier run left is never touched.
+/// The directory of a run that is named by it or by the results file in it.
+pub fn of_run(named: &Path) -> &Path {
+    match named.parent() {
+        Some(dir) if named.ends_with(FILE_NAME) && named.is_file() => {
+            match dir.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => dir,
+            }
+        }
+        _ => named,
+    }
+}
+
+/// Checks that a directory can be made for a new run; makes nothing.
 ///
 /// # Errors
-/// If the directory holds a run or something of one already, or cannot be made or written.
-pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
-    absolute(asked.unwrap_or(Path::new(RESULTS)))?;
-    match asked {
-        Some(dir) => {
-            match leftover(dir) {
-                None => {}
-                Some(found) if found == FILE_NAME => {
-                    return Err(Failure::input(
-                        format!("`{}` holds the results of a run already", dir.display()),
-                        format!(
-                            "run `regatta resume {}` to go on with it, or choose another `--out`",
-                            quoted(dir)
-                        ),
-                    ));
-                }
-                Some(found) => {
-                    return Err(Failure::bad(ResultsError::AlreadyExists {
-                        dir: dir.to_owned(),
-                        found,
-                    }));
+/// If the directory that was asked for holds a run or something of one already, or if it cannot be
+/// made or written.
+pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
+    let dir = asked.unwrap_or(Path::new(RESULTS));
+    absolute(dir)?;
+    match asked.and_then(leftover) {
+        None => {}
+        Some(found) if found == FILE_NAME => {
+            return Err(Failure::input(
+                format!("`{}` holds the results of a run already", dir.display()),
+                format!(
+                    "run `regatta resume {}` to go on with it, or choose another `--out`",
+                    quoted(dir)
+                ),
+            ));
+        }
+        Some(found) => {
+            return Err(Failure::bad(ResultsError::AlreadyExists {
+                dir: dir.to_owned(),
+                found,
+            }));
+        }
+    }
+    check_writable(dir)
+}
+
+/// Checks that files can be made in a directory, or the directory in the nearest one above that is
+/// there.
+fn check_writable(dir: &Path) -> Result<(), Failure> {
+    for above in dir.ancestors() {
+        let above = match above.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => above,
+        };
+        match above.metadata() {
+            // What is there and leads nowhere is a link.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if above.symlink_metadata().is_ok() {
+                    return Err(cannot_make(dir, Errno::EEXIST.into()));
                 }
             }
+            Err(error) => return Err(cannot_make(dir, error)),
+            Ok(metadata) if !metadata.is_dir() => {
+                return Err(cannot_make(dir, Errno::ENOTDIR.into()));
+            }
+            Ok(_) => {
+                let right = AccessFlags::W_OK | AccessFlags::X_OK;
+                return faccessat(AT_FDCWD, above, right, AtFlags::AT_EACCESS).map_err(|errno| {
+                    match above == dir {
+                        true => cannot(
+                            format!("cannot write to the directory `{}`", dir.display()),
+                            errno.into(),
+                        ),
+                        false => cannot_make(dir, errno.into()),
+                    }
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory for a new run that [`check`] has found possible: the one that was asked for, or
+/// a new one named after the study and the time.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
+    match asked {
+        Some(dir) => {
             std::fs::create_dir_all(dir).map_err(|error| cannot_make(dir, error))?;
-            faccessat(
-                AT_FDCWD,
-                dir,
-                AccessFlags::W_OK | AccessFlags::X_OK,
-                AtFlags::AT_EACCESS,
-            )
-            .map_err(|errno| {
-                cannot(
-                    format!("cannot write to the directory `{}`", dir.display()),
-                    errno.into(),
-                )
-            })?;
             Ok(dir.to_owned())
         }
         None => {
@@ -81,10 +132,10 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The path from the root on, which the processes of a run are told as text.
+/// Returns the absolute path, which the processes of a run receive as text.
 ///
 /// # Errors
-/// If it is not text, or if there is no working directory.
+/// The path is not text, or there is no working directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let absolute = std::path::absolute(path).map_err(|error| {
         Failure::bad(error).context(format!("`{}` names nothing", path.display()))

@@ -12,10 +12,10 @@ use crate::{
     output,
 };
 
-/// `regatta doctor`.
+/// Runs `regatta doctor`.
 ///
 /// # Errors
-/// If standard output cannot be written.
+/// Standard output cannot be written.
 pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     let mut found = capabilities();
     found.push(guest_kernel("guest_kernel", Clock::Real));
@@ -29,7 +29,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     Ok(Code::Measured)
 }
 
-/// Whether `--bed uml` has a kernel for this clock.
+/// Checks whether `--bed uml` has a kernel for this clock.
 fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
     match guest::find(None, clock) {
         Ok(image) => Capability {

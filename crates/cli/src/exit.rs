@@ -1,4 +1,4 @@
-//! Exit codes, and errors as a user reads them.
+//! Exit codes, and errors for the user.
 
 use std::{io, process::ExitCode};
 
@@ -15,16 +15,16 @@ use regatta_transport::THREAD_HINT;
 
 use crate::output;
 
-/// What the process ends with.
+/// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// All was measured, or came to no end in time, which is a result.
+    /// Everything was measured, or timed out, which is a result.
     Measured = 0,
-    /// Something failed, or a gate was missed.
+    /// A trial failed, or a gate was missed.
     Failed = 1,
     /// Bad usage or bad input.
     Input = 2,
-    /// Nothing that was asked for is supported here.
+    /// None of the requested transports is supported here.
     Unsupported = 77,
 }
 
@@ -34,7 +34,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command did not do what it was asked for.
+/// Error of a command, with its exit code and a hint.
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
@@ -49,7 +49,7 @@ impl From<&Failure> for Code {
 }
 
 impl Failure {
-    /// Bad usage or bad input.
+    /// Creates an error about bad usage or bad input.
     pub fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             code: Code::Input,
@@ -58,17 +58,17 @@ impl Failure {
         }
     }
 
-    /// Bad input that an error of some crate describes.
+    /// Creates an error about bad input from an error of some crate.
     pub fn bad(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Input, error)
     }
 
-    /// Something failed.
+    /// Creates an error about a failure.
     pub fn failed(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Failed, error)
     }
 
-    /// This machine can do nothing of what was asked for.
+    /// Creates an error about a request that this machine does not support.
     pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Unsupported, error)
     }
@@ -79,13 +79,13 @@ impl Failure {
         Self { code, error, hint }
     }
 
-    /// The same with what was being done in front.
+    /// Adds a description of the attempted operation in front of the error.
     pub fn context(mut self, doing: impl Into<String>) -> Self {
         self.error = self.error.context(doing.into());
         self
     }
 
-    /// The same with a hint, unless the cause has a better one.
+    /// Adds a hint, unless the cause has a better one.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         if self.hint.is_empty() {
             self.hint = hint.into();
@@ -93,7 +93,7 @@ impl Failure {
         self
     }
 
-    /// As [`output::styled`] takes it.
+    /// Formats the error for [`output::styled`].
     pub fn render(&self, colour: bool) -> String {
         // A mistake in a study file has its own form, with line and caret.
         if let Some(error) = self.error.downcast_ref::<StudyError>() {
@@ -113,7 +113,7 @@ impl Failure {
     }
 }
 
-/// What to do about a limit of this process, if one is the cause.
+/// Returns the hint for a limit of this process, if one is the cause.
 pub fn limit_hint<'a>(
     mut causes: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>,
 ) -> Option<&'static str> {
@@ -137,8 +137,8 @@ pub fn limit_hint<'a>(
     })
 }
 
-/// Whether it is an error of SQLite that has no name of its own: it says no more of a file that may
-/// not grow than that its input or output failed.
+/// Whether a cause is an error of SQLite without a name of its own: for a file that may not grow,
+/// SQLite only reports an input or output error.
 fn is_sqlite(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(ResultsError::Sqlite { .. }))
 }
@@ -147,7 +147,7 @@ fn is_limited(resource: Resource) -> bool {
     getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
 }
 
-/// The hint of the innermost cause that has one.
+/// Returns the hint of the innermost cause that has one.
 fn hint_of(error: &anyhow::Error) -> String {
     // Nothing else helps against such a limit, whatever else could be advised.
     if let Some(hint) = limit_hint(error.chain()) {
@@ -206,6 +206,7 @@ mod tests {
             dir: "out".into(),
             source: Box::new(ResultsError::Missing {
                 path: "out/results.sqlite".into(),
+                runs: Vec::new(),
             }),
         });
         assert!(failure.render(false).contains("hint: give the directory"));

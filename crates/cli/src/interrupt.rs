@@ -1,4 +1,4 @@
-//! Ctrl-C and the other polite ways to end a run.
+//! Signals that end a run in good order, such as Ctrl-C.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,13 @@ use regatta_engine::Stopper;
 
 use crate::{exit::Code, output};
 
-/// Nobody asks again as soon as this: one wish may come twice, from the terminal and from whatever
-/// started this process.
+/// Time within which a second signal counts as the same request, which may arrive twice: from the
+/// terminal and from the program that started this process.
 const SAME_WISH: Duration = Duration::from_millis(300);
 
-/// Those of the signals that this process was not started to ignore, as `nohup` and `trap '' INT`
-/// start it. A signal that is ignored and blocked would be queued, and heard by whoever waits for it.
+/// Returns those of the signals that this process was not started to ignore, as `nohup` and `trap
+/// '' INT` start it. A signal that is ignored and blocked would be queued, and received by
+/// `sigwait`.
 pub fn heeded(signals: &[Signal]) -> SigSet {
     let ignored = |signal: Signal| {
         let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
@@ -32,8 +33,8 @@ pub fn heeded(signals: &[Signal]) -> SigSet {
         .collect()
 }
 
-/// Keeps an agent or a path keeper from being ended by the Ctrl-C that a terminal sends to all of
-/// its processes: the controller hears it and ends them in good order.
+/// Makes an agent or a path daemon ignore the Ctrl-C that a terminal sends to all of its processes:
+/// the controller receives it and ends them in good order.
 pub fn ignore() {
     for ignored in [Signal::SIGINT, Signal::SIGHUP] {
         // SAFETY: no handler is installed, and no other thread exists yet.
@@ -43,41 +44,42 @@ pub fn ignore() {
     }
 }
 
-/// Lets a file that may not grow any more be told as an error, where the default is to end without a
-/// word. The processes that this one starts inherit it.
+/// Makes writing to a file that may not grow any more an error, instead of the default, which ends
+/// the process silently. Child processes inherit this setting.
 pub fn tell_file_limits() {
     // SAFETY: no handler is installed, and no other thread exists yet.
     let set = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
     debug_assert!(set.is_ok());
 }
 
-/// Signals that end a run, held back until somebody waits for them; without those that are ignored.
+/// Signals that end a run, blocked until they are waited for; without those that are ignored.
 pub struct Held(SigSet);
 
 impl Held {
-    /// Holds the signals back, in this thread and in those that it starts from now on.
+    /// Blocks the signals in this thread and in those that it starts from now on.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn new() -> nix::Result<Self> {
         let set = heeded(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         set.thread_block()?;
         Ok(Self(set))
     }
 
-    /// Stops the run at the first signal, and ends the process if somebody asks again.
+    /// Stops the run at the first signal, and ends the process at a second one.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// No thread can be started.
     pub fn stop_with(self, stopper: Stopper) -> std::io::Result<()> {
         let words = "stopping: the trial under way is given up, what was measured is kept";
         self.end_with(words, move || stopper.stop())
     }
 
-    /// The same for whatever is under way: says so, and stops it.
+    /// Waits for a signal in a thread; then prints `words` and calls `stop`. A second signal ends
+    /// the process.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// No thread can be started.
     pub fn end_with(
         self,
         words: &'static str,
@@ -94,7 +96,7 @@ impl Held {
                 stop();
                 while let Ok(signal) = self.0.wait() {
                     if is_second(signal, stopped.elapsed()) {
-                        // Agents and path keeper end with this process; the results file is whole
+                        // Agents and path daemon end with this process; the results file is whole
                         // after every trial.
                         std::process::exit(Code::Failed as i32);
                     }
@@ -104,8 +106,9 @@ impl Held {
     }
 }
 
-/// Whether a signal that comes so long after the first one asks for an end at once. A terminal that
-/// is closed says so more than once, by its shell and by the kernel, and asks for nothing more.
+/// Whether a signal, `after` the first one, is a second request and ends the process at once. A
+/// terminal that is closed sends SIGHUP more than once, by its shell and by the kernel, so that one
+/// never counts.
 fn is_second(signal: Signal, after: Duration) -> bool {
     signal != Signal::SIGHUP && after >= SAME_WISH
 }

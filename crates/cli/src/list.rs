@@ -14,10 +14,10 @@ use crate::{
     output, registry,
 };
 
-/// `regatta list`.
+/// Runs `regatta list`.
 ///
 /// # Errors
-/// If standard output cannot be written.
+/// Standard output cannot be written.
 pub fn list(args: &ListArgs) -> Result<Code, Failure> {
     let text = match args.what {
         Some(ListWhat::Transports) => transports(),

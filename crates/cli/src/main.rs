@@ -4,6 +4,8 @@ mod adhoc;
 mod args;
 mod behind;
 mod charset;
+mod checks;
+mod describe;
 mod directory;
 mod doctor;
 mod exit;
@@ -37,17 +39,17 @@ fn main() -> ExitCode {
             interrupt::ignore();
             return regatta_agent::main(provenance::facts());
         }
-        Some(name) if name == "path-keeper" => {
+        Some(name) if name == "path-daemon" => {
             interrupt::ignore();
-            return regatta_bed::keeper::main();
+            return regatta_bed::path_daemon::main();
         }
         Some(name) if name == program::WARDEN_COMMAND => return program::main(),
-        Some(name) if name == guest::KEEPER_COMMAND => {
+        Some(name) if name == guest::DAEMON_COMMAND => {
             interrupt::ignore();
-            return guest::keeper_main();
+            return guest::daemon_main();
         }
         Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
-        Some(name) if name == regatta_bed::FAR_COMMAND => return regatta_bed::far_main(),
+        Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => return regatta_bed::far_main(),
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
@@ -87,9 +89,9 @@ fn main() -> ExitCode {
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Agent
-        | Command::PathKeeper
+        | Command::PathDaemon
         | Command::PathProgram
-        | Command::GuestKeeper
+        | Command::GuestDaemon
         | Command::GuestInit
         | Command::GuestFar
         | Command::GuestRun => Err(Failure::input(

@@ -6,17 +6,17 @@ use regatta_model::shell::printable;
 
 use crate::{args::ColorChoice, charset::encoded};
 
-/// Which of the two outputs may be coloured.
+/// Use of colour on each of the two outputs.
 #[derive(Debug, Clone, Copy)]
 pub struct Colour {
-    /// Standard output.
+    /// Whether standard output is coloured.
     pub stdout: bool,
-    /// Standard error.
+    /// Whether standard error is coloured.
     pub stderr: bool,
 }
 
 impl Colour {
-    /// Decides from the option, `NO_COLOR` (<https://no-color.org>), and what the outputs are.
+    /// Decides from the option, `NO_COLOR` (<https://no-color.org>), and the kind of the outputs.
     pub fn new(choice: ColorChoice) -> Self {
         let silenced = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -32,17 +32,45 @@ impl Colour {
     }
 }
 
-/// Standard output takes no more.
+/// Error of writing to standard output.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output")]
 pub struct OutputError(#[from] io::Error);
 
-/// Writes text to standard output, without what a terminal would obey.
+/// Writes text to standard output, with characters that control a terminal replaced.
 ///
 /// # Errors
 /// As [`exactly`].
 pub fn out(text: &str) -> Result<(), OutputError> {
     coloured(&printable(text))
+}
+
+/// Writes lines to standard output as they come, without what a terminal would obey, until the reader
+/// has gone.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn lines(mut lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
+    let mut stdout = io::BufWriter::new(io::stdout().lock());
+    let written = lines
+        .try_for_each(|line| writeln!(stdout, "{}", encoded(&printable(&line))))
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            // What could not be written would be tried once more.
+            let _ = stdout.into_parts();
+            Ok(())
+        }
+        result => Ok(result?),
+    }
+}
+
+/// A number of things: `1 trial`, `2 trials`.
+pub fn counted(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
 }
 
 /// Writes text that may have colours to standard output.
@@ -53,8 +81,8 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
     exactly(&encoded(text))
 }
 
-/// Writes to standard output what is for a program, in UTF-8. A reader who has gone (`| head`) is no
-/// error: what he wanted he has.
+/// Writes output for a program to standard output, in UTF-8. A reader that is gone (`| head`) is no
+/// error.
 ///
 /// # Errors
 /// Any other error of the output, such as a full disk behind a redirection.
@@ -69,13 +97,13 @@ pub fn exactly(text: &str) -> Result<(), OutputError> {
     }
 }
 
-/// Writes a line to standard error, without what a terminal would obey. There is nowhere to report an
-/// error of this to.
+/// Writes a line to standard error, with characters that control a terminal replaced. An error of
+/// this cannot be reported anywhere.
 pub fn err(line: &str) {
     styled(&printable(line));
 }
 
-/// Why something failed and what to type next, as [`styled`] takes it.
+/// Formats an error, its causes and its hint, for [`styled`].
 pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> String {
     let (red, cyan, plain) = match colour {
         true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
@@ -96,7 +124,7 @@ pub fn styled(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", encoded(line));
 }
 
-/// Columns of the terminal; 100 where there is none.
+/// Returns the width of the terminal in columns; 100 without a terminal.
 pub fn width() -> u16 {
     let columns = std::env::var("COLUMNS")
         .ok()

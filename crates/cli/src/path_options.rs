@@ -1,11 +1,12 @@
-//! What the options of a path say, as a study file says it and upon a study that was read.
+//! Conversion of the options of a path to keys of a study file, and their application to a parsed
+//! study.
 
 use std::{path::Path, time::Duration};
 
 use regatta_model::{
     BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement,
     RateOf, Ratio, UnitError,
-    study::change_condition,
+    study::{LONGEST_NAME, change_condition},
     units::{QueueSize, format_duration, parse_duration},
 };
 use toml::{Table, Value};
@@ -16,7 +17,7 @@ use crate::{
     text_file,
 };
 
-/// Exactly this time, in the unit a reader would say where that loses nothing.
+/// Formats a time exactly, in the usual unit if that loses nothing.
 pub fn time(value: Duration) -> String {
     let short = format_duration(value);
     if parse_duration(&short) == Ok(value) {
@@ -26,7 +27,7 @@ pub fn time(value: Duration) -> String {
     }
 }
 
-/// How much a capture keeps, as a study says it.
+/// Formats the part of packets that a capture keeps, as in a study.
 pub fn snap(value: CaptureSetup) -> String {
     match value.snap_bytes {
         None => "full".to_owned(),
@@ -71,13 +72,13 @@ fn queue(value: QueueSize) -> String {
     }
 }
 
-/// How a study says a value.
+/// Returns the name of a value in a study.
 fn word<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
     let known = words.iter().find(|(_, known)| *known == value);
     known.map_or("", |(word, _)| word)
 }
 
-/// Who emulates the path, into the head of a study file.
+/// Writes the options of the path's emulation into the head of a study file.
 pub fn emulation(args: &PathArgs, root: &mut Table) {
     let text = |value: &str| Value::String(value.to_owned());
     if let Some(emulator) = args.emulator {
@@ -94,7 +95,7 @@ pub fn emulation(args: &PathArgs, root: &mut Table) {
     }
 }
 
-/// Reads what a condition names, a trace or a list, from files whose names are relative to
+/// Returns a function that reads the files that a condition names, traces and lists, relative to
 /// `directory`.
 pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> {
     let directory = directory.to_owned();
@@ -109,19 +110,19 @@ pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> 
     }
 }
 
-/// An option that was given.
+/// Option that was given.
 struct Given {
-    /// Key of a condition, and with hyphens the option's name.
+    /// Key of a condition; with hyphens, the option's name.
     key: &'static str,
-    /// As a study file has it.
+    /// Value as in a study file.
     value: Value,
-    /// As a user may type it again.
+    /// Value as a user may type it again.
     typed: String,
-    /// As a part of the condition's name.
+    /// Part of the condition's name.
     called: String,
 }
 
-/// What the options say, in the order in which a condition's name says it.
+/// Returns the given options, in the order in which a condition's name lists them.
 fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
     let mut all = Vec::new();
     let mut add = |key, value: Option<String>, called: &dyn Fn(&str) -> String| {
@@ -235,7 +236,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
     Ok(all)
 }
 
-/// A value as a study file has it.
+/// Converts a text to a value of a study file.
 fn value_of(key: &str, text: &str) -> Value {
     let known = match key {
         "jitter_reorders" => text.parse().ok().map(Value::Boolean),
@@ -250,7 +251,7 @@ fn value_of(key: &str, text: &str) -> Value {
     known.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Keys with their values; `reverse.rate` is inside of the table `reverse`.
+/// Converts assignments to a table; `reverse.rate` is a key of the table `reverse`.
 fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
     let mut table = Table::new();
     for Assignment { key, value } in keys {
@@ -280,10 +281,10 @@ fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// The section `[[condition]]` of a study file.
+/// Returns the section `[[condition]]` of a study file.
 ///
 /// # Errors
-/// If something is said twice.
+/// A key is given twice.
 pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
     let climbing = args.steps.as_ref().and_then(|steps| steps.each.first());
     let climbs = |keys: &[&str]| climbing.is_some_and(|first| keys.contains(&first.value.as_str()));
@@ -306,16 +307,16 @@ pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
     Ok(section)
 }
 
-/// A name of visible characters that is not too long; what has no room is only hinted at.
+/// Joins the parts to a name of visible characters with limited length; `…` stands for parts that
+/// do not fit.
 fn name_of(parts: &[String]) -> String {
-    const LONGEST: usize = 64;
     const MORE: &str = ", …";
     let visible = |text: &str| text.replace(char::is_control, "?");
     let whole = visible(&parts.join(", "));
-    if whole.chars().count() <= LONGEST {
+    if whole.chars().count() <= LONGEST_NAME {
         return whole;
     }
-    let room = LONGEST - MORE.chars().count();
+    let room = LONGEST_NAME - MORE.chars().count();
     let mut name = String::new();
     for part in parts {
         let longer = if name.is_empty() {
@@ -335,10 +336,10 @@ fn name_of(parts: &[String]) -> String {
     name + MORE
 }
 
-/// Changes conditions as the options say; returns each change as it was written.
+/// Changes conditions according to the options; returns each change as it was written.
 ///
 /// # Errors
-/// If the conditions would then be impossible.
+/// The changed conditions would be impossible.
 pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
     let mut keys = Table::new();
@@ -359,10 +360,10 @@ pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String
     Ok(changes)
 }
 
-/// Changes who emulates the path as the options say, and so that it can be captured.
+/// Changes the path's emulation according to the options, and so that the path can be captured.
 ///
 /// # Errors
-/// If the choices contradict one another.
+/// The choices contradict one another.
 pub fn choose_emulation(
     args: &PathArgs,
     captured: bool,
@@ -381,10 +382,7 @@ pub fn choose_emulation(
         path.offloads = offloads;
     }
     if let Some(message) = path.contradiction() {
-        return Err(Failure::input(
-            message,
-            "leave one of them out, or ask for `--emulator netem`",
-        ));
+        return Err(Failure::input(message, contradiction_hint(args, path)));
     }
     if captured {
         *path = CaptureSetup::path(*path).map_err(|why| {
@@ -395,6 +393,31 @@ pub fn choose_emulation(
         })?;
     }
     Ok(())
+}
+
+/// Hint for where something that only netem has is asked for together with the other emulator:
+/// either may be the study's.
+fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
+    if args.emulator.is_none() {
+        return "`emulator` is the study's: add `--emulator netem`, or leave the other one out"
+            .to_owned();
+    }
+    let usual = PathSetup::default();
+    let of_study = [
+        (args.placement.is_none() && path.placement != usual.placement)
+            .then_some("--placement between"),
+        (args.loss_by.is_none() && path.loss_by != usual.loss_by).then_some("--loss-by emulator"),
+        (args.offloads.is_none() && path.offloads != usual.offloads).then_some("--offloads off"),
+    ];
+    let of_study: Vec<&str> = of_study.into_iter().flatten().collect();
+    if of_study.is_empty() {
+        "leave one of them out, or ask for `--emulator netem`".to_owned()
+    } else {
+        format!(
+            "the first one is the study's: add `{}`, or leave `--emulator` out",
+            of_study.join(" ")
+        )
+    }
 }
 
 #[cfg(test)]

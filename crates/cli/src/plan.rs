@@ -1,4 +1,4 @@
-//! `regatta plan --detect`: how many rounds a difference takes.
+//! `regatta plan --detect`: the number of rounds that detects a difference.
 
 use std::{
     fmt::Write as _,
@@ -19,10 +19,10 @@ use crate::{
     output, study,
 };
 
-/// `regatta plan`.
+/// Runs `regatta plan`.
 ///
 /// # Errors
-/// If the study or the run cannot be read, or no run shows how much its rounds differ.
+/// The study or the run cannot be read, or there is no run with the variation between its rounds.
 pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     if args.detect.0 <= 0.0 {
         return Err(Failure::input(
@@ -34,7 +34,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     let (study, pilot) = if own.join(FILE_NAME).exists() && args.pilot.is_none() {
         (None, own.to_owned())
     } else {
-        let study = study::read(&args.study)?.0.study;
+        let study = study::read(&args.study)?.file.study;
         let pilot = args.pilot.clone().or_else(|| newest(&study.name));
         let pilot = pilot.ok_or_else(|| {
             Failure::input(
@@ -63,7 +63,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     Ok(Code::Measured)
 }
 
-/// The newest directory of a run of a study; their names end with the time.
+/// Returns the newest directory of a run of a study; their names end with the time.
 fn newest(study: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(RESULTS).ok()?.filter_map(Result::ok);
     entries
@@ -77,7 +77,7 @@ fn newest(study: &str) -> Option<PathBuf> {
         .max()
 }
 
-/// The spreads of the pairs that the study has too.
+/// Returns the spreads of those pairs that the study has too.
 fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
     let transport = |label: &str| study.transports.iter().any(|t| t.label == label);
     (pair_spreads(data).into_iter())

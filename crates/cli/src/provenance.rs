@@ -1,10 +1,10 @@
-//! What this program is built of, as facts that go with every result.
+//! Build facts of this program, which are stored with every result.
 
 use regatta_model::HostFacts;
 use regatta_transport::compiled;
 
-/// Commit, `yes` if the sources differ from it, profile, optimisation, debug assertions, lock file,
-/// compiler; `unknown` where the build could not tell.
+/// Returns the build facts: commit, `yes` if the sources differ from it, profile, optimisation,
+/// debug assertions, lock file, compiler; `unknown` where the build could not find out.
 pub fn facts() -> HostFacts {
     let switch = if compiled::DEBUG_ASSERTIONS {
         "on"

@@ -1,4 +1,4 @@
-//! Drivers by name, and what is wrong with a study's transports.
+//! Registry of drivers by name, and the checks of a study's transports.
 
 use regatta_model::{
     Study, Transport,
@@ -8,25 +8,25 @@ use regatta_transport::Driver;
 
 use crate::exit::Failure;
 
-/// Every driver, in the order of the registry.
+/// Returns all drivers, in the order of the registry.
 pub fn drivers() -> Vec<&'static dyn Driver> {
     regatta_agent::registry()
 }
 
-/// Something wrong with a transport.
+/// Error in a transport.
 pub struct Wrong {
-    /// The option, unless it is the driver's name.
+    /// Name of the option; `None` if the driver's name is wrong.
     pub option: Option<String>,
-    /// What.
+    /// Description of the error.
     pub message: String,
-    /// What to write instead.
+    /// Hint on what to write instead.
     pub hint: String,
 }
 
 /// Checks a transport's driver and options.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first mistake.
 pub fn check(transport: &Transport) -> Result<(), Wrong> {
     let drivers = drivers();
     let Some(driver) = drivers
@@ -63,13 +63,22 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
         })
 }
 
-/// The nearest name, and the list.
+/// Returns a hint with the name nearest to `name`, and the list of names.
 pub fn unknown_hint(name: &str, names: &[&'static str]) -> String {
     let list = format!("the transports are: {}", names.join(", "));
     match nearest(name, names) {
         Some(near) => format!("did you mean `{near}`? {list}"),
         None => list,
     }
+}
+
+/// The option with which a transport names a congestion control of the kernel, and the name; `None`
+/// for one that leaves it to the driver, or that brings its own.
+pub fn kernel_congestion_control(transport: &Transport) -> Option<(&'static str, &str)> {
+    let driver = regatta_agent::find_driver(&transport.driver)?;
+    driver
+        .descriptor()
+        .kernel_congestion_control(&transport.options)
 }
 
 /// Checks every transport of a study file against the registry.
@@ -85,10 +94,10 @@ pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Checks whether every transport can carry the probe under load as each workload places it.
+/// Checks that every transport can carry the probe under load with each workload's placement.
 ///
 /// # Errors
-/// The first that cannot.
+/// The first transport that cannot.
 pub fn check_probes(study: &Study) -> Result<(), Failure> {
     let drivers = drivers();
     for transport in &study.transports {

@@ -1,4 +1,4 @@
-//! `regatta report`, and showing the results of a run.
+//! `regatta report`, and the display of a run's results.
 
 use std::path::Path;
 
@@ -11,18 +11,19 @@ use regatta_results::{Reader, exports::write_exports};
 
 use crate::{
     args::ReportArgs,
+    directory,
     exit::{Code, Failure},
     listen::Tally,
     output::{self, Colour},
     run,
 };
 
-/// `regatta report`; its exit code is that of the run.
+/// Runs `regatta report`; the exit code is that of the run.
 ///
 /// # Errors
-/// If the results cannot be read, or a report cannot be written.
+/// The results cannot be read, or a report cannot be written.
 pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
-    let dir = args.dir.as_path();
+    let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).map_err(unreadable)?;
     let summary = regatta_report::summarise(&data);
     let code = run::verdict(
@@ -68,10 +69,11 @@ fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
     output::out(&lines).map_err(Failure::failed)
 }
 
-/// Prints gates, tables, warnings and the verdict, and where the rest is, which has been written.
+/// Prints gates, tables, warnings, the verdict, and the place of the files, which are already
+/// written.
 ///
 /// # Errors
-/// If standard output cannot be written.
+/// Standard output cannot be written.
 pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<(), Failure> {
     show_tables(dir, data, summary, colour)?;
     show_whereabouts(dir)
@@ -101,7 +103,7 @@ fn print(dir: &Path, mut text: String) -> Result<(), Failure> {
     output::coloured(&text).map_err(|error| unheard(dir, error))
 }
 
-/// What was measured is safe, but nobody could be told of it.
+/// Creates the error of a run whose results are saved, but could not be printed.
 pub fn unheard(dir: &Path, error: impl Into<anyhow::Error>) -> Failure {
     Failure::failed(error).hint(format!(
         "the results are in `{}`; `regatta report {}` shows them",

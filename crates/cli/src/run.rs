@@ -7,29 +7,27 @@ use std::{
 
 use regatta_bed::{
     Bed, BedError,
-    guest::{self, ImageError},
+    guest::{self, Image},
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
-use regatta_model::{
-    BedKind, Clock, Condition, Link, OptionValue, Study, shell::quoted, units::format_duration,
-};
+use regatta_model::{BedKind, Clock, OptionValue, Study, shell::quoted, units::format_duration};
 use regatta_results::{Claim, ResultsError, RunState};
 use regatta_transport::FILE_OPTIONS;
 
 use crate::{
     args::{ResumeArgs, RunArgs},
-    directory,
+    checks, describe, directory,
     exit::{self, Code, Failure},
     interrupt::Held,
-    listen::{JsonLines, Keeper, Listeners, Progress, Tally},
-    output::{self, Colour, OutputError},
+    listen::{Daemon, JsonLines, Listeners, Progress, Tally},
+    output::{self, Colour, OutputError, counted},
     report, study,
 };
 
-/// `regatta run`.
+/// Runs `regatta run`.
 ///
 /// # Errors
-/// Whatever keeps the study from being run to its end.
+/// Errors that prevent the study from running to its end.
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
     if let Some(warning) = chosen.study.encryption_warning() {
@@ -54,8 +52,15 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
             "leave `--jobs` out, or give a number of rounds",
         ));
     }
+    let image = checks::kernel(&chosen)?;
+    checks::kernel_congestion_controls(&chosen, image.as_ref())?;
+    directory::check(args.out.as_deref())?;
     if args.dry_run {
-        output::out(&describe(&plan)).map_err(Failure::failed)?;
+        // The bed is made, as only its kernel knows what it can do, and taken down again.
+        if plan.study().bed == BedKind::Netns {
+            drop(make_bed(plan.study(), &own_executable()?, &new_id())?);
+        }
+        describe::print(&plan).map_err(Failure::failed)?;
         return Ok(Code::Measured);
     }
     let held = Held::new().map_err(Failure::failed)?;
@@ -68,11 +73,12 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let race = Race {
         dir: &dir,
-        keeper: Keeper::new(&dir),
+        daemon: Daemon::new(&dir),
         json: args.json,
         silent: args.no_progress,
         colour,
         jobs,
+        image,
     };
     let result = race.start(held, plan, options);
     if result.is_err() {
@@ -82,13 +88,13 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     result
 }
 
-/// `regatta resume`.
+/// Runs `regatta resume`.
 ///
 /// # Errors
-/// Whatever keeps the run from going on to its end.
+/// Errors that prevent the run from continuing to its end.
 pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let held = Held::new().map_err(Failure::failed)?;
-    let dir = args.dir.as_path();
+    let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
     // Whatever speaks against going on is found while the file is as it was.
     let claim = Claim::new(dir).map_err(open)?;
@@ -113,11 +119,18 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     if state == RunState::Complete && (narrow || tally.trials == plan.trials().len()) {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
-            trials(tally.trials)
+            counted(tally.trials, "trial")
         ));
         drop(claim);
         return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
     }
+    let Study { bed, guest, .. } = &header.study;
+    let image = match bed {
+        BedKind::Netns => None,
+        BedKind::Uml => {
+            Some(guest::find(guest.kernel.as_deref(), guest.clock).map_err(checks::no_kernel)?)
+        }
+    };
     let store = claim.open().map_err(open)?;
     let options = RunOptions {
         run_id: header.run_id,
@@ -127,67 +140,64 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     };
     Race {
         dir,
-        keeper: Keeper::resumed(dir, store, tally),
+        daemon: Daemon::resumed(dir, store, tally),
         json: args.json,
         silent: args.no_progress,
         colour,
         jobs: 1,
+        image,
     }
     .start(held, plan, options)
 }
 
-/// A run about to start or to go on.
+/// Run that is about to start or to continue.
 struct Race<'a> {
     dir: &'a Path,
-    keeper: Keeper,
+    daemon: Daemon,
     json: bool,
     silent: bool,
     colour: Colour,
     jobs: u32,
+    /// The guest's kernel, for a study that has a guest.
+    image: Option<Image>,
 }
 
 impl Race<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
-        let executable = std::env::current_exe().map_err(|error| {
-            Failure::failed(error).context("cannot find this program's own file")
-        })?;
-        let Study { bed, path, .. } = *plan.study();
+        let executable = own_executable()?;
         let mut listeners = Listeners {
-            keeper: self.keeper,
+            daemon: self.daemon,
             progress: Progress::new(self.silent),
             json: self.json.then_some(JsonLines),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
         let begun = Instant::now();
         // The path and both hosts go before anything is drawn or computed.
-        let result = match bed {
-            BedKind::Netns => {
-                let conditions = plan.study().conditions.clone();
+        let result = match self.image {
+            None => {
+                let study = plan.study().clone();
                 let run_id = options.run_id.clone();
                 let run = Run::new(plan, options);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
-                let mut bed =
-                    Bed::up(bed, path, &conditions, &executable, &run_id).map_err(no_bed)?;
+                let mut bed = make_bed(&study, &executable, &run_id)?;
                 run.run(&mut bed, &mut listeners)
             }
-            BedKind::Uml => {
-                let setup = &plan.study().guest;
-                let image = guest::find(setup.kernel.as_deref(), setup.clock).map_err(no_kernel)?;
+            Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
                 run.run(&mut listeners)
             }
         };
         let Listeners {
-            mut keeper,
+            mut daemon,
             progress,
             json,
         } = listeners;
         drop(progress);
         match result {
             Ok(ending) => {
-                let tally = keeper.tally();
-                drop(keeper);
+                let tally = daemon.tally();
+                drop(daemon);
                 // By this machine's clock, whichever the run went by.
                 output::err(&format!(
                     "the run took {}",
@@ -195,14 +205,24 @@ impl Race<'_> {
                 ));
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
-            Err(error) if !keeper.started() => Err(not_started(error)),
+            Err(error) if !daemon.started() => Err(not_started(error)),
             Err(error) => {
-                let failure = broken(self.dir, error, &mut keeper);
-                drop(keeper);
+                let failure = broken(self.dir, error, &mut daemon);
+                drop(daemon);
                 Err(failure)
             }
         }
     }
+}
+
+fn own_executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))
+}
+
+/// Makes the bed of a study without a guest.
+fn make_bed(study: &Study, executable: &Path, run_id: &str) -> Result<Bed, Failure> {
+    Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)
 }
 
 /// A run that broke before its start.
@@ -230,9 +250,9 @@ fn not_started(error: EngineError) -> Failure {
     }
 }
 
-/// A run that broke after its start: what was measured is kept, and reported where that is
-/// possible.
-fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
+/// Creates the error of a run that failed after its start: measured trials are kept, and reported
+/// if possible.
+fn broken(dir: &Path, error: EngineError, daemon: &mut Daemon) -> Failure {
     let mut causes = vec![error.to_string()];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
     while let Some(inner) = cause {
@@ -247,13 +267,16 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
         Some(ResultsError::Displaced { now, .. }) => now.directory().map(Path::to_owned),
         _ => Some(dir.to_owned()),
     };
-    let stopped = format!("the run stopped after {}", trials(keeper.tally().trials));
+    let stopped = format!(
+        "the run stopped after {}",
+        counted(daemon.tally().trials, "trial")
+    );
     let Some(kept_in) = kept_in else {
         return failed(error).context(stopped);
     };
     // A disk that is full takes neither of these; the trials are safe without them.
     if kept_in == dir {
-        let _ = keeper.interrupted(&causes.join(": "));
+        let _ = daemon.interrupted(&causes.join(": "));
     }
     let _ = regatta_report::write_all(&kept_in);
     failed(error)
@@ -267,7 +290,8 @@ fn broken(dir: &Path, error: EngineError, keeper: &mut Keeper) -> Failure {
         ))
 }
 
-/// Where the trials of a study leave files, if it asks for any; agents may be in another directory.
+/// Returns the directory for the files of a study's trials, if it asks for any; absolute, since
+/// agents may have another working directory.
 fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     let files = directory::absolute(&dir.join("files"))?;
     let mut options = study.transports.iter().flat_map(|it| &it.options);
@@ -278,7 +302,8 @@ fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     Ok(asked.then_some(files))
 }
 
-/// As the engine says it, but for events that were kept and could not be printed.
+/// Converts an error of the engine; events that were stored and could not be printed have their own
+/// message.
 fn failed(error: EngineError) -> Failure {
     match error {
         EngineError::Listener { source } if source.is::<OutputError>() => {
@@ -288,7 +313,8 @@ fn failed(error: EngineError) -> Failure {
     }
 }
 
-/// Without a bed nothing can be measured here; that is another thing than a failure in mid-run.
+/// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
+/// otherwise a failure.
 pub fn no_bed(error: BedError) -> Failure {
     // A limit that was set for this process says nothing about the machine.
     let error = anyhow::Error::from(error);
@@ -302,20 +328,6 @@ pub fn no_bed(error: BedError) -> Failure {
     failure
         .context("cannot make the bed")
         .hint("`regatta doctor` shows what this machine lacks")
-}
-
-/// Without a kernel there is no guest; a wrong one was named.
-fn no_kernel(error: ImageError) -> Failure {
-    let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
-    let error = anyhow::Error::from(error);
-    let failure = if exit::limit_hint(error.chain()).is_some() {
-        Failure::failed(error)
-    } else if is_bad_input {
-        Failure::bad(error)
-    } else {
-        Failure::unsupported(error)
-    };
-    failure.context("cannot make the bed").hint(hint)
 }
 
 /// Writes the reports and shows the results.
@@ -343,15 +355,15 @@ fn finish(
     if let Some(Ending::Interrupted { reason }) = ending {
         return Err(Failure::failed(anyhow::Error::msg(format!(
             "the run is partial: {reason} after {}",
-            trials(tally.trials)
+            counted(tally.trials, "trial")
         )))
         .hint(format!("run `regatta resume {}` to go on", quoted(dir))));
     }
     Ok(verdict(tally, !written.summary.passed()))
 }
 
-/// The exit code of a whole run. A trial that timed out is a result, and one that the machine spoiled
-/// is none of anything: gates say whether too much is missing.
+/// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
+/// machine spoiled does not count: gates tell whether too much is missing.
 pub fn verdict(tally: Tally, gates_missed: bool) -> Code {
     if tally.trials > 0 && tally.unsupported == tally.trials {
         Code::Unsupported
@@ -362,134 +374,10 @@ pub fn verdict(tally: Tally, gates_missed: bool) -> Code {
     }
 }
 
-fn trials(n: usize) -> String {
-    match n {
-        1 => "1 trial".to_owned(),
-        n => format!("{n} trials"),
-    }
-}
-
 /// 16 random bytes, hexadecimal.
 pub fn new_id() -> String {
     let bytes: [u8; 16] = rand::random();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A plan in words.
-fn describe(plan: &Plan) -> String {
-    use std::fmt::Write;
-
-    let study = plan.study();
-    let mut text = String::new();
-    let _ = writeln!(text, "{}: {}", study.name, study.title);
-    let _ = writeln!(
-        text,
-        "{} trials: {} rounds of {} cells, at most {} if every transfer takes its whole deadline of {}, seed {}",
-        plan.trials().len(),
-        study.rounds,
-        plan.cells(),
-        format_duration(std::time::Duration::from_secs(
-            plan.longest_time().as_secs()
-        )),
-        format_duration(study.deadline),
-        study.seed
-    );
-    if let Some(until) = study.until {
-        let _ = writeln!(
-            text,
-            "fewer rounds, from {} on, if every interval is ± {until} or narrower by then",
-            Study::LEAST_ROUNDS
-        );
-    }
-    if let Some(capture) = study.capture {
-        let _ = writeln!(
-            text,
-            "every trial is captured in `files/`: {}",
-            match capture.snap_bytes {
-                None => "whole packets".to_owned(),
-                Some(bytes) => format!("the first {bytes} bytes of each packet"),
-            }
-        );
-    }
-    text.push_str("\ntransports\n");
-    for transport in &study.transports {
-        let options: Vec<String> = transport
-            .options
-            .iter()
-            .map(|(name, value)| {
-                let value = match value {
-                    regatta_model::OptionValue::Flag(flag) => flag.to_string(),
-                    regatta_model::OptionValue::Number(number) => number.to_string(),
-                    regatta_model::OptionValue::Text(text) => text.clone(),
-                };
-                format!(" {name}={value}")
-            })
-            .collect();
-        let _ = writeln!(
-            text,
-            "  {}: driver {}{}",
-            transport.label,
-            transport.driver,
-            options.concat()
-        );
-    }
-    text.push_str("conditions\n");
-    for condition in &study.conditions {
-        let _ = writeln!(
-            text,
-            "  {}: round-trip delay {}, packets of at most {} bytes",
-            condition.name,
-            format_duration(condition.round_trip_delay()),
-            condition.mtu_bytes
-        );
-        for (number, setting) in condition.settings().enumerate() {
-            let indent = if number == 0 {
-                "    "
-            } else {
-                let _ = writeln!(text, "    from {} on", format_duration(setting.at));
-                "      "
-            };
-            for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
-                let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
-            }
-        }
-    }
-    text.push_str("workloads\n");
-    for workload in &study.workloads {
-        let _ = writeln!(
-            text,
-            "  {}: {}, deadline {}",
-            workload.name,
-            workload.kind.in_words(),
-            format_duration(study.deadline)
-        );
-    }
-    text.push_str("order\n");
-    for trial in plan.trials() {
-        let _ = writeln!(
-            text,
-            "  {:>4}  round {}  {} · {} · {}",
-            trial.index + 1,
-            trial.round + 1,
-            plan.transport(trial.cell).label,
-            plan.condition(trial.cell).name,
-            plan.workload(trial.cell).name
-        );
-    }
-    text
-}
-
-fn link_in_words(condition: &Condition, link: &Link) -> String {
-    let mut parts = vec![format!("delay {}", format_duration(link.delay))];
-    if !link.jitter.is_zero() {
-        parts[0] += &format!(" ± {}", format_duration(link.jitter));
-    }
-    parts.push(format!("rate {}", link.rate_in_words()));
-    let queue = link.queue_in_words(condition.queue_limit(link));
-    parts.push(format!("queue {queue}"));
-    parts.push(format!("loss {}", link.loss));
-    parts.extend(link.particulars());
-    parts.join(", ")
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Which study `regatta run` runs: a file, a built-in one, the default, or the options' own.
+//! Choice of the study for `regatta run`: a file, a built-in one, the default, or one made from
+//! options.
 
 use std::{path::Path, time::Duration};
 
-use regatta_bed::guest;
 use regatta_model::{
-    BedKind, Emulator, GuestSetup, Guests, Placement, Study,
+    Emulator, Guests, Placement, Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
@@ -12,26 +12,38 @@ use regatta_model::{
 use crate::{
     adhoc,
     args::RunArgs,
-    exit::{Failure, limit_hint},
+    exit::Failure,
     path_options, registry,
     text_file::{self, TextFileError},
 };
 
-/// A study to run, checked against the registry.
+/// Study to run, checked against the registry.
 #[derive(Debug)]
 pub struct Chosen {
-    /// With every default filled in and the options of the command line applied.
+    /// Study with every default filled in and the options of the command line applied.
     pub study: Study,
-    /// As the user wrote it.
+    /// Text as the user wrote it.
     pub text: String,
+    /// The study that was read and changed; `None` where the command line describes all of it.
+    pub read: Option<ReadStudy>,
+}
+
+/// A study as it was read, before any option of the command line.
+#[derive(Debug)]
+pub struct ReadStudy {
+    pub file: StudyFile,
+    /// As it is written.
+    pub text: String,
+    /// Whether it comes with Regatta.
+    pub is_builtin: bool,
 }
 
 /// Finds, reads and checks the study that the arguments ask for.
 ///
 /// # Errors
-/// Whatever is wrong with it; nothing has been started then.
+/// Mistakes in the study; nothing has been started then.
 pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
-    let (file, text) = match &args.study {
+    let read = match &args.study {
         None if adhoc::asked_for(args) => {
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
@@ -39,19 +51,19 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
                 twice(&mut study);
                 text.push_str("\n# Changed on the command line:\n#   --aa\n");
             }
-            return Ok(Chosen { study, text });
+            return Ok(Chosen {
+                study,
+                text,
+                read: None,
+            });
         }
         None => read_builtin(DEFAULT)?,
         Some(name) => read(name)?,
     };
-    registry::check_file(&file).map_err(Failure::bad)?;
-    let mut study = file.study.clone();
-    let mut text = text;
+    registry::check_file(&read.file).map_err(Failure::bad)?;
+    let mut study = read.file.study.clone();
+    let mut text = read.text.clone();
     let changes = apply(args, &mut study)?;
-    // A plan can be made where its kernel is not.
-    if !args.dry_run && args.kernel.is_none() {
-        check_kernel(&study, &file)?;
-    }
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
         let hint = mistake.hint();
@@ -64,35 +76,18 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
         }
         text.push('\n');
     }
-    Ok(Chosen { study, text })
+    Ok(Chosen {
+        study,
+        text,
+        read: Some(read),
+    })
 }
 
-/// Checks the guest's kernel that a study file names.
-///
-/// # Errors
-/// The place in the file, if that is no kernel which can run the study.
-fn check_kernel(study: &Study, file: &StudyFile) -> Result<(), Failure> {
-    let GuestSetup { kernel, clock, .. } = &study.guest;
-    let (BedKind::Uml, Some(kernel)) = (study.bed, kernel) else {
-        return Ok(());
-    };
-    // A limit of this process is no mistake of the study; the run meets it again.
-    let wrong = guest::find(Some(kernel), *clock)
-        .err()
-        .filter(|error| limit_hint(anyhow::Chain::new(error)).is_none());
-    let shown = wrong.and_then(|error| {
-        let cause = std::error::Error::source(&error);
-        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-        file.kernel_error(format!("{error}{cause}"), error.hint())
-    });
-    shown.map_or(Ok(()), |error| Err(Failure::bad(error)))
-}
-
-/// Reads a study file or a built-in study; what it asks of transports is not checked.
+/// Reads a study file or a built-in study; its transports are not checked.
 ///
 /// # Errors
 /// Whatever is wrong with it.
-pub fn read(name: &str) -> Result<(StudyFile, String), Failure> {
+pub fn read(name: &str) -> Result<ReadStudy, Failure> {
     match name {
         // What looks like a path is one; a bare name is a file if there is one, as a user in that
         // directory expects.
@@ -114,14 +109,18 @@ fn no_such(name: &str) -> Failure {
     )
 }
 
-fn read_builtin(name: &str) -> Result<(StudyFile, String), Failure> {
+fn read_builtin(name: &str) -> Result<ReadStudy, Failure> {
     let study = builtin(name).ok_or_else(|| no_such(name))?;
     let file =
         StudyFile::parse(study.text, &format!("studies/{name}.toml")).map_err(Failure::bad)?;
-    Ok((file, study.text.to_owned()))
+    Ok(ReadStudy {
+        file,
+        text: study.text.to_owned(),
+        is_builtin: true,
+    })
 }
 
-fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
+fn read_file(path: &Path) -> Result<ReadStudy, Failure> {
     let shown = path.display();
     let text = text_file::read(path).map_err(|error| {
         let hint = match error {
@@ -134,10 +133,14 @@ fn read_file(path: &Path) -> Result<(StudyFile, String), Failure> {
     })?;
     let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
     let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).map_err(Failure::bad)?;
-    Ok((file, text))
+    Ok(ReadStudy {
+        file,
+        text,
+        is_builtin: false,
+    })
 }
 
-/// Applies options to a study that was read; returns each as it was written.
+/// Applies options to a parsed study; returns each as it was written.
 fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
     if !args.transport.is_empty() {
@@ -262,7 +265,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     Ok(changes)
 }
 
-/// Has each transport run against itself, under a second label.
+/// Adds a copy of each transport under a second label, to run it against itself.
 fn twice(study: &mut Study) {
     let mut all = Vec::new();
     for transport in &study.transports {

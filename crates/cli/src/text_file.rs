@@ -10,40 +10,40 @@ use std::{
 
 use crate::output;
 
-/// Largest file that is read.
+/// Largest file that is read, in bytes.
 const LARGEST_BYTES: usize = 16 << 20;
 
-/// Time without any data after which the user is told what is waited for.
+/// Time without data after which the user is told of the wait.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// Time without any data after which a file is given up.
+/// Time without data after which reading is given up.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Why a file cannot be used as text.
+/// Reason for which a file cannot be used as text.
 #[derive(Debug, thiserror::Error)]
 pub enum TextFileError {
-    /// What the system said.
+    /// Error of the system.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is larger than any file of its kind.
+    /// File larger than any of its kind.
     #[error("it is larger than 16 MiB")]
     TooLarge,
-    /// A byte of it is part of no character.
+    /// File that is not UTF-8.
     #[error("line {line} is not UTF-8 text")]
     NotText {
-        /// Where, from 1.
+        /// Line of the first wrong byte, from 1.
         line: usize,
     },
-    /// A pipe whose other end writes nothing.
+    /// Pipe whose other end writes nothing.
     #[error("it is a pipe from which nothing came for {} s", LIMIT.as_secs())]
     Silent,
 }
 
-/// Reads a text file whole. A pipe is waited for while data come from it; the user is told of one that is
-/// silent for a second.
+/// Reads a whole text file. A pipe is read as long as data comes from it; the user is told of one
+/// that is silent for a second.
 ///
 /// # Errors
-/// [`TextFileError`].
+/// See [`TextFileError`].
 pub fn read(path: &Path) -> Result<String, TextFileError> {
     let bytes = if path.metadata()?.is_file() {
         let mut bytes = Vec::new();
@@ -71,7 +71,7 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
     })
 }
 
-/// Reads a file in a thread of its own, which opening a pipe and reading from it block.
+/// Reads a file in a thread of its own, since opening a pipe and reading from it block.
 fn chunks_of(path: &Path) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     let path = path.to_owned();
     let (chunks, received) = mpsc::channel();
@@ -98,8 +98,8 @@ fn chunks_of(path: &Path) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     Ok(received)
 }
 
-/// Puts chunks together until there are no more, or more than a file may have. `tell` is called after the
-/// first of these times without a chunk, and the second one ends the wait.
+/// Joins chunks until there are no more, or more than a file may have. `tell` is called after
+/// `tell_after` without a chunk, and `limit` ends the wait.
 fn collect(
     chunks: &Receiver<io::Result<Vec<u8>>>,
     (tell_after, limit): (Duration, Duration),

@@ -1,9 +1,9 @@
-//! The crates may use one another in one direction only, as ARCHITECTURE.md says.
+//! Checks that the crates use one another in one direction only, as ARCHITECTURE.md says.
 
 use std::{collections::BTreeMap, process::Command};
 
-/// What each crate may use, of this workspace. A new crate, or a new arrow, is written here and in
-/// ARCHITECTURE.md, or this test fails.
+/// Crates of this workspace that each crate may use. A new crate, or a new arrow, is added here and
+/// in ARCHITECTURE.md, or this test fails.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("stats", &[]),

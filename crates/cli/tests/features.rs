@@ -1,13 +1,13 @@
-//! One set of features and profiles for the whole workspace, so that the binary, the bench and the tests
-//! share every third-party crate that has been compiled.
+//! Checks that the whole workspace has one set of features and profiles, so that the binary, the
+//! bench and the tests share every compiled third-party crate.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::Command,
 };
 
-/// Sets of features with which cargo compiles each third-party crate, by its name and version. One that
-/// procedural macros use as well may have two.
+/// Returns the sets of features with which cargo compiles each third-party crate, by its name and
+/// version. A crate that procedural macros use as well may have two.
 fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--prefix", "none"])
@@ -59,7 +59,8 @@ fn the_tests_have_the_features_of_the_binary() {
     assert_same("in the tests", &tests);
 }
 
-/// A crate that the profile `bench` does not name would be tested without its checks.
+/// Checks that the profile `bench` names every crate; a crate without an entry would be tested
+/// without its checks.
 #[test]
 fn every_crate_is_tested_with_every_check() {
     let text = include_str!("../../../Cargo.toml");

@@ -1,4 +1,4 @@
-//! What a build says of its sources is true, or `unknown`.
+//! Checks that the facts of a build about its sources are true, or `unknown`.
 
 // Its `main` and what only that uses are cargo's to call.
 #[allow(dead_code)]
@@ -23,7 +23,7 @@ fn git(root: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// A workspace with one crate, without a repository.
+/// Creates a workspace with one crate, without a repository.
 fn workspace() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     for part in ["root/crates/a/src", "root/crates/a/tests", "out"] {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// Which part an end plays in a trial.
+/// Role of an end in a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -47,7 +47,8 @@ impl Role {
     }
 }
 
-/// What a driver may know of the path: enough to size windows and to know when to stop waiting.
+/// Properties of the path that a driver may know: enough to size windows and to know when to stop
+/// waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathHints {
     /// Round-trip propagation delay.
@@ -77,7 +78,7 @@ pub struct PathHints {
 pub struct TlsMaterial {
     /// The certificate, DER, base64.
     pub certificate_der_base64: String,
-    /// Its key, PKCS #8 DER, base64; only the listening end gets it.
+    /// Private key of the certificate, PKCS #8 DER, base64; only the listening end gets it.
     pub key_der_base64: Option<String>,
     /// Name in the certificate.
     pub server_name: String,
@@ -88,11 +89,11 @@ pub struct TlsMaterial {
 pub struct TrialOrder {
     /// Position in the plan.
     pub trial: u32,
-    /// Which part this end plays.
+    /// Role of this end.
     pub role: Role,
     /// Driver and options.
     pub transport: Transport,
-    /// What is sent.
+    /// Workload of the trial.
     pub workload: Workload,
     /// 16 random bytes, hexadecimal: data flows of this trial open with it, others are refused.
     pub token: String,
@@ -111,13 +112,13 @@ pub struct TrialOrder {
     pub local: IpAddr,
     /// The other end's address on the path; nothing else is accepted.
     pub peer: IpAddr,
-    /// What is known of the path.
+    /// Properties of the path.
     pub path: PathHints,
-    /// Whether the connecting end says when its transfer begins, for a path that changes from then
-    /// on: [`FromAgent::Began`].
+    /// Whether the connecting end reports the beginning of its transfer with [`FromAgent::Began`],
+    /// for a path that changes from then on.
     #[serde(default)]
     pub tells_beginning: bool,
-    /// For transports that encrypt.
+    /// Certificate, and the key at the listening end, for transports that encrypt.
     pub tls: TlsMaterial,
     /// Directory on this end's host for files that the transport's options ask for, such as key
     /// logs; absent if nothing may be left there.
@@ -126,7 +127,7 @@ pub struct TrialOrder {
 }
 
 impl TrialOrder {
-    /// Longest from the first connect call to the end of the transfer.
+    /// Returns the longest time from the first connect call to the end of the transfer.
     #[must_use]
     pub fn longest_transfer(&self) -> Duration {
         self.connect_deadline.saturating_add(self.deadline)
@@ -134,15 +135,15 @@ impl TrialOrder {
 }
 
 impl TrialOrder {
-    /// Whether this end connects; the other one listens. It is the sender's part, but where the
-    /// workload's direction is the reverse of it.
+    /// Whether this end connects; the other one listens. The sender connects, unless the workload's
+    /// direction is reversed.
     #[must_use]
     pub fn connects(&self) -> bool {
         self.role.connects(&self.workload)
     }
 }
 
-/// What one end knows after a trial.
+/// Results of one end of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
     /// Monotonic clock of this end at the first connect call (sender) or the acceptance of the
@@ -156,13 +157,13 @@ pub struct SideReport {
     pub series: Vec<Series>,
     /// Distributions.
     pub histograms: Vec<Histogram>,
-    /// What was read back.
+    /// Facts read back from the running stack, by name.
     pub facts: BTreeMap<String, String>,
-    /// Flags.
+    /// Warnings.
     pub warnings: Vec<Warning>,
 }
 
-/// Why an end has no report.
+/// Reason for which an end has no report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -174,7 +175,7 @@ pub enum FailureKind {
     TimedOut,
 }
 
-/// What the controller says to an agent.
+/// Messages from the controller to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToAgent {
@@ -187,63 +188,64 @@ pub enum ToAgent {
         /// `a` or `b`, for logs and errors.
         host: String,
     },
-    /// Get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
+    /// Order to get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
     Prepare {
-        /// All about it.
+        /// Order of the trial.
         order: Box<TrialOrder>,
     },
-    /// To the sender, once both are ready: connect and send.
+    /// Order to the sender, once both ends are ready, to connect and send.
     Start {
         /// Position in the plan.
         trial: u32,
-        /// Where the receiver listens.
+        /// Address on which the receiver listens.
         peer: SocketAddr,
     },
-    /// What the other end of this trial said, passed on unread.
+    /// Note of the other end of this trial, passed on unread.
     Note {
         /// Position in the plan.
         trial: u32,
-        /// As in [`FromAgent::Note`].
+        /// The note, as in [`FromAgent::Note`].
         note: Note,
     },
-    /// End this trial now and report nothing; the agent answers [`FromAgent::Aborted`].
+    /// Order to end this trial now and report nothing; the agent answers [`FromAgent::Aborted`].
     Abort {
         /// Position in the plan.
         trial: u32,
     },
 }
 
-/// What the two ends of a trial tell one another over control, passed on by the controller.
+/// Messages between the two ends of a trial over control, passed on by the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
-    /// The sender has handed all to the transport, or was stopped by the deadline: so much was
-    /// sent. The receiver stops waiting for what the path has lost.
+    /// The sender has handed all to the transport, or was stopped by the deadline. The receiver
+    /// stops waiting for what the path has lost.
     Sent {
         /// Messages handed to the transport.
         messages: u64,
         /// Bytes handed to the transport.
         bytes: u64,
-        /// Whether the deadline stopped it.
+        /// Whether the deadline stopped the sender.
         deadline_reached: bool,
     },
-    /// Whatever was to leave a sender that the deadline stopped has left it: of the messages that
-    /// [`Note::Sent`] told of so many. The others waited in its transport, which has given them up.
+    /// A sender that the deadline stopped has nothing more to send: the first `messages` of the
+    /// messages of [`Note::Sent`] left it. The others waited in its transport, which has given them
+    /// up.
     Left {
-        /// The first so many messages left.
+        /// Number of messages that left.
         messages: u64,
     },
-    /// The receiver will count no more: so much was delivered. The sender may close.
+    /// The receiver will count no more. The sender may close.
     Received {
         /// Distinct messages delivered whole.
         messages: u64,
         /// Bytes delivered.
         bytes: u64,
     },
-    /// The receiver of a transfer that the deadline stopped has waited for what was under way
-    /// then: so many of the messages that [`Note::Left`] told of have arrived by now.
+    /// The receiver of a transfer that the deadline stopped has waited for what was under way then.
     Arrived {
-        /// Distinct messages that arrived whole, before the deadline and after it.
+        /// Distinct messages of [`Note::Left`] that arrived whole, before the deadline and after
+        /// it.
         messages: u64,
     },
     /// The connecting end has closed all its connections. The packets that say so may be lost, and are
@@ -251,7 +253,7 @@ pub enum Note {
     Closed,
 }
 
-/// What an agent says to the controller.
+/// Messages from an agent to the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromAgent {
@@ -272,14 +274,14 @@ pub enum FromAgent {
     Ready {
         /// Position in the plan.
         trial: u32,
-        /// Where the receiver listens; absent for the sender.
+        /// Address on which the receiver listens; absent for the sender.
         listen: Option<SocketAddr>,
     },
-    /// To be passed on to the other end of this trial.
+    /// Note for the other end of this trial, to be passed on.
     Note {
         /// Position in the plan.
         trial: u32,
-        /// What is passed on.
+        /// The note.
         note: Note,
     },
     /// The connecting end is about to make the first connect call, which starts the clock. Said
@@ -288,22 +290,22 @@ pub enum FromAgent {
         /// Position in the plan.
         trial: u32,
     },
-    /// This end's part is done.
+    /// This end has completed its part of the trial.
     Finished {
         /// Position in the plan.
         trial: u32,
-        /// What this end knows.
+        /// Results of this end.
         report: Box<SideReport>,
     },
     /// This end has no report.
     Failed {
         /// Position in the plan.
         trial: u32,
-        /// Why, in one word.
+        /// Kind of failure.
         kind: FailureKind,
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that may help; may be empty.
         hint: String,
     },
     /// Answer to [`ToAgent::Abort`].

@@ -1,4 +1,4 @@
-//! What packets wait for: a rate, a token bucket, or the opportunities of a trace.
+//! Bottleneck of a link: a rate, a token bucket, or the delivery opportunities of a trace.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use regatta_model::DeliveryTrace;
 /// Parts of a nanosecond-byte at a rate in bits per second: 8 bits × 10⁹ ns.
 const PARTS_PER_BYTE: u128 = 8_000_000_000;
 
-/// One packet at a time at a fixed rate.
+/// Bottleneck that sends one packet at a time at a fixed rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Serial {
     rate_bps: u64,
-    /// When the last packet has been sent: whole nanoseconds, and the rest in units of
-    /// 1/`rate_bps` ns, so that rounding does not add up to another rate.
+    /// Time at which the last packet has been sent: whole nanoseconds here, and the rest in units
+    /// of 1/`rate_bps` ns in `busy_rest`, so that rounding does not add up to another rate.
     busy_until: u64,
     busy_rest: u64,
 }
@@ -34,18 +34,19 @@ impl Serial {
     }
 }
 
-/// A token bucket: what fits into it passes at once, the rest as it fills.
+/// Token bucket: packets that find enough tokens pass at once, the others as the bucket fills.
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
-    /// Serves as the account: it is "busy" until the bucket is full again.
+    /// Account of the tokens: it is "busy" until the bucket is full again.
     account: Serial,
     depth_bytes: u64,
-    /// When the last packet left: none overtakes it.
+    /// Time at which the last packet left, in nanoseconds: no later packet overtakes it.
     last: u64,
 }
 
 impl Bucket {
-    /// When a packet of this size finds enough tokens.
+    /// Returns the time at which there are enough tokens for a packet of `size` bytes, in
+    /// nanoseconds.
     fn ready(&self, size: u64) -> u64 {
         let spare = self.depth_bytes.saturating_sub(size);
         let credit = u128::from(spare) * PARTS_PER_BYTE / u128::from(self.account.rate_bps);
@@ -63,25 +64,26 @@ impl Bucket {
     }
 }
 
-/// The opportunities of a trace, one after another.
+/// Delivery opportunities of a trace, one after another.
 ///
-/// An opportunity carries so many bytes of what waits at its moment. A packet that does not fit
-/// goes on in the next one; what is left of an opportunity when nothing waits is lost.
+/// An opportunity carries [`DeliveryTrace::OPPORTUNITY_BYTES`] of the packets that wait at its
+/// moment. A packet that does not fit continues in the next one; what is left of an opportunity
+/// when nothing waits is lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     opportunities_ns: Arc<[u64]>,
     period_ns: u64,
-    /// When this repetition of the trace began.
+    /// Time at which this repetition of the trace began, in nanoseconds.
     base: u64,
-    /// The next opportunity.
+    /// Index of the next opportunity.
     next: usize,
-    /// The one in use, and what it can still carry.
+    /// Time of the opportunity in use; `left` are the bytes that it can still carry.
     current: u64,
     left: u64,
 }
 
 impl Trace {
-    /// The trace begins at `now`, but for opportunities that a packet under way still takes.
+    /// Begins the trace at `now`, except for opportunities that a packet under way still takes.
     fn begin(&mut self, now: u64) {
         self.base = now;
         self.next = 0;
@@ -92,7 +94,7 @@ impl Trace {
         }
     }
 
-    /// The next opportunity is the first one after `now`, which does not lie before `base`.
+    /// Sets the next opportunity to the first one after `now`, which does not lie before `base`.
     fn skip_to(&mut self, now: u64) {
         let since = now - self.base;
         self.base += since / self.period_ns * self.period_ns;
@@ -118,8 +120,8 @@ impl Trace {
         }
     }
 
-    /// Nothing waits at `now`: opportunities up to then have passed unused, unless a packet under
-    /// way takes one that is still to come.
+    /// Skips the opportunities up to `now`, as nothing waits, unless a packet under way takes one
+    /// that is still to come. Returns whether it has skipped them.
     fn skip(&mut self, now: u64) -> bool {
         if self.current > now {
             return false;
@@ -153,7 +155,7 @@ impl Trace {
     }
 }
 
-/// What a bottleneck is to be.
+/// Kind of a bottleneck, with its settings.
 #[derive(Debug, Clone)]
 pub(crate) enum Capacity {
     Unlimited,
@@ -162,7 +164,7 @@ pub(crate) enum Capacity {
     Trace { opportunities_ns: Arc<[u64]> },
 }
 
-/// The bottleneck.
+/// Bottleneck of a link, with its state.
 #[derive(Debug, Clone)]
 pub(crate) enum Bottleneck {
     Unlimited,
@@ -172,7 +174,7 @@ pub(crate) enum Bottleneck {
 }
 
 impl Bottleneck {
-    /// A bottleneck that is free from `now` on. A trace begins then.
+    /// Creates a bottleneck that is free from `now` on. A trace begins then.
     pub(crate) fn new(capacity: &Capacity, now: u64) -> Self {
         let serial = |rate_bps| Serial {
             rate_bps,
@@ -201,8 +203,9 @@ impl Bottleneck {
         }
     }
 
-    /// Becomes another one at `now`. The packet under transmission is sent as it would have been;
-    /// a bucket keeps the tokens that it has, as far as the new one holds them.
+    /// Replaces the bottleneck by one of `capacity` at `now`. The packet under transmission is sent
+    /// as it would have been; a bucket keeps the tokens that it has, as far as the new one holds
+    /// them.
     pub(crate) fn change(&mut self, capacity: &Capacity, now: u64) {
         let free = match self {
             Self::Unlimited => now,
@@ -229,14 +232,15 @@ impl Bottleneck {
         }
     }
 
-    /// A trace begins anew at `now`.
+    /// Begins a trace anew at `now`; does nothing for other bottlenecks.
     pub(crate) fn begin(&mut self, now: u64) {
         if let Self::Trace(trace) = self {
             trace.begin(now);
         }
     }
 
-    /// When a packet of this size can begin to be sent at the earliest.
+    /// Returns the earliest time at which a packet of `size` bytes can begin to be sent, in
+    /// nanoseconds.
     #[inline]
     pub(crate) fn ready(&self, size: u64) -> u64 {
         match self {
@@ -247,7 +251,8 @@ impl Bottleneck {
         }
     }
 
-    /// Nothing waits at `now`. Tells whether opportunities of a trace have passed unused.
+    /// Notes that nothing waits at `now`. Returns whether opportunities of a trace have passed
+    /// unused.
     #[inline]
     pub(crate) fn idle(&mut self, now: u64) -> bool {
         match self {
@@ -256,8 +261,8 @@ impl Bottleneck {
         }
     }
 
-    /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; tells when it has been
-    /// sent whole.
+    /// Sends a packet from `start` on, at which it is [`Bottleneck::ready`]; returns the time at
+    /// which it has been sent whole, in nanoseconds.
     #[inline]
     pub(crate) fn take(&mut self, start: u64, size: u64) -> u64 {
         match self {

@@ -9,9 +9,10 @@ use crate::queue::{Queue, Waiting};
 pub(crate) struct Codel {
     target: u64,
     interval: u64,
-    /// A queue of at most this many bytes is never too long: one full packet.
+    /// Bytes of a queue that is never too long: one full packet.
     max_packet: u64,
-    /// When the delay will have been above the target for an interval; `None` below it.
+    /// Time at which the delay will have been above the target for an interval; `None` while it is
+    /// below.
     first_above_time: Option<u64>,
     drop_next: u64,
     count: u64,
@@ -33,19 +34,20 @@ impl Codel {
         }
     }
 
-    /// Other settings; what it knows of the queue stays.
+    /// Changes the target and the interval; the state of the queue is kept.
     pub(crate) fn set(&mut self, target: u64, interval: u64) {
         self.target = target;
         self.interval = interval;
     }
 
-    /// The bottleneck found the queue empty.
+    /// Notes that the bottleneck found the queue empty.
     pub(crate) fn idle(&mut self) {
         self.first_above_time = None;
         self.dropping = false;
     }
 
-    /// The packet that the bottleneck takes at `now`; those before it are given to `dropped`.
+    /// Returns the packet that the bottleneck takes at `now`; packets dropped before it are given
+    /// to `dropped`.
     pub(crate) fn take<P>(
         &mut self,
         queue: &mut Queue<P>,
@@ -87,7 +89,7 @@ impl Codel {
         Some(head)
     }
 
-    /// The head of the queue, and whether it may be dropped.
+    /// Takes the head of the queue; returns it and whether it may be dropped.
     fn look<P>(&mut self, queue: &mut Queue<P>, now: u64) -> Option<(Waiting<P>, bool)> {
         let Some(head) = queue.pop() else {
             self.first_above_time = None;

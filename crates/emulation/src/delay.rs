@@ -7,10 +7,10 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::draws::up_to;
 
-/// Values of a tabulated distribution, all equally likely, as netem's tables have.
+/// Number of values of a tabulated distribution, all equally likely, as in netem's tables.
 const ENTRIES: usize = 4096;
 
-/// Draws are told apart by their highest bits.
+/// Bits by which a draw is shifted to get its index in the table: only the highest bits count.
 const SHIFT: u32 = u64::BITS - ENTRIES.trailing_zeros();
 
 /// Binary digits after the point in a table. Values are rounded to them, which is far coarser
@@ -20,7 +20,7 @@ const FRACTION_BITS: u32 = 16;
 /// Deviations from the mean at which both tables end.
 const REACH: f64 = 4.0;
 
-/// Where the tail of the Pareto distribution that begins at 1 is cut off, so that it ends
+/// Value at which the tail of the Pareto distribution that begins at 1 is cut off, so that it ends
 /// [`REACH`] standard deviations above its mean.
 const PARETO_CUT: f64 = 3.7269;
 
@@ -36,7 +36,7 @@ static NORMAL: LazyLock<Table> = LazyLock::new(|| {
 static PARETO: LazyLock<Table> =
     LazyLock::new(|| table(|u| (1.0 - u).cbrt().recip().min(PARETO_CUT)));
 
-/// Quantiles of a distribution, moved and scaled to mean 0 and standard deviation 1.
+/// Tabulates the quantiles of a distribution, moved and scaled to mean 0 and standard deviation 1.
 fn table(quantile: impl Fn(f64) -> f64) -> Table {
     let n = ENTRIES as f64;
     let raw: [f64; ENTRIES] = array::from_fn(|index| quantile((index as f64 + 0.5) / n));
@@ -49,9 +49,9 @@ fn table(quantile: impl Fn(f64) -> f64) -> Table {
     })
 }
 
-/// The deviations of a distribution from its mean, in units of 1/8192 of its standard deviation,
-/// rising and all equally likely: what netem takes as a table. `None` for the uniform one, which
-/// netem computes.
+/// Returns the deviations of a distribution from its mean, in units of 1/8192 of its standard
+/// deviation, rising and all equally likely: the form of netem's tables. `None` for the uniform
+/// one, which netem computes.
 #[must_use]
 pub fn netem_table(distribution: DelayDistribution) -> Option<Vec<i16>> {
     const NETEM_FRACTION_BITS: u32 = 13;
@@ -73,7 +73,7 @@ pub fn netem_table(distribution: DelayDistribution) -> Option<Vec<i16>> {
 pub(crate) struct Propagation {
     delay_ns: u64,
     jitter_ns: u64,
-    /// `None` is uniform.
+    /// Table of the distribution; `None` for the uniform one.
     table: Option<&'static Table>,
 }
 
@@ -95,8 +95,8 @@ impl Propagation {
         self.jitter_ns > 0
     }
 
-    /// The delay that a draw stands for. One below zero is zero: nothing arrives before it was
-    /// sent.
+    /// Returns the delay for a draw, in nanoseconds. A delay below zero is zero: nothing arrives
+    /// before it was sent.
     #[inline]
     pub(crate) fn of(&self, draw: u64) -> u64 {
         if self.jitter_ns == 0 {
@@ -125,8 +125,8 @@ pub struct DelayMoments {
     pub deviation_ns: f64,
 }
 
-/// The propagation delay that packets far from one another find on a link: its jitter, cut off at
-/// zero delay, and the packets that skip it by being reordered.
+/// Returns the mean and deviation of the propagation delay that packets far from one another find
+/// on a link: its jitter, cut off at zero delay, and the packets that skip it by being reordered.
 #[must_use]
 pub fn delay_moments(link: &Link) -> DelayMoments {
     let whole =

@@ -1,11 +1,11 @@
-//! The random draws of a line: one stream for each purpose.
+//! Random draws of a line: one stream for each purpose.
 
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
 
-/// What a stream of draws is for; each has numbers of its own from the same seed.
+/// Purpose of a stream of draws; each purpose has its own random numbers from the same seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Loss = 0,
@@ -17,7 +17,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Numbers that one packet takes.
+    /// Returns the number of draws that one packet takes.
     const fn per_packet(self) -> u64 {
         match self {
             Self::Loss | Self::Jitter | Self::Reordering | Self::Duplication => 1,
@@ -26,7 +26,7 @@ impl Purpose {
         }
     }
 
-    /// Number of the stream. The first two were laid out before there were others.
+    /// Returns the number of the stream. The first two were laid out before there were others.
     const fn stream(self, direction: u64) -> u64 {
         match self {
             Self::Loss | Self::Jitter => 2 * direction + self as u64,
@@ -35,18 +35,18 @@ impl Purpose {
     }
 }
 
-/// Words of 32 bits that one number takes from the generator.
+/// Words of 32 bits that one draw takes from the generator.
 const WORDS: u128 = 2;
 
-/// A seeded stream of draws.
+/// Seeded stream of draws.
 ///
-/// The key is laid out here and ranges are drawn here, so that a new version of a library cannot
-/// change what a seed means.
+/// The key is made here and ranges are drawn here, so that a new version of a library cannot change
+/// the draws of a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Draws(ChaCha8Rng);
 
 impl Draws {
-    /// The stream for a purpose, at the place of the packet `ordinal`, from 0.
+    /// Creates the stream for a purpose, at the position of the packet `ordinal`, from 0.
     pub(crate) fn new(seed: u64, direction: u64, purpose: Purpose, ordinal: u64) -> Self {
         let mut key = *b"........regatta emulation path 1";
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -56,7 +56,7 @@ impl Draws {
         Self(generator)
     }
 
-    /// A whole number, all of 64 bits equally likely.
+    /// Returns the next draw: a whole number, all of 64 bits equally likely.
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
@@ -68,21 +68,22 @@ impl Draws {
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// A float below 1 times 2^64 fits; 1 saturates, and [`Chance::hits`] treats that as certain.
+    /// Converts a ratio: below 1 its product with 2^64 fits; 1 saturates, and [`Chance::hits`]
+    /// treats that as certain.
     pub(crate) fn new(ratio: f64) -> Self {
         Self((ratio * 2f64.powi(64)) as u64)
     }
 
-    /// Whether a draw falls below it.
+    /// Whether `draw` falls below the probability.
     #[inline]
     pub(crate) fn hits(self, draw: u64) -> bool {
         draw < self.0 || self.0 == u64::MAX
     }
 }
 
-/// The whole number from 0 to `highest` that a draw stands for, all equally likely.
+/// Maps a draw to a whole number from 0 to `highest`, all equally likely.
 ///
-/// By multiplication: the bias is at most `highest` / 2^64.
+/// The number is computed by multiplication: the bias is at most `highest` / 2^64.
 #[inline]
 pub(crate) fn up_to(draw: u64, highest: u64) -> u64 {
     let wide = u128::from(draw) * (u128::from(highest) + 1);

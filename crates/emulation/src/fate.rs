@@ -1,4 +1,4 @@
-//! What chance does to each packet, drawn when it is offered.
+//! Impairments of each packet, drawn when the packet is offered.
 
 use regatta_model::Link;
 
@@ -7,11 +7,11 @@ use crate::{
     line::Cause,
 };
 
-/// What was drawn for one packet: two words, which stay in registers.
+/// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Fate {
     flags: u64,
-    /// Stands for its propagation delay.
+    /// Draw of the packet's propagation delay.
     pub(crate) delay_draw: u64,
 }
 
@@ -27,7 +27,8 @@ impl Fate {
         self.flags |= if hit { flag } else { 0 };
     }
 
-    /// Why it is lost on the wire, if it is. What was to be lost anyway is not charged to chance.
+    /// Returns the cause of the packet's loss on the wire, if it is lost. Where several causes
+    /// apply, the list comes first, then bursts, then loss at random.
     #[inline]
     pub(crate) fn lost(self) -> Option<Cause> {
         match self.flags & (Self::LOSS | Self::BURST | Self::LIST) {
@@ -38,37 +39,37 @@ impl Fate {
         }
     }
 
-    /// It arrives twice.
+    /// Whether the packet arrives twice.
     #[inline]
     pub(crate) fn twice(self) -> bool {
         self.flags & Self::TWICE != 0
     }
 
-    /// It skips the propagation delay.
+    /// Whether the packet skips the propagation delay.
     #[inline]
     pub(crate) fn skips(self) -> bool {
         self.flags & Self::SKIPS != 0
     }
 
-    /// One of its bits is flipped, see [`Fates::flipped_bit`].
+    /// Whether one of the packet's bits is flipped; see [`Fates::flipped_bit`].
     #[inline]
     pub(crate) fn corrupted(self) -> bool {
         self.flags & Self::CORRUPTED != 0
     }
 }
 
-/// A stream of draws, and the chance that they decide.
+/// Stream of draws with the probability that they decide.
 #[derive(Debug, Clone)]
 struct Trial {
     chance: Chance,
     draws: Draws,
 }
 
-/// The Markov chain of bursts.
+/// Markov chain of losses in bursts.
 #[derive(Debug, Clone)]
 struct Bursts {
     draws: Draws,
-    /// Loss and change of state, in the good state and in the bad one.
+    /// Probabilities of loss and of a change of state, in the good state and in the bad one.
     states: [(Chance, Chance); 2],
     bad: bool,
 }
@@ -82,25 +83,25 @@ impl Bursts {
     }
 }
 
-/// What is asked for seldom; a line that has none of it pays for one comparison.
+/// Impairments that few links ask for; a link with none of them pays for one comparison.
 #[derive(Debug, Clone)]
 struct Rare {
     bursts: Option<Bursts>,
-    /// Ordinals from 0, rising; those before `listed` are behind us.
+    /// Ordinals of the packets to lose, from 0, rising; those before index `listed` have passed.
     list: Vec<u64>,
     listed: usize,
     reordering: Option<Trial>,
     duplication: Option<Trial>,
     corruption: Option<Trial>,
-    /// Stands for the bit to be flipped, if one is, of the last packet.
+    /// Draw of the bit to flip in the last packet, if one is to be flipped.
     flipped: u64,
 }
 
-/// The draws of one direction of a path.
+/// Draws of one direction of a path.
 ///
 /// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
-/// draw of the seed, whatever the queue did to it or to those before it, and whatever was asked for
-/// at the time of those before it.
+/// draw of the seed, whatever the queue did to it or to those before it, and whatever settings held
+/// for those before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fates {
     loss: Option<Trial>,
@@ -109,8 +110,8 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    /// The fates of a link's packets from `ordinal` on. A chain of bursts goes on in the state in
-    /// which it was `before`.
+    /// Creates the draws for a link's packets from `ordinal` on. A chain of bursts goes on in the
+    /// state that it had in `before`.
     pub(crate) fn new(
         link: &Link,
         (seed, direction): (u64, u64),
@@ -163,7 +164,7 @@ impl Fates {
         }
     }
 
-    /// The fate of the next packet, whose ordinal this is.
+    /// Draws the impairments of the next packet, which has this ordinal.
     #[inline]
     pub(crate) fn next(&mut self, ordinal: u64) -> Fate {
         let mut fate = Fate::default();
@@ -181,7 +182,7 @@ impl Fates {
         fate
     }
 
-    /// Stands for the bit that is flipped in the packet whose fate was told last.
+    /// Returns the draw of the bit to flip in the packet of the last call of [`Self::next`].
     #[cold]
     pub(crate) fn flipped_bit(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.flipped)

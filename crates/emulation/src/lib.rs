@@ -1,10 +1,9 @@
-//! A network path as a pure state machine: it is told the time and never asks for it.
+//! Emulation of a network path as a pure state machine, which is given the time and reads no clock.
 //!
 //! A [`Line`] is one direction of a path, made from a [`regatta_model::Condition`]. Packets are
-//! offered to it with the time of their arrival and come out when they are due. The same
-//! condition, seed and sequence of offers always give the same fates and the same times, on every
-//! machine, so that what a forwarder does in real time can be had again in a test in simulated
-//! time.
+//! offered to it with the time of their arrival and come out when they are due. The same condition,
+//! seed and sequence of offers always give the same losses and the same times, on every machine, so
+//! that a test in simulated time can reproduce what a forwarder does in real time.
 //!
 //! Times are nanoseconds since an origin that the caller chooses; sizes are bytes of whole IP
 //! packets.

@@ -14,19 +14,19 @@ use crate::{
     wire::{Held, Wire},
 };
 
-/// What a line needs to know of a packet, and to do with it.
+/// Packet as a line handles it.
 pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
     fn size(&self) -> usize;
 
-    /// The same packet a second time.
+    /// Returns a copy of the packet.
     #[must_use]
     fn duplicate(&self) -> Self;
 
-    /// Flips one bit of the IP packet. `draw` stands for which: any number, all equally likely.
+    /// Flips one bit of the IP packet, chosen by `draw`: any number, all equally likely.
     fn flip_bit(&mut self, draw: u64);
 
-    /// Takes note that the packet skips the propagation delay, and so goes ahead of others.
+    /// Notes that the packet skips the propagation delay, and so goes ahead of others.
     fn goes_ahead(&mut self) {}
 }
 
@@ -47,72 +47,72 @@ impl Packet for Vec<u8> {
     }
 }
 
-/// Which way a line goes; the two directions of a path draw from different random streams.
+/// Direction of a line; the two directions of a path draw from different random streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the connecting host to the listening one.
+    /// Direction from the connecting host to the listening one.
     Forward,
-    /// From the listening host to the connecting one.
+    /// Direction from the listening host to the connecting one.
     Reverse,
 }
 
-/// Why a packet was dropped.
+/// Cause of a packet's drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is larger than the path's largest packet.
+    /// The packet is larger than the path's largest packet.
     Mtu,
     /// The bottleneck's queue has no room for it.
     Queue,
-    /// The queue's discipline dropped it, so that the queue becomes shorter: CoDel.
+    /// The queue's discipline (CoDel) dropped the packet, so that the queue becomes shorter.
     Discipline,
-    /// It was lost at random on the wire.
+    /// The packet was lost at random on the wire.
     Loss,
-    /// It was lost on the wire in a burst.
+    /// The packet was lost on the wire in a burst.
     Burst,
-    /// It is one of those that the condition names.
+    /// The packet is one of those that the condition names.
     List,
 }
 
-/// What became of an offered packet.
+/// Outcome of offering a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer<P> {
-    /// It will come out of [`Line::poll`], unless the queue's discipline drops it before.
+    /// The packet will come out of [`Line::poll`], unless the queue's discipline drops it before.
     Carried,
-    /// It was dropped and is given back, for its buffer.
+    /// The packet was dropped and is given back, for its buffer.
     Dropped {
         /// The packet.
         packet: P,
-        /// Why.
+        /// Cause of the drop.
         cause: Cause,
     },
 }
 
-/// A packet that leaves the line.
+/// Packet that leaves the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<P> {
-    /// When it was due, in nanoseconds; never after the time of the poll.
+    /// Time at which the packet was due, in nanoseconds; never after the time of the poll.
     pub at: u64,
     /// The packet.
     pub packet: P,
 }
 
-/// A packet that the queue's discipline dropped after it had been taken.
+/// Packet that the queue's discipline dropped after the line had accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded<P> {
-    /// When, in nanoseconds.
+    /// Time of the drop, in nanoseconds.
     pub at: u64,
     /// The packet.
     pub packet: P,
 }
 
-/// What happened to the packets so far.
+/// Counters of a line's packets so far.
 ///
 /// `offered` + `duplicated` = `delivered` + the six drops + [`Line::in_flight`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived at the line.
     pub offered: u64,
-    /// Packets that left it.
+    /// Packets that left the line.
     pub delivered: u64,
     /// Packets lost at random, each on its own.
     pub loss_drops: u64,
@@ -122,13 +122,14 @@ pub struct Counters {
     pub list_drops: u64,
     /// Packets that found the queue full.
     pub queue_drops: u64,
-    /// Packets that CoDel dropped. One that was to be lost on the wire counts there.
+    /// Packets that CoDel dropped, without those that were to be lost on the wire: these are
+    /// counted as such.
     pub codel_drops: u64,
-    /// Packets larger than the largest.
+    /// Packets larger than the path's largest packet.
     pub mtu_drops: u64,
     /// Packets of which a bit was flipped.
     pub corrupted: u64,
-    /// Packets that were sent on twice.
+    /// Packets that were duplicated.
     pub duplicated: u64,
     /// Packets that skipped the propagation delay.
     pub reordered: u64,
@@ -137,24 +138,24 @@ pub struct Counters {
     pub queue_max_bytes: u64,
 }
 
-/// A link that cannot be emulated.
+/// Reasons why a link cannot be emulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LinkError {
-    /// Nothing would ever arrive.
+    /// The link rate is 0, so that nothing would ever arrive.
     #[error("a link rate of `0 bit/s` carries nothing")]
     NoRate,
-    /// Not a probability.
+    /// A ratio is not a probability.
     #[error("a {what} ratio of `{value}` is not between 0 and 1")]
     Ratio {
-        /// Of what.
+        /// Name of the ratio.
         what: &'static str,
-        /// As it was asked for.
+        /// Value of the ratio.
         value: f64,
     },
-    /// Too long to count in nanoseconds.
+    /// A time is too long to count in nanoseconds.
     #[error("a time of `{0:?}` is too long to emulate")]
     Delay(Duration),
-    /// Not a trace.
+    /// The times of a trace do not rise.
     #[error("the times of the trace `{0}` do not rise")]
     Trace(String),
 }
@@ -163,24 +164,26 @@ pub enum LinkError {
 ///
 /// A packet meets the parts in the order that [`regatta_model::Link`] states: largest packet,
 /// queue, bottleneck, loss on the wire (a lost packet has used its share of the rate), corruption,
-/// duplication, propagation with its jitter and reordering. What chance does to it is drawn when it
-/// is offered; its delay is that of the moment at which it leaves the bottleneck's queue. Jitter that
-/// keeps order changes in time, from the first packet on, and not from packet to packet:
-/// [`regatta_model::Link::jitter_span`].
+/// duplication, propagation with its jitter and reordering. The random impairments of a packet are
+/// drawn when it is offered; its delay is that of the moment at which it leaves the bottleneck's
+/// queue. Jitter that keeps order changes in time, from the first packet on, and not from packet to
+/// packet: [`regatta_model::Link::jitter_span`].
 ///
-/// Other draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the n-th
-/// draw of the seed, whatever the queue did to it or to those before it. So a drop by the queue,
-/// which depends on timing, does not shift the losses of the packets behind it.
+/// Other draws belong to the ordinal of the offer: the n-th packet offered is lost, or not, by the
+/// n-th draw of the seed, whatever the queue did to it or to those before it. So a drop by the
+/// queue, which depends on timing, does not shift the losses of the packets behind it.
 ///
 /// Without a bottleneck nothing waits; the limit of the queue then bounds the bytes under way,
 /// which guards memory.
 ///
-/// A schedule begins with [`Line::begin`]. At each of its steps packets under way keep their fate,
-/// the queue keeps its packets, and the new settings hold for what leaves the queue from then on.
+/// A schedule begins with [`Line::begin`]. At each of its steps the impairments of packets under
+/// way stay as they were drawn, the queue keeps its packets, and the new settings hold for packets
+/// that leave the queue from then on.
 #[derive(Debug, Clone)]
 pub struct Line<P> {
     settings: Settings,
-    /// What is still to come, and when the next of it does.
+    /// Settings of the schedule that are still to come; `next_change` is when the first of them
+    /// begins.
     schedule: VecDeque<Settings>,
     next_change: u64,
     begun: bool,
@@ -202,7 +205,7 @@ pub struct Line<P> {
 }
 
 impl<P: Packet> Line<P> {
-    /// A line for one direction of a condition, with the settings with which that begins.
+    /// Creates a line for one direction of a condition, with the condition's first settings.
     ///
     /// # Errors
     /// [`LinkError`] for a rate of zero, a ratio that is no probability, a trace without time, a
@@ -252,7 +255,7 @@ impl<P: Packet> Line<P> {
         self.next_change = self.schedule.front().map_or(u64::MAX, |next| next.at);
     }
 
-    /// Offers a packet that arrives `now`. A time before an earlier one counts as that one.
+    /// Offers a packet that arrives at `now`. A time before an earlier one counts as that one.
     pub fn offer(&mut self, now: u64, mut packet: P) -> Offer<P> {
         self.now = self.now.max(now);
         let now = self.now;
@@ -296,7 +299,8 @@ impl<P: Packet> Line<P> {
         Offer::Carried
     }
 
-    /// The next packet that is due by `now`, if there is one. Call it until there is none.
+    /// Returns the next packet that is due by `now`, if there is one. Call it until it returns
+    /// `None`.
     pub fn poll(&mut self, now: u64) -> Option<Due<P>> {
         self.catch_up(now);
         if self.wire.next()? > now {
@@ -311,13 +315,14 @@ impl<P: Packet> Line<P> {
         })
     }
 
-    /// A packet that the queue's discipline has dropped since, if there is one. Under CoDel, call
-    /// it after each [`Line::poll`], until there is none: they are kept until then.
+    /// Returns a packet that the queue's discipline has dropped, if there is one. Under CoDel, call
+    /// it after each [`Line::poll`] until it returns `None`: dropped packets are kept until then.
     pub fn discarded(&mut self) -> Option<Discarded<P>> {
         self.discarded.pop()
     }
 
-    /// When to poll next, in nanoseconds: nothing is due before. `None` if nothing is under way.
+    /// Returns the time at which to poll next, in nanoseconds: nothing is due before. `None` if
+    /// nothing is under way.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let wire = self.wire.next();
@@ -334,8 +339,9 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// When the bottleneck can begin to send a packet of this size that arrives now; `u64::MAX` if others
-    /// wait for it, `None` without a bottleneck.
+    /// Returns the time at which the bottleneck can begin to send a packet of `size` bytes that
+    /// arrives now, in nanoseconds: `u64::MAX` if other packets wait for it, `None` without a
+    /// bottleneck.
     #[must_use]
     #[inline]
     pub fn free_at(&self, size: usize) -> Option<u64> {
@@ -348,20 +354,20 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Packets accepted and not yet delivered.
+    /// Returns the number of packets accepted and not yet delivered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.wire.len() as u64 + self.queue.present()
     }
 
-    /// What happened so far.
+    /// Returns the counters of the packets so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// When a packet that arrives `now` begins to be sent, if it need not wait. Without a
-    /// bottleneck it need not, as long as there is memory.
+    /// Returns the time at which a packet that arrives at `now` begins to be sent, or `None` if it
+    /// has to wait. Without a bottleneck it need not wait, as long as there is memory.
     #[inline]
     fn start(&mut self, now: u64, size: u64) -> Option<u64> {
         if self.bottleneck.is_unlimited() {
@@ -380,13 +386,14 @@ impl<P: Packet> Line<P> {
         free.then_some(now)
     }
 
-    /// When the bottleneck can begin to send a packet of this size.
+    /// Returns the time at which the bottleneck can begin to send a packet of `size` bytes, in
+    /// nanoseconds.
     #[inline]
     fn ready(&self, size: u64) -> u64 {
         self.bottleneck.ready(self.settings.rate_of.bytes_of(size))
     }
 
-    /// Sends a packet of this size from `start` on; returns when it has been sent.
+    /// Sends a packet of `size` bytes from `start` on; returns the time at which it has been sent.
     #[inline]
     fn take(&mut self, start: u64, size: u64) -> u64 {
         let bytes = self.settings.rate_of.bytes_of(size);
@@ -407,7 +414,8 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Does what has happened by `now`: packets that left the queue, and steps of the schedule.
+    /// Catches up with everything until `now`: packets that leave the queue, and steps of the
+    /// schedule.
     #[inline]
     fn catch_up(&mut self, now: u64) {
         if !self.queue.is_empty() || self.next_change <= now {
@@ -426,7 +434,7 @@ impl<P: Packet> Line<P> {
         self.serve(now);
     }
 
-    /// Sends what waits and can begin to be sent by `now`.
+    /// Sends the waiting packets that can begin to be sent by `now`.
     fn serve(&mut self, now: u64) {
         while let Some(size) = self.queue.head() {
             let start = self.ready(size);
@@ -466,7 +474,7 @@ impl<P: Packet> Line<P> {
         }
     }
 
-    /// Puts a packet into the queue; `None` is one that is lost behind it.
+    /// Appends a packet to the queue; `packet` is `None` for one that is lost after the bottleneck.
     #[inline]
     fn wait(&mut self, arrived: u64, ordinal: u64, size: u64, fate: Fate, packet: Option<P>) {
         self.queue.push(Waiting {
@@ -480,7 +488,7 @@ impl<P: Packet> Line<P> {
         *most = (*most).max(self.queue.bytes());
     }
 
-    /// Sends a packet through the bottleneck from `start` on, and on its way.
+    /// Sends a packet through the bottleneck from `start` on, and puts it on the wire.
     #[inline]
     fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, mut packet: P) {
         let sent = self.take(start, size);
@@ -526,7 +534,7 @@ impl<P: Packet> Line<P> {
         });
     }
 
-    /// The next step of the schedule.
+    /// Takes the next step of the schedule.
     #[cold]
     fn change(&mut self, now: u64) {
         let Some(settings) = self.schedule.pop_front() else {

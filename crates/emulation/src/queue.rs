@@ -7,7 +7,8 @@ use crate::fate::Fate;
 /// A packet that waits.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting<P> {
-    /// `None` if it is lost on the wire: it takes its share of queue and rate all the same.
+    /// Packet, or `None` if it is lost on the wire: it takes its share of queue and rate all the
+    /// same.
     pub(crate) packet: Option<P>,
     pub(crate) size: u64,
     pub(crate) arrived: u64,
@@ -15,12 +16,12 @@ pub(crate) struct Waiting<P> {
     pub(crate) fate: Fate,
 }
 
-/// First in, first out, with its counts.
+/// First-in, first-out queue that counts its packets and bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue<P> {
     waiting: VecDeque<Waiting<P>>,
     bytes: u64,
-    /// Those that are not lost on the wire.
+    /// Number of waiting packets that are not lost on the wire.
     present: u64,
 }
 
@@ -46,7 +47,7 @@ impl<P> Queue<P> {
         Some(waiting)
     }
 
-    /// Size of the one at the head.
+    /// Returns the size of the packet at the head, in bytes.
     pub(crate) fn head(&self) -> Option<u64> {
         self.waiting.front().map(|waiting| waiting.size)
     }

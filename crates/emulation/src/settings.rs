@@ -1,4 +1,4 @@
-//! What one direction of a path is for a while, in the emulator's units.
+//! Settings of one direction of a path for a part of the schedule, in the emulator's units.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,30 +10,30 @@ use crate::{
     line::{Direction, LinkError},
 };
 
-/// A direction's settings from some moment on.
+/// Settings of a direction from a certain time on.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// When they begin, since the schedule was begun.
+    /// Time since the beginning of the schedule at which these settings begin, in nanoseconds.
     pub(crate) at: u64,
-    /// For the draws of its packets' fates.
+    /// Link settings from which the impairments of packets are drawn.
     pub(crate) link: Link,
     pub(crate) capacity: Capacity,
     pub(crate) propagation: Propagation,
-    /// Time after which the propagation delay is independent of what it was, where it changes in time
-    /// and not from packet to packet.
+    /// Time after which the propagation delay is independent of its earlier value, in nanoseconds,
+    /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u64,
-    /// What the capacity counts.
+    /// Bytes of a packet that the capacity counts.
     pub(crate) rate_of: RateOf,
-    /// Target and interval.
+    /// Target and interval of CoDel, in nanoseconds.
     pub(crate) codel: Option<(u64, u64)>,
-    /// Packets wait for those before them, but for those that skip the delay.
+    /// Whether packets wait for those before them, except for those that skip the delay.
     pub(crate) holds_back: bool,
 }
 
 impl Settings {
-    /// All settings of one direction: what it begins as, then those of the schedule.
+    /// Returns all settings of one direction: those at the beginning, then those of the schedule.
     pub(crate) fn all(condition: &Condition, direction: Direction) -> Result<Vec<Self>, LinkError> {
         condition
             .settings()
@@ -75,7 +75,7 @@ impl Settings {
         })
     }
 
-    /// Whether packets may leave in another order than they came.
+    /// Whether packets may leave in an order other than that of their arrival.
     pub(crate) fn reorders(&self) -> bool {
         (self.link.jitter_reorders && self.propagation.varies()) || self.link.reorder_ratio.0 > 0.0
     }
@@ -135,7 +135,7 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Whole nanoseconds, with room for sums.
+/// Converts a time to whole nanoseconds, with room for sums.
 fn nanoseconds(value: Duration) -> Result<u64, LinkError> {
     u64::try_from(value.as_nanos())
         .ok()

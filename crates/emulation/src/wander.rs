@@ -1,36 +1,36 @@
-//! A random number that changes steadily in time, for a delay that is correlated.
+//! Random number that changes steadily in time, for a correlated delay.
 
 use crate::draws::{Draws, Purpose};
 
-/// A draw for each moment: a whole number, all of 64 bits equally likely at any moment, that moves
-/// steadily and is independent of what it was one span before and earlier.
+/// Random number as a function of time: at any moment a whole number, all of 64 bits equally
+/// likely, that moves steadily and is independent of its value one span before and earlier.
 ///
-/// At each multiple of the span stands a draw, independent of the others, on a circle of 2^64 places.
-/// Between two of them the number moves evenly along the shorter arc, and the circle is folded upon a
-/// half of it, so that its ends meet. As the first draw and the way to the next are independent, the
-/// place is equally likely anywhere at every moment, and so is the number: it moves by the whole of its
-/// range in one span at most.
+/// At each multiple of the span there is a draw, independent of the others, on a circle of 2^64
+/// positions. Between two of them the number moves evenly along the shorter arc, and the circle is
+/// folded upon a half of it, so that its ends meet. As the first draw and the way to the next are
+/// independent, the position is equally likely anywhere at every moment, and so is the number: it
+/// moves by the whole of its range in one span at most.
 #[derive(Debug, Clone)]
 pub(crate) struct Wander {
     span: u64,
-    /// Moment of the first draw.
+    /// Time of the first draw, in nanoseconds.
     begun: u64,
     seed: (u64, u64),
-    /// Draws that are left to those before it.
+    /// Draws that belong to earlier settings.
     skipped: u64,
     draws: Draws,
-    /// Number of the span that the two places are of.
+    /// Number of the span that lies between the two `places`.
     number: u64,
     places: [u64; 2],
 }
 
 impl Wander {
-    /// One that begins at `now`, with draws of its own for the direction `seed.1`.
+    /// Creates a number that begins at `now`, with draws of its own for the direction `seed.1`.
     pub(crate) fn new(span: u64, now: u64, seed: (u64, u64)) -> Self {
         Self::after(None, span, now, seed)
     }
 
-    /// The same with other draws than the one before it.
+    /// Creates a number that begins at `now`, with other draws than those of `before`.
     pub(crate) fn after(before: Option<&Self>, span: u64, now: u64, seed: (u64, u64)) -> Self {
         let skipped = before.map_or(0, |before| before.skipped + before.number + 2);
         let mut wander = Self {
@@ -56,7 +56,7 @@ impl Wander {
         self.number = number;
     }
 
-    /// The number at `now`. Times may not go back by more than the span under way.
+    /// Returns the number at `now`. Times may not go back by more than the span under way.
     #[inline]
     pub(crate) fn at(&mut self, now: u64) -> u64 {
         let since = now.saturating_sub(self.begun);

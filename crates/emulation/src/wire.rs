@@ -33,8 +33,8 @@ impl<P> Ord for Held<P> {
     }
 }
 
-/// Packets under way. Where order is kept they fall due in the order of arrival, and a plain
-/// queue does.
+/// Packets under way. Where order is kept they are due in the order of arrival, so that a plain
+/// queue suffices.
 #[derive(Debug, Clone)]
 pub(crate) enum Wire<P> {
     InOrder(VecDeque<Held<P>>),
@@ -50,7 +50,7 @@ impl<P> Wire<P> {
         }
     }
 
-    /// From now on packets may overtake one another.
+    /// Allows packets to overtake one another from now on.
     pub(crate) fn allow_reordering(&mut self) {
         if let Self::InOrder(queue) = self {
             *self = Self::Reordering(queue.drain(..).map(Reverse).collect());

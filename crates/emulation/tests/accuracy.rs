@@ -18,7 +18,7 @@ fn line(link: Link, direction: Direction, seed: u64) -> Result<Line<Vec<u8>>, Li
     Line::new(&condition, direction, seed)
 }
 
-/// Which of `count` packets are lost.
+/// Returns for each of `count` packets whether it is lost.
 fn losses(loss: f64, direction: Direction, seed: u64, count: usize) -> Vec<bool> {
     let link = Link {
         loss: Ratio(loss),
@@ -36,8 +36,8 @@ fn losses(loss: f64, direction: Direction, seed: u64, count: usize) -> Vec<bool>
     lost
 }
 
-/// Half the width of the 99 % interval of a binomial count: normal approximation, which is good to
-/// a packet at the thousands of losses expected here.
+/// Returns half the width of the 99 % interval of a binomial count: normal approximation, which is
+/// good to a packet at the thousands of losses expected here.
 fn half_width(n: f64, p: f64) -> f64 {
     2.576 * (n * p * (1.0 - p)).sqrt()
 }
@@ -95,8 +95,7 @@ fn seeds_and_directions_draw_differently() {
     }
 }
 
-/// The draws of a seed are part of what a run can be had again by: they do not change with a
-/// library's version.
+/// The draws of a seed make a run reproducible, so they do not change with a library's version.
 #[test]
 fn draws_of_a_seed_are_for_ever() {
     let lost: Vec<_> = losses(0.1, Direction::Forward, 1, 100)

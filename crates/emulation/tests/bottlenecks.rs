@@ -167,8 +167,8 @@ fn a_trace_delivers_at_its_opportunities_and_begins_anew() {
     assert_eq!(drain(&mut line), [1_000_005 * MS]);
 }
 
-/// As in Mahimahi: small packets share an opportunity, with four bytes more each, and what does not
-/// fit goes on in the next one.
+/// Small packets share an opportunity as in Mahimahi, with four bytes more each, and a packet that
+/// does not fit continues in the next one.
 #[test]
 fn opportunities_carry_1504_bytes() {
     let condition = condition(Link {
@@ -365,8 +365,8 @@ fn a_step_may_let_packets_overtake() {
     assert_eq!(due, [30, 70, 100, 109]);
 }
 
-/// Draws belong to the ordinal: what a step asks for later is lost as if it had been asked for from
-/// the beginning.
+/// Draws belong to the ordinal: impairments that a step asks for later apply as if they had been
+/// asked for from the beginning.
 #[test]
 fn a_step_draws_as_if_it_had_been_there() {
     let lossy = Link {

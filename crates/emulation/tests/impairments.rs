@@ -1,4 +1,4 @@
-//! What a path does beside delaying, losing and holding up, in simulated time, against what was
+//! Impairments of a path other than delay, rate and loss, in simulated time, against what was
 //! asked. Statistical assertions have a fixed seed.
 
 use std::time::Duration;
@@ -29,12 +29,13 @@ fn number(packet: &[u8]) -> u64 {
     u64::from_le_bytes(packet[..8].try_into().expect("eight bytes"))
 }
 
-/// Half the width of the 99 % interval of a binomial count.
+/// Returns half the width of the 99 % interval of a binomial count.
 fn half_width(n: f64, p: f64) -> f64 {
     2.576 * (n * p * (1.0 - p)).sqrt()
 }
 
-/// Offers so many packets, `gap` nanoseconds apart, and takes what comes out: time and number.
+/// Offers `packets` packets, `gap` nanoseconds apart, and returns the time and number of those that
+/// come out.
 fn pass(line: &mut Line<Vec<u8>>, packets: u64, gap: u64) -> Vec<(u64, u64)> {
     for index in 0..packets {
         line.offer(index * gap, numbered(index));

@@ -1,4 +1,5 @@
-//! Jitter for flows of different rates, in simulated time: mean, spread and order of what arrives.
+//! Jitter for flows of different rates, in simulated time: mean, spread and order of the arriving
+//! packets.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ const SEED: u64 = 20_261_122;
 const PACKET_BYTES: u64 = 1500;
 const JITTER: Duration = Duration::from_millis(2);
 
-/// The delays that a flow of `rate_bps` finds in a while, in milliseconds, beside what its own
-/// transmission takes; and whether they arrive in order.
+/// Returns the delays that a flow of `rate_bps` finds, in milliseconds, beside its own transmission
+/// time, and whether its packets arrive in order.
 fn flow(link: &Link, rate_bps: u64, seconds: u64) -> (Vec<f64>, bool) {
     let condition = Condition {
         name: "c".into(),

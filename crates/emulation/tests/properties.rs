@@ -1,4 +1,4 @@
-//! What holds for every link, seed and sequence of packets.
+//! Properties that hold for every link, seed and sequence of packets.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -12,7 +12,7 @@ use regatta_model::{
     QueueDiscipline, Ratio, Step,
 };
 
-/// A packet of a given size that knows its place in the sequence.
+/// Packet of a given size with its position in the sequence.
 #[derive(Debug, Clone, PartialEq)]
 struct Numbered {
     number: usize,
@@ -37,7 +37,7 @@ enum Fate {
     Delivered { due: u64, order: usize },
 }
 
-/// An arrival: time since the one before, in nanoseconds, and size in bytes.
+/// Arrivals: time since the one before, in nanoseconds, and size in bytes.
 type Arrivals = Vec<(u64, usize)>;
 
 fn condition(link: &Link) -> Condition {
@@ -57,7 +57,7 @@ fn line(condition: &Condition, seed: u64) -> Line<Numbered> {
     line
 }
 
-/// Fates by number, and how many copies came beside the originals.
+/// Delivery times, outcomes by packet number, and the number of copies beside the originals.
 type Run = (Vec<u64>, BTreeMap<usize, Fate>, u64);
 
 /// Offers every packet, polling at each arrival and then until nothing is under way; checks on the
@@ -172,7 +172,7 @@ fn ratio() -> impl Strategy<Value = Ratio> {
     prop_oneof![3 => Just(0.0), 1 => Just(1.0), 3 => 0.0..0.5].prop_map(Ratio)
 }
 
-/// Everything that a link can be.
+/// Generates links with all settings.
 fn links() -> impl Strategy<Value = Link> {
     let bursts = (ratio(), ratio(), ratio(), ratio()).prop_map(|(to_bad, to_good, bad, good)| {
         GilbertElliott {
@@ -240,7 +240,7 @@ fn links() -> impl Strategy<Value = Link> {
         )
 }
 
-/// A path of one link, and what it becomes.
+/// Generates paths of one link, with the steps of a schedule.
 fn conditions() -> impl Strategy<Value = Condition> {
     let steps = proptest::collection::vec((1..300_000_000u64, links()), 0..4);
     (links(), steps).prop_map(|(link, mut steps)| {
@@ -340,7 +340,8 @@ proptest! {
         prop_assert_eq!(run_path(&condition, seed, &arrivals), again);
     }
 
-    /// When it is polled changes nothing: all that is polled for at the end comes out the same.
+    /// The time of polling changes nothing: all packets that are polled for at the end come out the
+    /// same.
     #[test]
     fn polling_late_changes_no_fate(condition in conditions(), seed: u64, arrivals in arrivals()) {
         let often = run_path(&condition, seed, &arrivals);
@@ -365,7 +366,7 @@ proptest! {
         }
     }
 
-    /// What the queue drops depends on timing; what is lost at random does not shift with it.
+    /// Drops by the queue depend on timing; losses at random do not shift with them.
     #[test]
     fn a_drop_by_the_queue_shifts_no_loss(link in simple_links(), seed: u64, arrivals in arrivals()) {
         let wide = Link { rate: Some(BitRate(1_000_000)), queue: Some(Bytes(1 << 40)), ..link };

@@ -1,4 +1,4 @@
-//! One agent as the engine sees it: a process that answers, dies or hangs.
+//! Handle of an agent: a process that answers, ends or hangs.
 
 use std::{
     collections::VecDeque,
@@ -26,13 +26,14 @@ const KEPT_LINES: usize = 12;
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// What wakes the engine.
+/// Message that wakes the engine.
 #[derive(Debug)]
 pub(crate) enum Signal {
-    /// An agent said something or ended.
+    /// An agent sent a message or ended.
     Agent {
         host: Host,
-        /// Which process of this host: what an earlier one said before it was replaced is void.
+        /// Number of the agent process on this host: messages of a process that has been replaced
+        /// are void.
         generation: u32,
         what: Said,
     },
@@ -43,13 +44,13 @@ pub(crate) enum Signal {
 #[derive(Debug)]
 pub(crate) enum Said {
     Message(Box<FromAgent>),
-    /// A line that is not of the protocol.
+    /// A line that is not a message of the protocol.
     Garbled(String),
-    /// End of its output.
+    /// End of the agent's output.
     Ended,
 }
 
-/// An agent that has said hello.
+/// Agent that has said hello.
 pub(crate) struct Agent {
     pub host: Host,
     pub generation: u32,
@@ -61,15 +62,15 @@ pub(crate) struct Agent {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// What is known of an agent's end.
-pub(crate) struct Burial {
-    /// It did not end by itself once its input was closed.
+/// Information about an agent's end.
+pub(crate) struct Reaping {
+    /// Whether the agent was killed, as it did not end by itself once its input was closed.
     pub killed: bool,
-    /// How its process ended, and its last words.
+    /// Exit status of the process, and its last lines of output.
     pub reasons: Vec<String>,
 }
 
-/// `a` or `b`.
+/// Returns the name of a host: `a` or `b`.
 pub(crate) fn host_name(host: Host) -> &'static str {
     match host {
         Host::A => "a",
@@ -131,7 +132,7 @@ impl Agent {
             Ok(()) => Ok(agent),
             Err(reason) => {
                 let mut reasons = vec![reason];
-                reasons.extend(agent.bury().reasons);
+                reasons.extend(agent.reap().reasons);
                 Err(EngineError::NoAgent {
                     host: host_name(host),
                     reason: reasons.join(": "),
@@ -180,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// Says something to the agent.
+    /// Sends a message to the agent.
     pub fn say(&mut self, message: &ToAgent) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -188,8 +189,8 @@ impl Agent {
         self.input.flush()
     }
 
-    /// Ends the agent, whatever it does, and says what is known of its end.
-    pub fn bury(self) -> Burial {
+    /// Ends the agent, if need be by killing it, and returns the information about its end.
+    pub fn reap(self) -> Reaping {
         let Self {
             input,
             mut process,
@@ -216,7 +217,7 @@ impl Agent {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             reasons.push(format!("its last words: {}", words.join(" / ")));
         }
-        Burial {
+        Reaping {
             killed: status.is_none(),
             reasons,
         }
@@ -261,8 +262,9 @@ fn read_answers(
     }
 }
 
-/// Passes an agent's standard error on to ours and keeps its end. It is quiet unless something
-/// is wrong or the user asked for logs, so this costs no measured core anything.
+/// Copies an agent's standard error to this process's and keeps its last lines. An agent writes
+/// nothing unless something is wrong or the user asked for logs, so that this costs no measured
+/// core anything.
 fn read_errors(errors: Box<dyn Read + Send>, kept: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();

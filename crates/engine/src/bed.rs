@@ -1,4 +1,4 @@
-//! What the engine needs of a bed.
+//! Interface of a bed to the engine.
 
 use std::{
     io::{Read, Write},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_bed::{
-    AgentOfTwo, FarProcess, TwoGuests,
+    AgentOfTwo, SecondGuestProcess, TwoGuests,
     capture::{CaptureOrder, CaptureSummary},
 };
 pub use regatta_bed::{Bed, BedError, Host, PathCounters};
@@ -16,66 +16,67 @@ use regatta_model::{Condition, PathCheck};
 
 /// Two hosts with a path between them. Implemented by [`Bed`], and by the engine's own tests.
 pub trait TestBed {
-    /// Where this is, in words: `netns, user-space emulator`.
+    /// Returns the kind of bed and its emulator, in words: `netns, user-space emulator`.
     fn description(&self) -> String;
     /// Whether both hosts read the same monotonic clock.
     fn shares_clock(&self) -> bool;
-    /// A host's address on the path.
+    /// Returns a host's address on the path.
     fn address(&self, host: Host) -> IpAddr;
     /// Starts an agent on a host.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// If the agent cannot be started.
     fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError>;
     /// Sets the path up for a trial: new condition and seed, empty queues, counters at zero.
     ///
     /// # Errors
-    /// Whatever keeps the path from being what was asked for.
+    /// If the condition cannot be set.
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
-    /// Begins the condition's schedule and its traces: the transfer starts now.
+    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn begin(&mut self) -> Result<(), BedError>;
-    /// What the path has counted since the condition was set.
+    /// Returns the path's counters since the condition was set.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn counters(&mut self) -> Result<PathCounters, BedError>;
     /// Captures every packet from now on.
     ///
     /// # Errors
     /// [`BedError::Refused`] where there can be no capture.
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError>;
-    /// Ends the capture and tells what it holds, if there is one.
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
     /// Measures the path under a condition.
     ///
     /// # Errors
-    /// If the path's keeper does not answer.
+    /// If the path's daemon does not answer.
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
 }
 
-/// The ends of an agent that the engine holds.
+/// Standard streams of an agent, and its process.
 pub struct AgentPipes {
-    /// Its standard input.
+    /// Standard input of the agent.
     pub input: Box<dyn Write + Send>,
-    /// Its standard output.
+    /// Standard output of the agent.
     pub output: Box<dyn Read + Send>,
-    /// Its standard error, unless it goes elsewhere.
+    /// Standard error of the agent, unless it goes elsewhere.
     pub errors: Option<Box<dyn Read + Send>>,
     /// The process itself.
     pub process: Box<dyn AgentProcess>,
 }
 
-/// A process that can be waited for and killed.
+/// Process that can be waited for and killed.
 pub trait AgentProcess: Send {
-    /// How it ended, in words, if it ends within this time.
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the process
+    /// still runs.
     fn ended(&mut self, within: Duration) -> Option<String>;
-    /// Kills it and waits for its end.
+    /// Kills the process and waits for its end.
     fn kill(&mut self);
 }
 
@@ -101,7 +102,7 @@ impl AgentProcess for Child {
 }
 
 /// A process of the other guest.
-impl AgentProcess for FarProcess {
+impl AgentProcess for SecondGuestProcess {
     fn ended(&mut self, within: Duration) -> Option<String> {
         Self::ended(self, within)
     }
@@ -111,7 +112,7 @@ impl AgentProcess for FarProcess {
     }
 }
 
-/// The pipes of a process that was started with all three.
+/// Takes the pipes of a process that was started with all three.
 fn piped(mut child: Child) -> AgentPipes {
     let no_pipe = "the bed gives its agents pipes";
     AgentPipes {
@@ -172,7 +173,7 @@ impl TestBed for TwoGuests {
         TwoGuests::description(self)
     }
 
-    /// Each guest counts from its own boot.
+    /// Whether both hosts read the same clock: no, as each guest's clock counts from its own boot.
     fn shares_clock(&self) -> bool {
         false
     }
@@ -184,7 +185,7 @@ impl TestBed for TwoGuests {
     fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
         Ok(match TwoGuests::spawn_agent(self, host)? {
             AgentOfTwo::Here(child) => piped(child),
-            AgentOfTwo::InFarGuest(process, streams) => AgentPipes {
+            AgentOfTwo::InSecondGuest(process, streams) => AgentPipes {
                 input: Box::new(streams.input),
                 output: Box::new(streams.output),
                 errors: Some(Box::new(streams.errors)),

@@ -1,4 +1,4 @@
-//! Why a trial has no figures, and what is said of it.
+//! Reasons why a trial has no figures, and what its record says of them.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use regatta_control::{FailureKind, Role};
 use regatta_model::{Outcome, Workload};
 
 use crate::{
-    agent::{Burial, host_name},
+    agent::{Reaping, host_name},
     bed::{BedError, Host},
     run::slot,
 };
 
-/// The end on host A connects, the one on host B listens.
+/// Host of the end that connects; that on host B listens.
 pub(crate) const CONNECTING: Host = Host::A;
 pub(crate) const LISTENING: Host = Host::B;
 
-/// A host's part in a trial of this workload: the one that connects sends, unless the direction is
-/// reversed.
+/// Returns a host's role in a trial of this workload: the one that connects sends, unless the
+/// direction is reversed.
 pub(crate) fn role(host: Host, workload: &Workload) -> Role {
     let connects = slot(host) == slot(CONNECTING);
     if connects == Role::Sender.connects(workload) {
@@ -26,7 +26,7 @@ pub(crate) fn role(host: Host, workload: &Workload) -> Role {
     }
 }
 
-/// The other host.
+/// Returns the other host.
 pub(crate) fn other(host: Host) -> Host {
     match host {
         Host::A => Host::B,
@@ -34,7 +34,7 @@ pub(crate) fn other(host: Host) -> Host {
     }
 }
 
-/// Why a trial has no two reports.
+/// Reason why a trial does not have both reports.
 pub(crate) enum Broken {
     Stopped,
     /// An agent is missing and none could be started, with the causes.
@@ -60,10 +60,10 @@ pub(crate) enum Broken {
     },
 }
 
-/// Outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
+/// Returns outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
 pub(crate) fn explain(
     broken: Broken,
-    deaths: &[(Host, Burial)],
+    deaths: &[(Host, Reaping)],
     workload: &Workload,
 ) -> Option<(Outcome, Vec<String>, String)> {
     let names = |host: Host| {
@@ -74,9 +74,9 @@ pub(crate) fn explain(
         deaths
             .iter()
             .find(|(dead, _)| slot(*dead) == slot(host))
-            .map(|(_, burial)| burial)
+            .map(|(_, reaping)| reaping)
     };
-    let last = |host: Host| death(host).map_or_else(Vec::new, |burial| burial.reasons.clone());
+    let last = |host: Host| death(host).map_or_else(Vec::new, |reaping| reaping.reasons.clone());
     match broken {
         Broken::Stopped => None,
         Broken::Missing(why) => Some((Outcome::Failed, vec![why], String::new())),
@@ -108,8 +108,8 @@ pub(crate) fn explain(
                 return Some((outcome, why, hint));
             }
             // An end often fails because the other one has died or hangs; then that is the cause.
-            if let Some(burial) = death(other(host)) {
-                let end = if burial.killed { "hung" } else { "died" };
+            if let Some(reaping) = death(other(host)) {
+                let end = if reaping.killed { "hung" } else { "died" };
                 let mut reasons = vec![format!("{} {end} during the trial", names(other(host)))];
                 reasons.extend(last(other(host)));
                 reasons.push(format!("{} then failed", names(host)));
@@ -158,8 +158,8 @@ pub(crate) fn explain(
 mod tests {
     use super::*;
 
-    fn burial(killed: bool) -> Burial {
-        Burial {
+    fn reaping(killed: bool) -> Reaping {
+        Reaping {
             killed,
             reasons: Vec::new(),
         }
@@ -176,16 +176,16 @@ mod tests {
             within: Duration::from_secs(30),
             doing: "the trial",
         };
-        let says = |deaths: &[(Host, Burial)]| explain(silent(), deaths, &workload()).unwrap().1;
+        let says = |deaths: &[(Host, Reaping)]| explain(silent(), deaths, &workload()).unwrap().1;
         assert_eq!(
-            says(&[(CONNECTING, burial(true))]),
+            says(&[(CONNECTING, reaping(true))]),
             ["no answer from the sender on host `a` within 30 s of the trial"]
         );
         let both = "no answer from the sender on host `a` and the receiver on host `b` within 30 s \
                     of the trial";
         assert_eq!(says(&[]), [both]);
         assert_eq!(
-            says(&[(CONNECTING, burial(true)), (LISTENING, burial(true))]),
+            says(&[(CONNECTING, reaping(true)), (LISTENING, reaping(true))]),
             [both]
         );
     }
@@ -200,7 +200,7 @@ mod tests {
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
             let (_, reasons, _) =
-                explain(failed(), &[(CONNECTING, burial(killed))], &workload()).unwrap();
+                explain(failed(), &[(CONNECTING, reaping(killed))], &workload()).unwrap();
             let first = format!("the sender on host `a` {end} during the trial");
             assert_eq!(reasons[0], first);
         }

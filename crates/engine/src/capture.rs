@@ -1,4 +1,4 @@
-//! Captures of trials: one file each, a fact that names it, and the transfer's time as it stands in
+//! Captures of trials: one file each, a fact that names it, and the transfer's time according to
 //! it.
 
 use std::{fs, ops::ControlFlow, path::PathBuf};
@@ -11,33 +11,33 @@ use regatta_model::{TrialRecord, Warning, WorkloadKind};
 
 use crate::{error::EngineError, plan::PlannedTrial, run::Crew};
 
-/// Name of the directory for files in that of the run, as a reader of the results knows it.
+/// Name of the directory for files in the run's directory, as the results name it.
 const FILES: &str = "files";
 
-/// The fact that names the file of a trial's capture, from the run's directory on.
+/// Fact that names the file of a trial's capture, relative to the run's directory.
 const FILE_FACT: &str = "capture_file";
 
-/// The metric.
+/// Metric of the transfer's time in the capture.
 const TIME: &str = "captured_transfer_time_ns";
 
-/// Facts of a driver whose datagrams tell where a transfer begins and ends: the first bytes of the
-/// one that begins it, and of the one that brings the receiver's word, as `d1:0a:…`.
+/// Facts of a driver whose datagrams show where a transfer begins and ends: the first bytes of the
+/// datagram that begins it, and of the one with the receiver's acknowledgement, as `d1:0a:…`.
 const BEGIN_FACT: &str = "frame_conn";
 const END_FACT: &str = "frame_rcvd";
 
-/// Longest part of a file's name that comes from a label or a name.
+/// Longest part of a file's name that comes from a label or a name, in bytes.
 const LONGEST_PART: usize = 60;
 
-/// A capture that goes on, or the reason why there is none.
+/// Capture that was begun, with the reason if it was refused.
 pub(crate) struct Capturing {
     file: PathBuf,
-    /// From the run's directory on.
+    /// Path of the file, relative to the run's directory.
     shown: String,
     refused: Option<BedError>,
 }
 
 impl Crew<'_> {
-    /// Has the path captured from now on, if the study asks for it.
+    /// Starts a capture of the path, if the study asks for one.
     pub(crate) fn start_capture(&mut self, trial: &PlannedTrial) -> Result<(), EngineError> {
         let (Some(setup), Some(files)) = (self.plan.study().capture, &self.options.files) else {
             return Ok(());
@@ -77,7 +77,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Ends the capture, and adds to the trial's record what is to be said of it.
+    /// Ends the capture, and adds its figures and warnings to the trial's record.
     pub(crate) fn end_capture(
         &mut self,
         trial: &PlannedTrial,
@@ -153,7 +153,7 @@ fn missing(summary: &CaptureSummary) -> Option<Warning> {
     }
 }
 
-/// A label or a name as a part of a file's name.
+/// Converts a label or a name into a part of a file's name.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars() {
@@ -174,15 +174,15 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// `d1:0a` as bytes.
+/// Parses bytes such as `d1:0a`.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     text.split(':')
         .map(|byte| u8::from_str_radix(byte, 16).ok())
         .collect()
 }
 
-/// Time from the first datagram of the connecting host that begins with `begin` to the first one
-/// for it that begins with `end` and was not lost, in nanoseconds.
+/// Returns the time from the first datagram of the connecting host that begins with `begin` to the
+/// first one for it that begins with `end` and was not lost, in nanoseconds.
 fn transfer_time(
     file: &std::path::Path,
     begin: &[u8],
@@ -207,7 +207,8 @@ fn transfer_time(
     Ok(time_ns)
 }
 
-/// What an IPv4 packet with the beginning of a UDP datagram carries of it.
+/// Returns the UDP payload of an IPv4 packet, as far as it is captured; `None` for other packets
+/// and for fragments after the first.
 fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
     const UDP: u8 = 17;
     const UDP_HEADER_BYTES: usize = 8;

@@ -1,4 +1,4 @@
-//! The certificate of a run.
+//! Certificate of a run.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rcgen::{CertificateParams, KeyPair};
@@ -9,8 +9,8 @@ use crate::error::EngineError;
 /// Name in the certificate.
 const SERVER_NAME: &str = "receiver.regatta.invalid";
 
-/// Makes a certificate with a key of its own. It lives in memory, for one run; the connecting end
-/// accepts this one and no other.
+/// Makes a certificate with a key of its own. It is kept in memory, for one run; the connecting end
+/// accepts no other.
 pub(crate) fn make() -> Result<TlsMaterial, EngineError> {
     let failed = |source| EngineError::Certificate { source };
     let key = KeyPair::generate().map_err(failed)?;

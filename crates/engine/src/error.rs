@@ -1,10 +1,10 @@
-//! Why a run stopped before its end.
+//! Errors that stop a run before its end.
 
 use regatta_bed::{BedError, Reported, guest::GuestError};
 
 use crate::{event::ListenerError, plan::TooManyTrials};
 
-/// Why a run could not start or go on. Trials that fail do not end a run; these do.
+/// Reasons why a run cannot start or go on. Trials that fail do not end a run; these errors do.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The study asks for too many trials.
@@ -13,58 +13,59 @@ pub enum EngineError {
     /// The bed cannot be used.
     #[error("the bed failed")]
     Bed(#[from] BedError),
-    /// No agent could be started.
+    /// An agent could not be started.
     #[error("cannot start an agent on host `{host}`: {reason}")]
     NoAgent {
-        /// `a` or `b`.
+        /// Name of the host: `a` or `b`.
         host: &'static str,
-        /// What happened, causes after one another.
+        /// Error and its causes, one after another.
         reason: String,
     },
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread {
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// No certificate could be made for the run.
+    /// The certificate of the run could not be made.
     #[error("cannot make a certificate for the run")]
     Certificate {
-        /// What the library said.
+        /// Error of the library.
         source: rcgen::Error,
     },
-    /// No guest could be started.
+    /// A guest could not be started.
     #[error("cannot start a guest")]
     NoGuest(#[from] GuestError),
-    /// Outside and inside of a guest do not understand one another.
+    /// A message between the controller and a guest cannot be parsed.
     #[error("cannot understand what was said between a guest and the controller")]
     Mission {
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// The guest could not be made, or what runs in it could not go on.
+    /// The guest could not be started, or the run in it could not go on.
     #[error("the guest cannot run the study")]
     Guest {
-        /// The causes.
+        /// Error and its causes.
         source: Reported,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
-        /// Whether it is what this machine or kernel cannot do, rather than something that failed.
+        /// Whether this machine or kernel cannot do what was asked, rather than something having
+        /// failed.
         unsupported: bool,
     },
-    /// Somebody stopped the run before it had begun.
+    /// The run was stopped before it had begun.
     #[error("stopped by the user before anything was measured")]
     Stopped,
-    /// A listener could not take note of what was measured, so the run stopped.
+    /// A listener could not take note of a result, so the run stopped.
     #[error("cannot keep what was measured")]
     Listener {
-        /// What it said.
+        /// Error of the listener.
         source: ListenerError,
     },
 }
 
 impl EngineError {
-    /// From what a guest told, outermost cause first.
+    /// Makes an error of the causes that a guest reported, outermost first.
     pub(crate) fn guest(reasons: &[String], hint: String, unsupported: bool) -> Self {
         let source =
             Reported::chain(reasons).unwrap_or_else(|| Reported::from("it did not say why"));

@@ -1,15 +1,15 @@
-//! What a run says while it goes on. Terminal, JSON lines and the results file listen.
+//! Events of a run. Terminal, JSON lines and the results file listen.
 
 use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
 use serde::{Deserialize, Serialize};
 
-/// Something happened.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The bed is up and both agents have said hello. First event of a run.
     RunStarted {
-        /// What is known of the run.
+        /// Settings and host facts of the run.
         header: Box<RunHeader>,
         /// Trials of the plan.
         trials: u32,
@@ -18,7 +18,7 @@ pub enum Event {
     },
     /// The bed has measured its own path under one condition.
     PathChecked {
-        /// What was asked for and what was achieved.
+        /// Asked and achieved values.
         check: PathCheck,
     },
     /// A trial begins.
@@ -36,24 +36,24 @@ pub enum Event {
         /// Name of the workload.
         workload: String,
     },
-    /// A trial has ended, one way or another.
+    /// A trial has ended, whatever its outcome.
     TrialEnded {
-        /// All of it.
+        /// Record of the trial.
         trial: Box<TrialRecord>,
     },
-    /// Something that a reader of the whole run must know.
+    /// Warning that concerns the whole run.
     Warning {
-        /// What.
+        /// The warning.
         warning: Warning,
     },
     /// Last event of a run.
     RunEnded {
-        /// How.
+        /// Completeness of the run, and the reason if it was interrupted.
         ending: Ending,
     },
 }
 
-/// How a run ended.
+/// Manner in which a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Ending {
@@ -61,21 +61,21 @@ pub enum Ending {
     Complete,
     /// Some trials are left; `regatta resume` does them.
     Interrupted {
-        /// Why, in one sentence without a full stop.
+        /// Reason in one sentence without a full stop.
         reason: String,
     },
 }
 
-/// Somebody who listens to a run.
+/// Receiver of a run's events.
 pub trait Listener {
-    /// Takes note of an event. It is called between trials and at their edges, never while
-    /// something is measured.
+    /// Takes note of an event. Called between trials and at their edges, never while something is
+    /// measured.
     ///
     /// # Errors
-    /// Whatever keeps the listener from doing its work, such as a full disk. The run then stops:
-    /// it does not measure what it cannot keep.
+    /// Any error that keeps the listener from doing its work, such as a full disk. The run then
+    /// stops: it does not measure what it cannot keep.
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError>;
 }
 
-/// Why a listener could not take note.
+/// Error that keeps a listener from taking note of an event.
 pub type ListenerError = Box<dyn std::error::Error + Send + Sync>;

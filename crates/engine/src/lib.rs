@@ -1,8 +1,8 @@
-//! The engine: from a study to a plan, from a plan to trials, from trials to events.
+//! Engine: from a study to a plan, from a plan to trials, from trials to events.
 //!
-//! [`Plan::new`] decides what is run and in which order; [`Run::run`] does it on a bed, with an
-//! agent at each end, and tells a [`Listener`] of everything. The engine knows the control
-//! protocol and no transport; it knows no file and no terminal.
+//! [`Plan::new`] decides which trials are run and in which order; [`Run::run`] runs them on a bed,
+//! with an agent at each end, and sends all events to a [`Listener`]. The engine knows the control
+//! protocol and no transport, no file and no terminal.
 
 mod agent;
 pub mod bed;

@@ -1,4 +1,4 @@
-//! How long things may take before the engine steps in.
+//! Time limits after which the engine steps in.
 //!
 //! Drivers and agents end by agreement in bounded time; these limits only catch what hangs.
 
@@ -12,7 +12,7 @@ pub const HELLO: Duration = Duration::from_secs(15);
 /// Time for an agent to get ready for a trial.
 const PREPARE: Duration = Duration::from_secs(15);
 
-/// Rate at which the slowest disk that is waited for takes a file, in bytes per second.
+/// Rate of the slowest disk that is waited for, in bytes per second.
 const SLOW_DISK: u64 = 50_000_000;
 
 /// Time for an agent to answer an abort; after that it is killed.
@@ -30,7 +30,7 @@ const FLOWS_BEFORE: u32 = 3;
 /// Slack for a loaded machine, on top of what the path imposes.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Longest round trip: full queues both ways, whatever the path is at the time.
+/// Returns the longest round trip: full queues both ways, whatever the path is at the time.
 fn longest_round_trip(condition: &Condition) -> Duration {
     let ways = condition.settings().map(|setting| {
         [setting.forward, setting.reverse].map(|link| condition.longest_one_way(link))
@@ -41,8 +41,8 @@ fn longest_round_trip(condition: &Condition) -> Duration {
     longest[0].saturating_add(longest[1])
 }
 
-/// Upper bound of a trial's time when all goes well: the messages over the idle path, set-up, a
-/// transfer that takes its whole deadline, and the agreement after it.
+/// Returns an upper bound of a trial's time when all goes well: the messages over the idle path,
+/// set-up, a transfer that takes its whole deadline, and the agreement after it.
 #[must_use]
 pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
     // An idle message that is lost costs its transport one second or so until it is sent again;
@@ -55,7 +55,8 @@ pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workloa
         .saturating_add(longest_round_trip(condition).saturating_mul(2))
 }
 
-/// Time for an agent to get ready for a trial of this workload: a file may have to be made first.
+/// Returns the time for an agent to get ready for a trial of this workload: a file may have to be
+/// made first.
 #[must_use]
 pub fn prepare(workload: &Workload) -> Duration {
     match &workload.kind {
@@ -68,7 +69,7 @@ pub fn prepare(workload: &Workload) -> Duration {
     }
 }
 
-/// Time from the start of a trial after which its agents are taken to hang.
+/// Returns the time from the start of a trial after which its agents are taken to hang.
 #[must_use]
 pub fn hang(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
     expected_longest(study, condition, workload)

@@ -1,8 +1,8 @@
-//! One trial from two reports and the path's counters.
+//! Merging of the two reports of a trial and the path's counters.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::{LinkCounters, PathCounters, Untold};
+use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
@@ -10,7 +10,7 @@ use regatta_model::{
 
 use crate::plan::{Plan, PlannedTrial};
 
-/// Metrics that both ends may count and that the receiver knows: what arrived, arrived there.
+/// Metrics that are taken from the receiver's report, although both ends may count them.
 const RECEIVERS: &[&str] = &[
     "bytes_delivered",
     "messages_delivered",
@@ -44,7 +44,7 @@ const SUMS_OF_BOTH: &[&str] = &[
     "retransmitted_packets",
 ];
 
-/// What both ends and the path together know of a trial.
+/// Metrics, series and facts of a trial, from both ends and the path together.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     pub metrics: BTreeMap<String, f64>,
@@ -54,8 +54,8 @@ pub(crate) struct Merged {
     pub warnings: Vec<Warning>,
 }
 
-/// Merges the reports of both ends with what the path counted since its condition was set, and how
-/// long that was.
+/// Merges the reports of both ends with the path's counters since its condition was set, and the
+/// time since then.
 ///
 /// `same_host` says whether both ends run on one host with one clock, as in network namespaces.
 pub(crate) fn merge(
@@ -169,8 +169,8 @@ pub(crate) fn merge(
     merged
 }
 
-/// Facts keep their names where only one end has them or both agree; where they differ, the end
-/// is added.
+/// Merges the facts of both ends. A fact keeps its name where only one end has it or both agree;
+/// where they differ, the end is added to the name.
 fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (this, other) in [(0, 1), (1, 0)] {
@@ -189,10 +189,11 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     facts
 }
 
-/// Puts the listening end's CPU over the transfer time, which is the connecting one's.
+/// Scales the listening end's CPU metrics to the transfer time, which the connecting end measures.
 ///
-/// It measured it over its own window, from the arrival of the flow to its last part in it: shorter
-/// by about one round trip, in which it does nothing. Both windows are without the warm-up.
+/// The listening end measured CPU time over its own window, from the arrival of the flow to its
+/// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
+/// without the warm-up.
 fn charge_listening(
     metrics: &mut BTreeMap<String, f64>,
     listening: Role,
@@ -214,7 +215,7 @@ fn charge_listening(
     }
 }
 
-/// What became of the data on each link, of a transfer in both directions at once.
+/// Adds the goodput of each direction, of a transfer in both directions at once.
 fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport); 2]) {
     let (Some(goodput), Some(all)) = (
         metrics.get("goodput_bps").copied(),
@@ -233,13 +234,14 @@ fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport)
     }
 }
 
-/// Delivered bytes that count towards goodput: those after the warm-up.
+/// Returns the delivered bytes that count towards goodput: those after the warm-up.
 fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
     let warm_up = metrics.get("warm_up_bytes").copied().unwrap_or(0.0);
     Some((metrics.get("bytes_delivered")? - warm_up).max(0.0))
 }
 
-/// `direction`: that of the data, whose link is the path's forward one in every metric.
+/// Adds the path's counters. `direction` is that of the data, whose link is the path's forward one
+/// in every metric.
 fn add_path(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
@@ -261,10 +263,10 @@ fn add_path(
         metrics.insert(name.to_owned(), value);
     };
     for (prefix, counters) in [("path", forward), ("path_reverse", reverse)] {
-        if !counters.untold.offered {
+        if !counters.unsupported.offered {
             put(&format!("{prefix}_packets"), counters.offered as f64);
         }
-        if counters.untold.queue_drops {
+        if counters.unsupported.queue_drops {
             put(&format!("{prefix}_drops"), counters.loss_drops as f64);
         } else {
             put(&format!("{prefix}_loss_drops"), counters.loss_drops as f64);
@@ -278,13 +280,13 @@ fn add_path(
         "path_other_drops",
         (forward.mtu_drops + forward.refused_drops) as f64,
     );
-    if forward.offered > 0 && !forward.untold.offered && !forward.untold.queue_drops {
+    if forward.offered > 0 && !forward.unsupported.offered && !forward.unsupported.queue_drops {
         put(
             "path_loss_ratio",
             forward.lost() as f64 / forward.offered as f64,
         );
     }
-    if !forward.untold.queue_max_bytes {
+    if !forward.unsupported.queue_max_bytes {
         put("path_queue_max_bytes", forward.queue_max_bytes as f64);
     }
     let since_ns = since.as_nanos() as f64;
@@ -293,8 +295,9 @@ fn add_path(
     }
 }
 
-/// What a link did that only some conditions ask for: zero is said where it was asked for, nothing
-/// elsewhere, and nothing where who carries the packets does not tell. `back` is the condition's link from the listening host.
+/// Adds counters of impairments that only some conditions ask for: with zero where the condition
+/// asks for the impairment, and none where it does not or where the emulator cannot count it.
+/// `back` selects the condition's link from the listening host.
 fn add_asked(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
@@ -303,13 +306,13 @@ fn add_asked(
     back: bool,
 ) {
     type Asks = fn(&Link) -> bool;
-    let told = |untold: bool, count| (!untold).then_some(count);
-    let Untold {
+    let told = |unsupported: bool, count| (!unsupported).then_some(count);
+    let UnsupportedCounters {
         burst_drops,
         corrupted,
         duplicated,
         ..
-    } = counters.untold;
+    } = counters.unsupported;
     let asked: [(&str, Option<u64>, Asks); 6] = [
         (
             "burst_drops",
@@ -348,8 +351,8 @@ fn add_asked(
     }
 }
 
-/// Metrics that need both ends. Times without the warm-up: the transfer's, and that in which what
-/// counts was delivered.
+/// Adds the metrics that need both ends. `time` is that of the transfer and `counted_ns` that in
+/// which the counted bytes were delivered, both without the warm-up, in nanoseconds.
 fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), has_goodput: bool) {
     let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
     let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
@@ -391,7 +394,7 @@ fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), h
     }
 }
 
-/// All bytes of a workload.
+/// Returns the number of bytes that a workload transfers.
 pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
     match kind {
         WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
@@ -447,7 +450,7 @@ mod tests {
         assert!((metrics["cpu_receiver_ratio"] - 0.3).abs() < 1e-12);
     }
 
-    /// An end's report: its window in seconds, and its metrics.
+    /// Makes an end's report: its window in seconds, and its metrics.
     fn end(window: f64, metrics: &[(&str, f64)]) -> SideReport {
         SideReport {
             started_monotonic_ns: 1_000_000_000,
@@ -489,8 +492,8 @@ mod tests {
         assert!((found / value - 1.0).abs() < 1e-9, "{name}: {found}");
     }
 
-    /// In reverse the listening end sends: its CPU is put over the connecting end's transfer time,
-    /// and the link of the data is the path's reverse one.
+    /// With direction reverse the listening end sends: its CPU time is divided by the connecting
+    /// end's transfer time, and the link of the data is the path's reverse one.
     #[test]
     fn in_reverse_the_listening_sender_is_charged_over_the_transfer() {
         let options = regatta_model::BulkOptions {
@@ -544,7 +547,7 @@ mod tests {
         }
     }
 
-    /// What was delivered after the warm-up is put over the receiver's time after it, CPU over the
+    /// Bytes delivered after the warm-up are divided by the receiver's time after it, CPU time by the
     /// sender's.
     #[test]
     fn a_warm_up_is_in_no_figure() {

@@ -1,4 +1,4 @@
-//! Which trials a study asks for, and in which order.
+//! Trials that a study asks for, and their order.
 //!
 //! A plan is a pure function of the study: resuming a run builds the same plan again and leaves
 //! out what is done. Every round runs every cell once. The order within a round is random, so
@@ -36,7 +36,7 @@ pub struct PlannedTrial {
     pub attempt: u32,
     /// Round, from 0.
     pub round: u32,
-    /// What is run.
+    /// Combination of transport, condition and workload.
     pub cell: Cell,
     /// Seed of the path and of random data. All cells of a round under one condition have the
     /// same: their paths draw the same losses for the same sequence of packets, which is what
@@ -48,9 +48,9 @@ pub struct PlannedTrial {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Attempts {
     made: u32,
-    /// Whether the last one was invalid.
+    /// Whether the last attempt was invalid.
     spoiled: bool,
-    /// The metric of the ranking, if the last one was measured.
+    /// Value of the ranking's metric, if the last attempt was measured.
     value: Option<f64>,
 }
 
@@ -84,7 +84,7 @@ impl Done {
         }
     }
 
-    /// Takes all trials of a round for finished, whether they have been run or not.
+    /// Marks all trials of a round as finished, whether they have been run or not.
     pub(crate) fn skip_round(&mut self, plan: &Plan, round: u32) {
         for trial in plan.trials.iter().filter(|trial| trial.round == round) {
             let skipped = Attempts {
@@ -96,25 +96,26 @@ impl Done {
         }
     }
 
-    /// Number of trials that are finished.
+    /// Returns the number of trials that are finished.
     #[must_use]
     pub fn finished(&self) -> usize {
         self.attempts.values().filter(|it| !it.spoiled).count()
     }
 
-    /// The metric of the ranking of the trials that were measured.
+    /// Returns the values of the ranking's metric, by position in the plan, of the trials that were
+    /// measured.
     pub(crate) fn values(&self) -> BTreeMap<u32, f64> {
         let value = |(index, attempts): (&u32, &Attempts)| Some((*index, attempts.value?));
         self.attempts.iter().filter_map(value).collect()
     }
 
-    /// Attempts made at all trials.
+    /// Returns the number of attempts made at all trials.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.values().map(|it| it.made).sum()
     }
 }
 
-/// A study that asks for more trials than a run can number.
+/// Study that asks for more trials than a run can number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{rounds}` rounds of `{cells}` cells are more trials than the `{most}` of one run")]
 pub struct TooManyTrials {
@@ -126,19 +127,19 @@ pub struct TooManyTrials {
     pub most: u32,
 }
 
-/// A trial that was done before is not the one that the plan has at its place.
+/// Trial that was done before and is not the one that the plan has in its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("trial {index} was done as {found}, the plan has {planned} there")]
 pub struct OtherPlan {
     /// Position in the plan.
     pub index: u32,
-    /// What the results hold.
+    /// Description of the trial in the results.
     pub found: String,
-    /// What the plan holds.
+    /// Description of the trial in the plan.
     pub planned: String,
 }
 
-/// The trials of a study in the order in which they are run.
+/// Trials of a study in the order in which they are run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     study: Study,
@@ -177,13 +178,17 @@ impl Plan {
         for round in 0..study.rounds {
             let mut order = cells.clone();
             shuffle(&mut order, derive(study.seed, "order", round));
+            let conditions = study.conditions.iter();
+            let seeds: Vec<u64> = conditions
+                .map(|condition| derive(study.seed, &condition.name, round))
+                .collect();
             for cell in order {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,
                     attempt: 1,
                     round,
                     cell,
-                    seed: derive(study.seed, &study.conditions[cell.condition].name, round),
+                    seed: seeds[cell.condition],
                 });
             }
         }
@@ -193,19 +198,19 @@ impl Plan {
         })
     }
 
-    /// The study.
+    /// Returns the study.
     #[must_use]
     pub fn study(&self) -> &Study {
         &self.study
     }
 
-    /// The trials, in the order in which they are run.
+    /// Returns the trials, in the order in which they are run.
     #[must_use]
     pub fn trials(&self) -> &[PlannedTrial] {
         &self.trials
     }
 
-    /// State of the trials that these records are of.
+    /// Returns the state of the trials that these records are of.
     ///
     /// # Errors
     /// [`OtherPlan`] for a record that is not of this plan.
@@ -239,7 +244,8 @@ impl Plan {
         Ok(done)
     }
 
-    /// The attempt at a trial with this record number; `None` for a number that no attempt has.
+    /// Returns the attempt at a trial with this record number; `None` for a number that no attempt
+    /// has.
     #[must_use]
     pub fn trial(&self, index: u32) -> Option<PlannedTrial> {
         let trials = u32::try_from(self.trials.len()).ok().filter(|n| *n > 0)?;
@@ -252,8 +258,8 @@ impl Plan {
         })
     }
 
-    /// The trials of a round that are to be run next: those without a record, or, if there are
-    /// none, those whose last attempt was invalid.
+    /// Returns the trials of a round that are to be run next: those without a record, or, if there
+    /// are none, those whose last attempt was invalid.
     #[must_use]
     pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
         let first = round as usize * self.cells();
@@ -279,7 +285,7 @@ impl Plan {
             .collect()
     }
 
-    /// Rounds in which a trial is left to be run.
+    /// Returns the rounds in which a trial is left to be run.
     #[must_use]
     pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
         (0..self.study.rounds)
@@ -287,7 +293,7 @@ impl Plan {
             .collect()
     }
 
-    /// The metric that a measured trial's work is ranked by.
+    /// Returns the value of the ranking's metric for a measured trial.
     fn ranked_by(&self, record: &TrialRecord) -> Option<f64> {
         let trial = self.trial(record.index)?;
         let metric = self.workload(trial.cell).kind.primary_metric();
@@ -295,51 +301,52 @@ impl Plan {
         (record.outcome == Outcome::Measured && value > 0.0).then_some(value)
     }
 
-    /// Number of cells, which is the number of trials of a round.
+    /// Returns the number of cells, which is the number of trials of a round.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.study.transports.len() * self.study.conditions.len() * self.study.workloads.len()
     }
 
-    /// The transport of a cell.
+    /// Returns the transport of a cell.
     #[must_use]
     pub fn transport(&self, cell: Cell) -> &Transport {
         &self.study.transports[cell.transport]
     }
 
-    /// The condition of a cell.
+    /// Returns the condition of a cell.
     #[must_use]
     pub fn condition(&self, cell: Cell) -> &Condition {
         &self.study.conditions[cell.condition]
     }
 
-    /// The workload of a cell.
+    /// Returns the workload of a cell.
     #[must_use]
     pub fn workload(&self, cell: Cell) -> &Workload {
         &self.study.workloads[cell.workload]
     }
 
-    /// Upper bound of the run's time if every transfer takes its whole deadline and nothing
-    /// hangs; real runs are mostly much shorter.
+    /// Returns an upper bound of the run's time if every transfer takes its whole deadline and
+    /// nothing hangs; real runs are mostly much shorter.
     #[must_use]
     pub fn longest_time(&self) -> Duration {
-        self.trials
-            .iter()
-            .map(|trial| {
-                limits::expected_longest(
-                    &self.study,
-                    self.condition(trial.cell),
-                    self.workload(trial.cell),
-                )
+        let transports = self.study.transports.len() as u32;
+        let conditions = self.study.conditions.iter();
+        let round = conditions
+            .flat_map(|condition| {
+                let workloads = self.study.workloads.iter();
+                workloads.map(move |work| limits::expected_longest(&self.study, condition, work))
             })
             .sum::<Duration>()
-            + limits::PATH_CHECK * self.study.conditions.len() as u32
+            * transports;
+        round * self.study.rounds + limits::PATH_CHECK * self.study.conditions.len() as u32
     }
 }
 
-/// A seed for one purpose and round. Purposes are told apart by name, so that a condition keeps
-/// its seeds when another one is added to the study. FNV-1a over the name, then the finaliser of
-/// SplitMix64 over the whole, so that near inputs give far outputs.
+/// Derives a seed for one purpose and round. Purposes are distinguished by name, so that a
+/// condition keeps its seeds when another one is added to the study.
+///
+/// FNV-1a over the name, then the finaliser of SplitMix64 over the whole, so that similar inputs
+/// give unrelated outputs.
 fn derive(seed: u64, purpose: &str, round: u32) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in purpose.bytes().chain([0xff]).chain(round.to_le_bytes()) {
@@ -351,8 +358,9 @@ fn derive(seed: u64, purpose: &str, round: u32) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fisher and Yates's shuffle. Written out because a library may change how it draws from one
-/// version to the next, and an order must stay the same for as long as result files live.
+/// Shuffles by Fisher and Yates's algorithm. It is written out because a library may change how it
+/// draws from one version to the next, and an order must stay the same for as long as result files
+/// are used.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for i in (1..items.len()).rev() {

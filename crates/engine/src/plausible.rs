@@ -1,4 +1,4 @@
-//! What makes a trial's figures doubtful, and what to do about it.
+//! Warnings about figures of a trial that are doubtful, with remedies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     plan::{Plan, PlannedTrial},
 };
 
-/// A transfer of fewer bandwidth-delay products than this is mostly slow start.
+/// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
 
 /// Share of the packets that may leave the path more than 2 ms late.
@@ -39,7 +39,7 @@ pub(crate) fn warning(code: &str, message: String, hint: impl Into<String>) -> W
     }
 }
 
-/// Adds what the merged figures of one trial tell against themselves.
+/// Adds warnings about the merged figures of one trial.
 pub(crate) fn check(
     plan: &Plan,
     trial: &PlannedTrial,
@@ -143,7 +143,7 @@ pub(crate) fn check(
     merged.warnings.extend(found);
 }
 
-/// Share of the packets that left the path more than 2 ms after they were due.
+/// Returns the share of the packets that left the path more than 2 ms after they were due.
 fn late_ratio(path: &PathCounters) -> f64 {
     let late = path.forward.late_packets + path.reverse.late_packets;
     let delivered = path.forward.delivered + path.reverse.delivered;
@@ -153,8 +153,9 @@ fn late_ratio(path: &PathCounters) -> f64 {
     late as f64 / delivered as f64
 }
 
-/// Why a trial's figures must not be used: its path was another than the one asked for. Up to
-/// [`MOST_LATE`] a path is within its tolerance, between the two the trial is marked.
+/// Returns the reason why a trial's figures must not be used, if the path was too far from the one
+/// asked for. Up to [`MOST_LATE`] late packets the path is within its tolerance; between that and
+/// [`TOO_LATE`] the trial has a warning.
 pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
     let late = late_ratio(path);
     (late > TOO_LATE).then(|| {
@@ -165,8 +166,8 @@ pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
     })
 }
 
-/// Says what a path check found wrong, in one warning; `None` if nothing is. A check that the machine
-/// spoiled finds nothing wrong with the path, and nothing right.
+/// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
+/// machine disturbed proves neither that the path is wrong nor that it is right.
 pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
     let step = match check.step_at_ns {
         0 => String::new(),
@@ -235,7 +236,7 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
     warning("deadline_reached", message, hint)
 }
 
-/// A quantity for messages, in the unit that its name ends with.
+/// Formats a quantity for messages, in the unit that its name ends with.
 fn in_words(name: &str, value: f64) -> String {
     // What is negative or no number is shown as it is.
     let whole = value.round() as u64;
@@ -248,7 +249,7 @@ fn in_words(name: &str, value: f64) -> String {
     }
 }
 
-/// At most four significant digits, for messages.
+/// Formats a number with at most four significant digits, for messages.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();

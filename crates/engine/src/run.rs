@@ -27,14 +27,14 @@ use crate::{
     trial::Verdict,
 };
 
-/// Most checks of one condition's path in a row. Only a check that the machine spoiled, by evidence
-/// that is not its result, is followed by another.
+/// Most checks of one condition's path in a row. A check is repeated only if the machine disturbed
+/// it, by evidence that is not its result.
 const PATH_CHECKS: u32 = 3;
 
 /// Time after which the path of a condition is checked again before the next round.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What a run needs to know beside its plan.
+/// Settings of a run beside its plan.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Identifier of the run, unique; a resumed run keeps its own.
@@ -43,13 +43,13 @@ pub struct RunOptions {
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
     pub done: Done,
-    /// Directory for what trials leave besides their records, such as key logs that transports'
-    /// options ask for, and captures: each trial has one of its own in it. It need not exist. In
-    /// the directory of the run it is `files`.
+    /// Directory for files of trials, such as captures and the key logs that transports' options
+    /// ask for: each trial has one of its own in it. It need not exist. In the directory of the run
+    /// it is `files`.
     pub files: Option<PathBuf>,
 }
 
-/// A run that can be stopped.
+/// Run that can be stopped.
 pub struct Run {
     plan: Plan,
     options: RunOptions,
@@ -59,7 +59,7 @@ pub struct Run {
     signals: Receiver<Signal>,
 }
 
-/// Nanoseconds since the Unix epoch.
+/// Returns the time in nanoseconds since the Unix epoch.
 pub(crate) fn unix_ns() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -69,7 +69,7 @@ pub(crate) fn unix_ns() -> i64 {
 }
 
 impl Run {
-    /// A run of this plan.
+    /// Creates a run of this plan.
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions) -> Self {
         let (wake, signals) = mpsc::channel();
@@ -83,14 +83,14 @@ impl Run {
         }
     }
 
-    /// The same run with another time between path checks.
+    /// Sets the time between path checks.
     #[cfg(test)]
     pub fn with_path_check_interval(mut self, interval: Duration) -> Self {
         self.path_check_interval = interval;
         self
     }
 
-    /// A handle that stops the run, from any thread.
+    /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper {
@@ -99,15 +99,15 @@ impl Run {
         }
     }
 
-    /// Runs what is left of the plan on a bed and tells the listener of everything.
+    /// Runs the rest of the plan on a bed and sends all events to the listener.
     ///
-    /// A trial that fails, times out or is unsupported is a record like any other, and the run
-    /// goes on; an invalid one is repeated at the end of its round. An agent that died or hung is
+    /// A trial that fails, times out or is unsupported is a record like any other, and the run goes
+    /// on; an invalid one is repeated at the end of its round. An agent that died or hung is
     /// replaced.
     ///
     /// # Errors
-    /// [`EngineError`] where the run cannot start, the bed breaks, or the listener cannot keep
-    /// what is measured; what was told before is whole.
+    /// [`EngineError`] where the run cannot start, the bed breaks, or the listener cannot keep the
+    /// results; the events sent before are complete.
     pub fn run(
         self,
         bed: &mut dyn TestBed,
@@ -135,27 +135,27 @@ impl Run {
     }
 }
 
-/// The engine at work.
+/// State of the engine during a run.
 pub(crate) struct Crew<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
     path_check_interval: Duration,
-    /// What the last path check says against a condition, by its position.
+    /// Warning of the last path check of a condition, by the condition's position in the study.
     doubted: BTreeMap<usize, Warning>,
-    /// When the path of a condition was checked last, by its position.
+    /// Time of the last path check of a condition, by the condition's position in the study.
     checked: BTreeMap<usize, Instant>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
     pub asked: &'a AtomicBool,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
-    /// By host: 0 is A, 1 is B.
+    /// Agents by the index of their host: 0 is A, 1 is B.
     pub agents: BTreeMap<usize, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
 }
 
-/// What earlier trials of this part of the run have shown.
+/// Findings of earlier trials of this part of the run.
 #[derive(Default)]
 struct Known {
     /// Cells that cannot run here.
@@ -164,7 +164,7 @@ struct Known {
     controls: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Index of a host in tables.
+/// Returns the index of a host in tables.
 pub(crate) fn slot(host: Host) -> usize {
     match host {
         Host::A => 0,
@@ -276,7 +276,8 @@ impl Crew<'_> {
         Ok(Ending::Complete)
     }
 
-    /// Runs one trial, or knows its record already; `None` if the run was stopped.
+    /// Runs one trial, or returns its record at once if its cell is known to be unsupported; `None`
+    /// if the run was stopped.
     fn run_one(
         &mut self,
         trial: &PlannedTrial,
@@ -334,8 +335,8 @@ impl Crew<'_> {
     }
 
     /// Measures the path under each of these conditions whose last check is too long ago, and every
-    /// step of its schedule. A check that the machine spoiled is made again; what any other check
-    /// finds stands. Returns `false` if the run was stopped.
+    /// step of its schedule. A check that the machine disturbed is repeated; the result of any
+    /// other check stands. Returns `false` if the run was stopped.
     fn check_paths(
         &mut self,
         conditions: &BTreeSet<usize>,
@@ -409,10 +410,10 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Ends both agents: closes their input, and kills what does not end by itself.
+    /// Ends both agents: closes their input, and kills those that do not end by themselves.
     fn dismiss(&mut self) {
         for (_, agent) in std::mem::take(&mut self.agents) {
-            let _ = agent.bury();
+            let _ = agent.reap();
         }
     }
 }

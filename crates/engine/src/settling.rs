@@ -1,16 +1,16 @@
-//! How long each transport takes to settle after each step of the path's schedule.
+//! Time that each transport takes to settle after each step of the path's schedule.
 
 use regatta_model::{Condition, Series};
 use regatta_stats::{Settling, settling_time};
 
 use crate::merge::Merged;
 
-/// The series that settles: what the receiver's interface gets. The goodput of a transport that
+/// Series that settles: the rate at the receiver's interface. The goodput of a transport that
 /// delivers in order stops after every lost packet, however full the link is.
 const ARRIVALS: &str = "received_bps";
 
-/// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the
-/// trial's, at which the time after the last step ends.
+/// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the end
+/// of the transfer, at which the time after the last step ends.
 pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) {
     if condition.schedule.is_empty() {
         return;

@@ -6,18 +6,20 @@ use regatta_model::{Condition, Direction, Warning, units::format_duration};
 
 use crate::{merge::Merged, plausible::warning};
 
-/// Share of the packets that path and queue hold. In congestion avoidance a window grows by a few
-/// packets in a round trip, and so few are lost at once; in slow start it doubles.
+/// Retransmitted share of the packets that path and queue hold, above which slow start is to blame.
+/// In congestion avoidance a window grows by a few packets in a round trip, and as few are lost at
+/// once; in slow start it doubles.
 const OVERFLOW: f64 = 0.1;
 
-/// Round trips over a full queue in which what one overflow lost is sent again.
+/// Round trips over a full queue in which the losses of one overflow are retransmitted.
 const RECOVERY_ROUND_TRIPS: u32 = 4;
 
-/// Warns of a trial whose first losses were so many that slow start must have overflowed the queue.
+/// Warns of a trial whose first losses were too many for anything but slow start that overflowed
+/// the queue.
 ///
-/// What is sent again within [`RECOVERY_ROUND_TRIPS`] from the first retransmission is set
-/// against what path and queue hold, and against the drops of the queue, so that losses at random
-/// are none of it. `None` as well where sender or path do not tell.
+/// Packets sent again within [`RECOVERY_ROUND_TRIPS`] of the first retransmission are compared with
+/// what path and queue hold, and with the drops of the queue, so that losses at random do not
+/// count. `None` as well where sender or path lack these figures.
 pub(crate) fn overflow(
     condition: &Condition,
     direction: Direction,
@@ -66,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// 100 Mbit/s over 30 ms: path and queue hold 500 packets, a round trip over the full queue takes
-    /// 60 ms.
+    /// Checks a trial over 100 Mbit/s and 30 ms: path and queue hold 500 packets, a round trip over
+    /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
         let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
         let mut merged = Merged::default();

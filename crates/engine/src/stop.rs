@@ -1,4 +1,4 @@
-//! Stopping a run from outside, for example on Ctrl-C.
+//! Handle that stops a run from outside, for example on Ctrl-C.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,7 @@ use std::sync::{
 
 use crate::agent::Signal;
 
-/// Stops a run: the trial under way is given up, everything before it is kept.
+/// Handle that stops a run: the trial under way is given up, everything before it is kept.
 #[derive(Debug, Clone)]
 pub struct Stopper {
     pub(crate) asked: Arc<AtomicBool>,
@@ -16,7 +16,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks the run to stop. It does so within a few seconds. Asking twice does no harm.
+    /// Asks the run to stop, which it does within a few seconds. A second call does no harm.
     pub fn stop(&self) {
         self.asked.store(true, Ordering::SeqCst);
         // Nobody hears it once the run is over, and then nothing is left to stop.

@@ -1,4 +1,4 @@
-//! A bed without a machine: agents are threads that follow a script.
+//! Fake bed: agents are threads that follow a script.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use regatta_model::{
 
 use crate::bed::{AgentPipes, AgentProcess, TestBed};
 
-/// A study of so many transports, conditions and rounds.
+/// Returns a study of this many transports, conditions and rounds.
 pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study {
     let link = Link {
         delay: Duration::from_millis(15),
@@ -72,7 +72,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
     }
 }
 
-/// What an agent does when it hears something.
+/// Reaction of a fake agent to a message.
 pub(crate) enum Act {
     Say(FromAgent),
     Write(&'static str),
@@ -81,30 +81,30 @@ pub(crate) enum Act {
 
 type Script = Box<dyn FnMut(ToAgent) -> Vec<Act> + Send>;
 
-/// Chooses the script of the n-th agent of a host, from 0.
+/// Function that chooses the script of the n-th agent of a host, from 0.
 pub(crate) type Casting = Box<dyn FnMut(Host, u32) -> Script>;
 
 pub(crate) struct FakeBed {
     pub casting: Casting,
     pub spawned: BTreeMap<&'static str, u32>,
     pub check_within: bool,
-    /// What spoils the next path checks, the last one first.
+    /// Reasons why the next path checks are spoiled, the last one first.
     pub checks_spoiled: Vec<String>,
     pub counters: PathCounters,
-    /// Shares of late packets that the path counts in the next trials, the last one first; after
-    /// them none.
+    /// Shares of late packets that the path counts in the next trials, the last one first; 0 after
+    /// them.
     pub late_ratios: Vec<f64>,
     pub conditions_set: Vec<(String, u64)>,
-    /// How often a schedule was begun.
+    /// Number of schedules that were begun.
     pub begun: u32,
-    /// The path's keeper is dead: it answers nothing that is asked after a trial.
-    pub keeper_dead: bool,
-    /// Every agent there is dies in the next path check.
+    /// Whether the path's daemon is dead: requests after a trial get no answer.
+    pub daemon_dead: bool,
+    /// Whether every agent dies in the next path check.
     pub agents_die_in_check: bool,
     outputs: Vec<Output>,
 }
 
-/// Where a fake agent writes; nothing once it is dead.
+/// Standard output of a fake agent; `None` once it is dead.
 type Output = Arc<Mutex<Option<PipeWriter>>>;
 
 impl FakeBed {
@@ -125,13 +125,13 @@ impl FakeBed {
             },
             conditions_set: Vec::new(),
             begun: 0,
-            keeper_dead: false,
+            daemon_dead: false,
             agents_die_in_check: false,
             outputs: Vec::new(),
         }
     }
 
-    /// Both agents do everything right.
+    /// Makes a bed whose two agents do everything right.
     pub fn well() -> Self {
         Self::new(Box::new(|_, _| well()))
     }
@@ -172,7 +172,7 @@ fn report(role: Role) -> SideReport {
     report
 }
 
-/// The script of an agent that does everything right.
+/// Makes the script of an agent that does everything right.
 pub(crate) fn well() -> Script {
     let mut role = None;
     Box::new(move |heard| match heard {
@@ -305,7 +305,7 @@ impl TestBed for FakeBed {
     }
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        if self.keeper_dead {
+        if self.daemon_dead {
             return Err(BedError::TimedOut(Duration::from_secs(10)));
         }
         let mut counters = self.counters;

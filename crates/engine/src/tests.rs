@@ -1,4 +1,4 @@
-//! Runs on a bed without a machine: who is told what, in which order, and what breaks.
+//! Tests of runs on a fake bed: events, their order, and failures.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Default)]
 struct Heard {
     events: Vec<Event>,
-    /// Refuses the n-th record.
+    /// Number of records after which the listener fails.
     full_after: Option<usize>,
 }
 
@@ -157,7 +157,7 @@ fn what_is_done_is_not_done_again() {
     assert_eq!(indices, BTreeSet::from([2, 3, 5]));
 }
 
-/// Index, attempt and outcome of each record, in the order in which they were made.
+/// Returns index, attempt and outcome of each record, in the order in which they were made.
 fn attempts(heard: &Heard) -> Vec<(u32, u32, Outcome)> {
     let trials = heard.trials();
     let attempt = |trial: &&TrialRecord| (trial.index, trial.attempt, trial.outcome);
@@ -516,7 +516,7 @@ fn a_trial_that_failed_without_its_path_is_left_to_be_done() {
             heard => script(heard),
         })
     }));
-    bed.keeper_dead = true;
+    bed.daemon_dead = true;
     let (ending, heard) = run(&mut bed, &plan);
     assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
     assert_eq!(heard.outcomes(), [], "no transport is blamed for it");

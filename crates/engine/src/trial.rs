@@ -1,4 +1,4 @@
-//! One trial: path, both ends ready, start, notes both ways, both ends finished.
+//! Course of one trial: path, both ends ready, start, notes both ways, both ends finished.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrde
 use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
-    agent::{Burial, Said, Signal},
+    agent::{Reaping, Said, Signal},
     bed::Host,
     broken::{Broken, CONNECTING, LISTENING, explain, other, role},
     error::EngineError,
@@ -24,19 +24,19 @@ use crate::{
     run::{Crew, slot, unix_ns},
 };
 
-/// What became of a trial.
+/// Result of running a trial.
 pub(crate) enum Verdict {
-    /// It has a record, whatever its outcome.
+    /// The trial has a record, whatever its outcome.
     Ended(Box<TrialRecord>),
     /// The run was stopped meanwhile, so it has none.
     Stopped,
 }
 
-/// How often both ends are asked to get ready for a trial at most: one that died or hung since the
-/// last trial is replaced, as nothing is measured yet.
+/// Most attempts to get both ends ready for a trial: an agent that died or hung since the last
+/// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
 
-/// Heard while waiting.
+/// Signal received while waiting.
 enum Heard {
     Said(Host, Said),
     Stopped,
@@ -44,7 +44,7 @@ enum Heard {
 }
 
 impl Crew<'_> {
-    /// Runs one trial, whatever comes of it, with its capture.
+    /// Runs one trial with its capture, whatever its outcome.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
         let mut verdict = self.attempt(trial)?;
         if let Verdict::Ended(record) = &mut verdict {
@@ -98,7 +98,7 @@ impl Crew<'_> {
         Ok(Verdict::Ended(Box::new(record)))
     }
 
-    /// The record of a trial that both ends have reported on.
+    /// Makes the record of a trial that both ends have reported on.
     fn measured(
         &mut self,
         trial: &PlannedTrial,
@@ -155,8 +155,8 @@ impl Crew<'_> {
         }
     }
 
-    /// Gets agents, path and both ends ready. Returns where the receiver listens, and since when
-    /// the path counts.
+    /// Prepares agents, path and both ends. Returns the address on which the receiver listens, and
+    /// the time since which the path counts.
     fn make_ready(
         &mut self,
         trial: &PlannedTrial,
@@ -198,7 +198,7 @@ impl Crew<'_> {
         Ok(listen)
     }
 
-    /// Everything that both ends are told from the start on, until both have finished.
+    /// Exchanges messages with both ends from the start of the transfer until both have finished.
     fn converse(
         &mut self,
         trial: &PlannedTrial,
@@ -339,7 +339,7 @@ impl Crew<'_> {
         }
     }
 
-    /// The next answer about this trial, or `None` once the moment has come.
+    /// Returns the next answer about this trial, or `None` once `until` has come.
     fn next(&mut self, trial: u32, until: Instant) -> Result<Option<(Host, FromAgent)>, Broken> {
         loop {
             let (host, said) = match self.hear(until) {
@@ -374,7 +374,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Waits for a word from an agent that is still in service.
+    /// Waits for a message of an agent that has not been replaced.
     fn hear(&self, until: Instant) -> Heard {
         if self.stopped() {
             return Heard::Stopped;
@@ -399,7 +399,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Takes agents out of service that have ended, or said what is no answer, since the last
+    /// Removes agents that have ended, or sent something other than an answer, since the last
     /// trial, in which they had no part.
     fn bury_the_dead(&mut self) {
         while let Ok(signal) = self.signals.try_recv() {
@@ -412,7 +412,7 @@ impl Crew<'_> {
                 && self.is_current(host, generation)
                 && let Some(agent) = self.agents.remove(&slot(host))
             {
-                let _ = agent.bury();
+                let _ = agent.reap();
             }
         }
     }
@@ -422,11 +422,11 @@ impl Crew<'_> {
         agent.is_some_and(|agent| agent.generation == generation)
     }
 
-    /// After something broke: aborts the trial at both ends and waits for them, so that nothing of
-    /// this trial reaches into the next. An agent answers at once if it has no part in the trial
-    /// any more; one that does not answer is killed, so that this also tells who hangs. Returns
-    /// what is known of the agents that are gone.
-    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Burial)> {
+    /// Cleans up after a trial that broke: aborts it at both ends and waits for them, so that
+    /// nothing of this trial reaches into the next. An agent answers at once if it has no part in
+    /// the trial any more; one that does not answer is killed, so that this also finds which agent
+    /// hangs. Returns the information about the agents that are gone.
+    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Reaping)> {
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         match broken {
             Broken::Died(host) | Broken::Garbled(host, _) => {
@@ -480,15 +480,15 @@ impl Crew<'_> {
             if gone.contains(&slot(host))
                 && let Some(agent) = self.agents.remove(&slot(host))
             {
-                deaths.push((host, agent.bury()));
+                deaths.push((host, agent.reap()));
             }
         }
         deaths
     }
 }
 
-/// Highest rate that the link on which a workload's data travels ever has; of both directions the
-/// lower one.
+/// Returns the highest rate that the link on which a workload's data travels ever has; of both
+/// directions the lower one.
 fn bottleneck(condition: &Condition, workload: &Workload) -> Option<u64> {
     let highest = |rates: Vec<Option<BitRate>>| {
         let rates: Option<Vec<u64>> = rates.into_iter().map(|rate| Some(rate?.0)).collect();

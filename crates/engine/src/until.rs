@@ -1,4 +1,4 @@
-//! Stopping rule: when a run with `rounds = { until = …, at_most = … }` has enough rounds.
+//! Stopping rule: whether a run with `rounds = { until = …, at_most = … }` has enough rounds.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ mod tests {
         Plan::new(&study).expect("few trials")
     }
 
-    /// Values that deviate by ±`spread` in turn, with another level for each transport.
+    /// Makes values that deviate by ±`spread` in turn, with another level for each transport.
     fn values(plan: &Plan, spread: [f64; 2]) -> BTreeMap<u32, f64> {
         let value = |transport: usize, round: u32| {
             let sign = if (round / 2).is_multiple_of(2) {

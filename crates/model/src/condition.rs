@@ -16,48 +16,47 @@ pub use trace::DeliveryTrace;
 
 use crate::units::{Bytes, QueueSize, nanos};
 
-/// The path between the two hosts, one [`Link`] each way, under a name.
+/// Network path between the two hosts under a name: one [`Link`] each way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// From the connecting host (the client) to the listening one.
+    /// Link from the connecting host (the client) to the listening one.
     pub forward: Link,
-    /// From the listening host to the connecting one.
+    /// Link from the listening host to the connecting one.
     pub reverse: Link,
     /// Largest IP packet that the path carries, in bytes.
     pub mtu_bytes: u32,
-    /// What changes while a trial goes on, in the order of time; empty for a path that stays as it
-    /// is.
+    /// Changes of the path during a trial, in the order of time; empty for a constant path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<Step>,
 }
 
-/// A change of the path in mid-trial. Packets under way keep the fate that they were given.
+/// Change of the path during a trial. Packets under way are not affected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// When, since the trial's first connect call.
+    /// Time since the trial's first connect call.
     #[serde(rename = "at_ns", with = "nanos")]
     pub at: Duration,
-    /// The link from the connecting host to the listening one, from then on.
+    /// Link from the connecting host to the listening one, from then on.
     pub forward: Link,
-    /// The link from the listening host to the connecting one, from then on.
+    /// Link from the listening host to the connecting one, from then on.
     pub reverse: Link,
 }
 
-/// What a path is from some moment of a trial on.
+/// Setting of the path from some time of a trial on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting<'a> {
-    /// Since the trial's first connect call.
+    /// Time since the trial's first connect call.
     pub at: Duration,
-    /// From the connecting host to the listening one.
+    /// Link from the connecting host to the listening one.
     pub forward: &'a Link,
-    /// From the listening host to the connecting one.
+    /// Link from the listening host to the connecting one.
     pub reverse: &'a Link,
 }
 
 impl Setting<'_> {
-    /// Round-trip propagation delay, without jitter and queues.
+    /// Returns the round-trip propagation delay, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
         self.forward.delay + self.reverse.delay
@@ -68,10 +67,10 @@ impl Condition {
     /// Default largest IP packet, in bytes: that of Ethernet.
     pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
-    /// Longest delay, jitter and moment of a step that can be asked for: 30 days.
+    /// Longest delay, jitter and time of a step that can be configured: 30 days.
     pub const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
 
-    /// What the path is, from each moment on: first what it begins as, then the schedule's steps.
+    /// Iterates over the path's settings: the initial one, then the schedule's steps.
     pub fn settings(&self) -> impl Iterator<Item = Setting<'_>> {
         let first = Setting {
             at: Duration::ZERO,
@@ -86,8 +85,8 @@ impl Condition {
         std::iter::once(first).chain(steps)
     }
 
-    /// The path at each of its steps as a condition that does not change, with the moment of the
-    /// step; a setting that comes again is left out.
+    /// Returns the path's initial setting and each of its steps as a condition without a schedule,
+    /// with the time of the step; repeated settings are left out.
     #[must_use]
     pub fn fixed_steps(&self) -> Vec<(Duration, Self)> {
         let mut steps: Vec<(Duration, Self)> = Vec::new();
@@ -113,13 +112,13 @@ impl Condition {
         steps
     }
 
-    /// Every link that the path has at some time, both ways.
+    /// Iterates over all links that the path has at some time, both ways.
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.settings()
             .flat_map(|setting| [setting.forward, setting.reverse])
     }
 
-    /// The same, to be changed.
+    /// Iterates over all links that the path has at some time, both ways, to change them.
     pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         let steps = self
             .schedule
@@ -130,26 +129,27 @@ impl Condition {
             .chain(steps)
     }
 
-    /// Whether what the path does depends on the time since a trial's transfer began: it has a
+    /// Whether the path's behaviour depends on the time since a trial's transfer began: it has a
     /// schedule, or a trace of deliveries.
     #[must_use]
     pub fn follows_a_clock(&self) -> bool {
         !self.schedule.is_empty() || self.links().any(|link| link.trace.is_some())
     }
 
-    /// Whether packets always leave in the order in which they came.
+    /// Whether packets always leave in the order in which they arrived.
     #[must_use]
     pub fn keeps_order(&self) -> bool {
         self.links().all(Link::keeps_order)
     }
 
-    /// Round-trip propagation delay at the beginning, without jitter and queues.
+    /// Returns the round-trip propagation delay at the beginning, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
         self.forward.delay + self.reverse.delay
     }
 
-    /// Longest round-trip propagation delay that the path ever has, without jitter and queues.
+    /// Returns the longest round-trip propagation delay that the path ever has, without jitter and
+    /// queues.
     #[must_use]
     pub fn longest_round_trip_delay(&self) -> Duration {
         self.settings()
@@ -158,8 +158,8 @@ impl Condition {
             .unwrap_or_default()
     }
 
-    /// Bandwidth-delay product of one of this condition's links: bottleneck rate (of a trace the
-    /// mean) × longest round-trip delay; `None` without a rate.
+    /// Returns the bandwidth-delay product of one of this condition's links: bottleneck rate (of a
+    /// trace the mean) × longest round-trip delay; `None` without a rate.
     ///
     /// Source: RFC 6349 §3.
     #[must_use]
@@ -170,10 +170,10 @@ impl Condition {
         ))
     }
 
-    /// Limit of the queue of one of this condition's links, in bytes; [`Link::queue_packets`] may
-    /// bound it besides.
+    /// Returns the limit of the queue of one of this condition's links, in bytes;
+    /// [`Link::queue_packets`] may be a further limit.
     ///
-    /// What was asked for, or else one bandwidth-delay product and at least 100 full packets, so
+    /// The link's own limit, or else one bandwidth-delay product and at least 100 full packets, so
     /// that one loss-based flow can fill the link. Without a rate there is no standing queue and
     /// the limit only guards memory: 64 MiB. A step to another delay does not change it.
     #[must_use]
@@ -187,9 +187,9 @@ impl Condition {
         })
     }
 
-    /// Gives a queue's size the form in which a link holds it: bytes and packets. A multiple of
-    /// the bandwidth-delay product is at least one packet; without a rate there is none, and the
-    /// queue's size is left to [`Condition::queue_limit`].
+    /// Converts a queue's size to the form in which a link holds it: bytes and packets. A multiple
+    /// of the bandwidth-delay product is at least one packet; without a rate there is no such
+    /// product, and the queue's size is left to [`Condition::queue_limit`].
     #[must_use]
     pub fn queue_of(&self, link: &Link, size: QueueSize) -> (Option<Bytes>, Option<u64>) {
         match size {
@@ -204,8 +204,8 @@ impl Condition {
         }
     }
 
-    /// Longest that a packet can stay in one direction under one of this condition's links: full
-    /// queue, propagation, jitter.
+    /// Returns the longest time that a packet can stay in one direction under one of this
+    /// condition's links: full queue, propagation, jitter.
     #[must_use]
     pub fn longest_one_way(&self, link: &Link) -> Duration {
         let bytes = self
@@ -222,7 +222,8 @@ impl Condition {
         queueing.saturating_add(link.longest_propagation())
     }
 
-    /// Longest that a packet can stay in either direction, whatever the path is at the time.
+    /// Returns the longest time that a packet can stay in either direction, over all settings of
+    /// the path.
     #[must_use]
     pub fn longest_one_way_ever(&self) -> Duration {
         self.links()
@@ -232,7 +233,7 @@ impl Condition {
     }
 }
 
-/// A span of time that cannot be too long.
+/// Converts seconds to a [`Duration`], limited to its largest value.
 fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }

@@ -1,7 +1,7 @@
-//! The words of Regatta as types: study, condition, workload, units, outcomes, metric names.
+//! Data types of Regatta: study, condition, workload, units, outcomes, metric names.
 //!
-//! Nothing here does input or output, except that a study is parsed from text that somebody else
-//! has read. Every other crate may use this one; it uses none of them.
+//! This crate does no input or output: a study is parsed from text that the caller has read. Every
+//! other crate may use this one; it uses none of them.
 
 pub mod condition;
 pub mod metric;

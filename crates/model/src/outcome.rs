@@ -1,26 +1,26 @@
-//! How a trial ended.
+//! Outcome of a trial.
 
 use serde::{Deserialize, Serialize};
 
-/// How a trial ended. A trial that was not measured carries a reason beside this.
+/// Outcome of a trial. A trial that was not measured has reasons too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Both ends agreed on what was delivered. A trial that reached its deadline is measured on
-    /// what was delivered by then, and is flagged.
+    /// Measured: both ends agreed on what was delivered. A trial that reached its deadline is
+    /// measured on what was delivered by then, and is flagged.
     Measured,
-    /// The transport cannot run here; the reason says why. Never reported as zero.
+    /// Transport not available here; the reason says why. Never reported as zero.
     Unsupported,
-    /// Something broke; the reason says what.
+    /// Failed; the reason says how.
     Failed,
-    /// An end gave no answer in time, so there is nothing to measure.
+    /// Timed out: an end did not answer in time, so there is nothing to measure.
     TimedOut,
-    /// Ran, but its figures must not be used: the path was outside its tolerance.
+    /// Measured with the path outside its tolerance, so that the figures must not be used.
     Invalid,
 }
 
 impl Outcome {
-    /// Every outcome, in the order of a table.
+    /// All outcomes, in the order of a table.
     pub const ALL: [Self; 5] = [
         Self::Measured,
         Self::Unsupported,
@@ -29,7 +29,7 @@ impl Outcome {
         Self::Invalid,
     ];
 
-    /// The name in files and tables.
+    /// Returns the name in files and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,12 +1,12 @@
-//! Text for terminals, and paths in commands that a user may type again.
+//! Text that is safe for terminals, and paths quoted for commands that a user may type.
 
 use std::path::Path;
 
-/// A path as a POSIX shell and this program's options read it back: quoted where it needs to be,
-/// and with `./` in front of a leading `-`, which would be read as an option.
+/// Quotes a path for a POSIX shell and this program's options: with quotation marks where it needs
+/// them, and with `./` in front of a leading `-`, which would be read as an option.
 ///
-/// What a terminal would obey is shown as U+FFFD; such a path, and one that is not UTF-8, cannot be typed
-/// from what is shown.
+/// Characters that control a terminal are replaced by U+FFFD; such a path, and one that is not
+/// UTF-8, cannot be typed as shown.
 #[must_use]
 pub fn quoted(path: &Path) -> String {
     let shown = path.to_string_lossy();
@@ -24,8 +24,8 @@ pub fn quoted(path: &Path) -> String {
     }
 }
 
-/// Text of several lines with U+FFFD in place of what a terminal would obey: control characters but
-/// line feed and tab, and the marks that turn the direction of writing.
+/// Replaces characters that control a terminal by U+FFFD in text of several lines: control
+/// characters other than line feed and tab, and the marks that change the direction of writing.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.replace(|c| is_obeyed(c) && !matches!(c, '\n' | '\t'), "\u{fffd}")

@@ -1,16 +1,16 @@
-//! Facts that every driver states of its stack, by which a reader judges whether two transports were
-//! compared on equal terms.
+//! Facts that every driver states about its stack, by which a reader judges whether two transports
+//! were compared on equal terms.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// Beginning of the value of a fact that has no meaning for a transport; the reason follows.
 pub const NOT_APPLICABLE: &str = "not applicable";
 
-/// Beginning of the value of a fact that a stack does not tell; the reason follows.
+/// Beginning of the value of a fact that a stack does not report; the reason follows.
 pub const NOT_KNOWN: &str = "not known";
 
-/// Value of a driver whose packets the kernel cuts and joins as the interface's settings say. The agent,
-/// which knows the interface, puts these in its place.
+/// Value for a driver whose packets the kernel cuts and joins according to the interface's
+/// settings. The agent, which knows the interface, replaces it by these settings.
 pub const OF_INTERFACE: &str = "of the interface";
 
 /// Threads of a stack in user space with a current-thread runtime.
@@ -19,18 +19,18 @@ pub const USER_SPACE_THREAD: &str = "1, protocol in it";
 /// Threads of a blocking driver over a protocol of the kernel.
 pub const KERNEL_THREAD: &str = "1, protocol in the kernel";
 
-/// One fact of [`STACK_FACTS`].
+/// Definition of one fact of [`STACK_FACTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackFact {
-    /// Name in `TrialRecord::facts`, which ends in the end that states it.
+    /// Name in `TrialRecord::facts`, without the suffix for the end that states it.
     pub name: &'static str,
-    /// As in tables.
+    /// Title in tables.
     pub title: &'static str,
-    /// One sentence.
+    /// Definition, in one sentence.
     pub definition: &'static str,
 }
 
-/// Every fact of the table, in its order.
+/// All facts of the table, in its order.
 pub const STACK_FACTS: &[StackFact] = &[
     StackFact {
         name: "congestion_control.sender",
@@ -99,7 +99,7 @@ pub const STACK_FACTS: &[StackFact] = &[
     },
 ];
 
-/// A fact by its name.
+/// Looks a fact up by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static StackFact> {
     STACK_FACTS.iter().find(|fact| fact.name == name)
@@ -111,32 +111,33 @@ pub fn is_comparable(value: &str) -> bool {
     !value.starts_with(NOT_KNOWN) && !value.starts_with(NOT_APPLICABLE)
 }
 
-/// What a driver states of its stack, each field as [`STACK_FACTS`] defines it. Congestion control and
-/// the probe's placement are stated elsewhere, as they are known at run time alone.
+/// Facts that a driver states about its stack, each field as [`STACK_FACTS`] defines it. Congestion
+/// control and the probe's placement are stated elsewhere, as they are only known at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackFacts {
-    /// `10 packets`.
+    /// Initial congestion window: `10 packets`.
     pub initial_window: Cow<'static, str>,
-    /// `loss`, `HyStart`, `HyStart++`, `bandwidth plateau`.
+    /// Exit from slow start: `loss`, `HyStart`, `HyStart++`, `bandwidth plateau`.
     pub slow_start_exit: Cow<'static, str>,
-    /// `by the stack`, `none`.
+    /// Pacing: `by the stack`, `none`.
     pub pacing: Cow<'static, str>,
-    /// `1500 B, fixed`.
+    /// Packet size: `1500 B, fixed`.
     pub packet_size: Cow<'static, str>,
-    /// `AES-128-GCM`, `none`.
+    /// Cipher: `AES-128-GCM`, `none`.
     pub cipher: Cow<'static, str>,
-    /// `1, protocol in the kernel`.
+    /// Threads: `1, protocol in the kernel`.
     pub threads: Cow<'static, str>,
-    /// `GSO, 44 packets at most`, `none`.
+    /// Offloads: `GSO, 44 packets at most`, `none`.
     pub offloads: Cow<'static, str>,
-    /// `every second packet, or after 25 ms`.
+    /// Frequency of acknowledgements: `every second packet, or after 25 ms`.
     pub acknowledgements: Cow<'static, str>,
-    /// `stream 704531 B, connection 880663 B`: in bytes, so that equal windows read alike.
+    /// Flow-control windows: `stream 704531 B, connection 880663 B`, in bytes, so that equal
+    /// windows read alike.
     pub flow_control: Cow<'static, str>,
 }
 
 impl StackFacts {
-    /// Those that an end, `sender` or `receiver`, states of itself, by the whole name of the fact.
+    /// Returns the facts of an end, `sender` or `receiver`, keyed by the full name of the fact.
     #[must_use]
     pub fn of_end(self, end: &str) -> BTreeMap<String, String> {
         [
@@ -157,7 +158,8 @@ impl StackFacts {
     }
 }
 
-/// A window as a number of packets of this size, `9.9 packets`, or in bytes where packets have none.
+/// Formats a window as a number of packets of this size, `9.9 packets`, or in bytes if the packet
+/// size is zero.
 #[must_use]
 pub fn packets(window_bytes: u64, packet_bytes: u64) -> String {
     if packet_bytes == 0 {
@@ -169,7 +171,7 @@ pub fn packets(window_bytes: u64, packet_bytes: u64) -> String {
     }
 }
 
-/// The cipher of a TLS suite, however its library spells it: `AES-128-GCM`.
+/// Returns the cipher of a TLS suite in one spelling for all libraries: `AES-128-GCM`.
 #[must_use]
 pub fn cipher(suite: &str) -> String {
     let known = [

@@ -8,13 +8,13 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is not a quantity of the kind that was asked for.
+/// Error for a text that is not a quantity of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnitError {
-    /// What is wrong, with the offending text in backticks.
+    /// Description of the error, with the offending text in backticks.
     pub message: String,
-    /// What to type instead.
+    /// Hint on what to type instead.
     pub hint: String,
 }
 
@@ -47,18 +47,18 @@ pub struct BitRate(pub u64);
 pub struct Ratio(pub f64);
 
 impl Ratio {
-    /// Nothing of it.
+    /// Ratio of zero.
     pub const ZERO: Self = Self(0.0);
 }
 
 /// Limit of a queue, as a user writes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum QueueSize {
-    /// So many bytes of whole IP packets.
+    /// Number of bytes of whole IP packets.
     Bytes(Bytes),
-    /// So many packets, whatever their size.
+    /// Number of packets of any size.
     Packets(u64),
-    /// So many bandwidth-delay products of the path.
+    /// Multiple of the path's bandwidth-delay product.
     Bdps(f64),
 }
 
@@ -93,11 +93,12 @@ impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const HINT: &str = "write a size such as `10MB` (1000 × 1000) or `10MiB` (1024 × 1024)";
+        const HINT: &str =
+            "write a size such as `10MB` (1000 × 1000), `10MiB` (1024 × 1024) or `10B`";
         let (number, unit) =
             split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a size"), HINT))?;
         let factor = match unit {
-            "" | "B" => 1.0,
+            "B" => 1.0,
             "kB" | "KB" => 1e3,
             "MB" => 1e6,
             "GB" => 1e9,
@@ -106,6 +107,12 @@ impl FromStr for Bytes {
             "MiB" => 1024.0 * 1024.0,
             "GiB" => 1024.0 * 1024.0 * 1024.0,
             "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            "" => {
+                return Err(UnitError::new(
+                    format!("`{text}` has no unit of size"),
+                    HINT,
+                ));
+            }
             _ => {
                 return Err(UnitError::new(
                     format!("`{unit}` is not a unit of size"),
@@ -236,7 +243,7 @@ impl fmt::Display for QueueSize {
     }
 }
 
-/// Reads a span of time such as `30ms`, `1.5s`, `250us`, `2min`, `6h`, `1d`.
+/// Parses a time span such as `30ms`, `1.5s`, `250us`, `2min`, `6h`, `1d`.
 ///
 /// # Errors
 /// [`UnitError`] for a text without a unit of time, and for a negative or too large one.
@@ -305,8 +312,8 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Writes a span of time as a reader would say it: `30 ms`, `1.5 s`, `2 min 5 s`, `6 h 30 min`. From two
-/// hours on to the minute.
+/// Formats a time span for readers: `30 ms`, `1.5 s`, `2 min 5 s`, `6 h 30 min`; to the minute from
+/// two hours on.
 #[must_use]
 pub fn format_duration(value: Duration) -> String {
     let ns = value.as_nanos() as f64;
@@ -351,7 +358,7 @@ pub mod nanos {
     }
 }
 
-/// As [`nanos`], for a span that may be absent.
+/// Serde for an optional [`Duration`], like [`nanos`].
 pub mod optional_nanos {
     use std::time::Duration;
 
@@ -380,6 +387,8 @@ mod tests {
         assert_eq!("10 MiB".parse(), Ok(Bytes(10_485_760)));
         assert_eq!("1.5kB".parse(), Ok(Bytes(1500)));
         assert!("0.5B".parse::<Bytes>().is_err());
+        let bare = "5".parse::<Bytes>().expect_err("bytes or megabytes");
+        assert_eq!(bare.message, "`5` has no unit of size");
         assert_eq!("100Mbit/s".parse(), Ok(BitRate(100_000_000)));
         assert_eq!("1 Gbps".parse(), Ok(BitRate(1_000_000_000)));
     }

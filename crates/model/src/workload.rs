@@ -1,4 +1,4 @@
-//! What is sent in a trial.
+//! Workload of a trial.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, format_duration, nanos, optional_nanos};
 
-/// What the bytes of a message are, after its header.
+/// Content of a message after its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// The text `DATA` repeated.
+    /// Text `DATA` repeated.
     Data,
     /// Zero bytes.
     Zeros,
@@ -20,21 +20,21 @@ pub enum Pattern {
     File,
 }
 
-/// Who sends what is counted.
+/// Host whose sent data is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// The connecting host.
+    /// Connecting host.
     #[default]
     Forward,
-    /// The listening host.
+    /// Listening host.
     Reverse,
-    /// Both at once, each its own amount.
+    /// Both hosts at once, each with its own amount.
     Both,
 }
 
 impl Direction {
-    /// As in a study file.
+    /// Names in a study file.
     pub const CHOICES: &[(&str, Self)] = &[
         ("forward", Self::Forward),
         ("reverse", Self::Reverse),
@@ -42,59 +42,59 @@ impl Direction {
     ];
 }
 
-/// How a transfer ends.
+/// Condition for the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// When the receiver has acknowledged all.
+    /// Acknowledgement of all data by the receiver.
     #[default]
     Agree,
-    /// As soon as the sender has handed the last message to the transport, which it closes without
-    /// waiting: what is under way then is lost. The method of some published experiments.
+    /// Handover of the last message to the transport, which the sender closes without waiting: data
+    /// under way is lost. The method of some published experiments.
     Abandon,
 }
 
 impl Finish {
-    /// As in a study file.
+    /// Names in a study file.
     pub const CHOICES: &[(&str, Self)] = &[("agree", Self::Agree), ("abandon", Self::Abandon)];
 }
 
-/// How closely what arrives is compared with what was sent.
+/// Extent of the comparison of received with sent data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
-    /// The header and both ends of each piece that arrives: cheap beside moving it.
+    /// Comparison of the header and both ends of each received piece: cheap beside moving the data.
     #[default]
     Ends,
-    /// Every byte, and a digest of all of them is compared at both ends.
+    /// Comparison of every byte, and of a digest of all bytes at both ends.
     Digest,
 }
 
 impl Verify {
-    /// As in a study file.
+    /// Names in a study file.
     pub const CHOICES: &[(&str, Self)] = &[("ends", Self::Ends), ("digest", Self::Digest)];
 }
 
-/// Which handshake a connection makes.
+/// Kind of handshake that a connection makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Handshake {
-    /// A full one.
+    /// Full handshake.
     #[default]
     #[serde(rename = "full")]
     Full,
-    /// With a ticket of an earlier connection (RFC 8446, 2.2).
+    /// Resumption with a ticket of an earlier connection (RFC 8446, 2.2).
     #[serde(rename = "resumed")]
     Resumed,
-    /// With a ticket, and the request in the first flight (RFC 8446, 2.3; RFC 9001, 4.6).
+    /// Resumption with the request in the first flight (RFC 8446, 2.3; RFC 9001, 4.6).
     #[serde(rename = "0-rtt")]
     EarlyData,
-    /// A full one after the listening end had the address proved (RFC 9000, 8.1).
+    /// Full handshake after the listening end validated the address (RFC 9000, 8.1).
     #[serde(rename = "retry")]
     Retry,
 }
 
 impl Handshake {
-    /// As in a study file.
+    /// Names in a study file.
     pub const CHOICES: &[(&str, Self)] = &[
         ("full", Self::Full),
         ("resumed", Self::Resumed),
@@ -103,59 +103,59 @@ impl Handshake {
     ];
 }
 
-/// When requests leave.
+/// Schedule of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "loop", rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At so many a second, whatever became of earlier ones; delay is counted from the schedule,
-    /// so that waiting is not hidden.
+    /// Constant rate of requests, independent of earlier answers; delay is counted from the
+    /// schedule, so that waiting is not hidden.
     Open {
-        /// Requests each second.
+        /// Requests per second.
         requests_per_second: f64,
     },
-    /// So many are under way at any time; each answer lets the next one leave.
+    /// Constant number of outstanding requests; each answer lets the next request leave.
     Closed {
-        /// Requests under way.
+        /// Number of outstanding requests.
         outstanding: u32,
     },
 }
 
-/// How independent messages are spread.
+/// Distribution of independent messages over streams or connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// Over the streams of one connection or association.
+    /// Streams of one connection or association.
     Streams,
-    /// Over connections with one stream each.
+    /// Connections with one stream each.
     Connections,
 }
 
 impl Spread {
-    /// As in a study file.
+    /// Names in a study file.
     pub const CHOICES: &[(&str, Self)] = &[
         ("streams", Self::Streams),
         ("connections", Self::Connections),
     ];
 }
 
-/// What may be changed about a bulk transfer; the defaults are one flow from the connecting host,
-/// all of it measured.
+/// Options of a bulk transfer; the defaults are one flow from the connecting host, all of it
+/// measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BulkOptions {
-    /// Who sends.
+    /// Host that sends.
     pub direction: Direction,
-    /// Connections at once, each with an equal part of the size.
+    /// Number of concurrent connections, each with an equal part of the size.
     pub flows: u32,
-    /// Send for so long instead of a size.
+    /// Duration of the transfer, instead of a size.
     #[serde(rename = "duration_ns", with = "optional_nanos")]
     pub duration: Option<Duration>,
-    /// Leave so much time from the beginning of the transfer out of goodput.
+    /// Time from the beginning of the transfer that is left out of goodput.
     #[serde(rename = "warm_up_ns", with = "nanos")]
     pub warm_up: Duration,
-    /// How it ends.
+    /// Condition for the end of the transfer.
     pub finish: Finish,
-    /// How closely content is compared.
+    /// Extent of the comparison of content.
     pub verify: Verify,
 }
 
@@ -172,40 +172,40 @@ impl Default for BulkOptions {
     }
 }
 
-/// A small message that is sent and sent back, to measure the message round-trip delay.
+/// Small message that is sent and sent back, to measure the message round-trip delay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// How many messages are sent one after another over an idle path before the transfer.
+    /// Number of messages sent one after another over an idle path before the transfer.
     pub idle_messages: u32,
     /// Whether messages are sent during the transfer as well.
     pub under_load: bool,
     /// Time between the scheduled departures under load. Delay is counted from the schedule, so
-    /// that a message that had to wait for its turn counts its waiting.
+    /// that it includes the time for which a message waits to be sent.
     #[serde(rename = "interval_ns", with = "nanos")]
     pub interval: Duration,
     /// Size of a message.
     #[serde(rename = "message_bytes")]
     pub message: Bytes,
-    /// What the messages during the transfer travel on.
+    /// Placement of the messages during the transfer.
     #[serde(default)]
     pub placement: ProbePlacement,
 }
 
-/// What the probe messages during a transfer travel on.
+/// Placement of the probe messages during a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbePlacement {
-    /// A connection of their own, over every transport: they share the path with the transfer, and no
-    /// window of its connection.
+    /// Connection of its own, with every transport: the messages share the path with the transfer,
+    /// and no window of its connection.
     #[default]
     Connection,
-    /// A stream of the transfer's connection, of a transport that multiplexes: they wait for its
-    /// congestion window, too.
+    /// Stream of the transfer's connection, with a transport that multiplexes: the messages wait
+    /// for its congestion window, too.
     Stream,
 }
 
 impl ProbePlacement {
-    /// As in the fact `probe.placement`.
+    /// Returns the name in the fact `probe.placement`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -227,43 +227,44 @@ impl Default for Probe {
     }
 }
 
-/// What a trial does.
+/// Kind of work that a trial does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// One flow of messages from the connecting host to the listening one, as fast as the
     /// transport carries them.
     Bulk {
-        /// All of it; the last message may be shorter.
+        /// Total size; the last message may be shorter.
         #[serde(rename = "size_bytes")]
         size: Bytes,
         /// Size of a message; of a write for transports that carry streams.
         #[serde(rename = "message_bytes")]
         message: Bytes,
-        /// What the messages are filled with.
+        /// Content of the messages.
         pattern: Pattern,
-        /// What differs from one whole flow from the connecting host.
+        /// Options that differ from one whole flow from the connecting host.
         #[serde(default)]
         options: BulkOptions,
     },
-    /// Each message is acknowledged by the other end's application before the next one leaves.
+    /// Messages of which each is acknowledged by the other end's application before the next one is
+    /// sent.
     StopAndWait {
-        /// All of it; the last message may be shorter.
+        /// Total size; the last message may be shorter.
         #[serde(rename = "size_bytes")]
         size: Bytes,
         /// Size of a message.
         #[serde(rename = "message_bytes")]
         message: Bytes,
-        /// What the messages are filled with.
+        /// Content of the messages.
         pattern: Pattern,
-        /// Over a transport that may lose messages: how long the acknowledgement is waited for
-        /// before the message counts as lost and the next one leaves.
+        /// Time to wait for the acknowledgement, over a transport that may lose messages, before
+        /// the message counts as lost and the next one is sent.
         #[serde(rename = "timeout_ns", with = "nanos")]
         timeout: Duration,
     },
     /// Small questions, each with its answer, over one connection.
     RequestResponse {
-        /// How many.
+        /// Number of requests.
         requests: u64,
         /// Size of a question.
         #[serde(rename = "request_bytes")]
@@ -271,14 +272,14 @@ pub enum WorkloadKind {
         /// Size of its answer.
         #[serde(rename = "response_bytes")]
         response: Bytes,
-        /// When they leave.
+        /// Schedule of the requests.
         arrivals: Arrivals,
     },
     /// Connections one after another, each with one small exchange.
     ShortConnections {
-        /// How many are measured.
+        /// Number of connections that are measured.
         connections: u32,
-        /// Which handshake they make.
+        /// Kind of handshake that the connections make.
         handshake: Handshake,
         /// Size of the question.
         #[serde(rename = "request_bytes")]
@@ -287,18 +288,18 @@ pub enum WorkloadKind {
         #[serde(rename = "response_bytes")]
         response: Bytes,
     },
-    /// Independent messages at a rate, spread over streams or connections; each one's delay from
-    /// its scheduled departure to its whole arrival is measured, so that blocking by another's
-    /// loss shows.
+    /// Independent messages at a rate, spread over streams or connections; the delay of each from
+    /// its scheduled departure to its complete arrival is measured, so that blocking by the loss of
+    /// another shows.
     MultiStream {
-        /// How many.
+        /// Number of messages.
         messages: u64,
         /// Size of a message.
         #[serde(rename = "message_bytes")]
         message: Bytes,
-        /// Messages each second, over all streams.
+        /// Messages per second, over all streams.
         messages_per_second: f64,
-        /// Message `i` takes stream `i` modulo this.
+        /// Number of streams; message `i` uses stream `i` modulo this.
         streams: u32,
         /// Streams of one connection, or as many connections.
         spread: Spread,
@@ -306,14 +307,14 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
-    /// Whether the sender closes without waiting for delivery ([`Finish::Abandon`]), so that what is
-    /// under way then is lost whatever the transport does.
+    /// Whether the sender closes without waiting for delivery ([`Finish::Abandon`]), so that data
+    /// under way is lost with any transport.
     #[must_use]
     pub fn abandons(&self) -> bool {
         matches!(self, Self::Bulk { options, .. } if options.finish == Finish::Abandon)
     }
 
-    /// As in a study file.
+    /// Returns the name in a study file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -325,8 +326,8 @@ impl WorkloadKind {
         }
     }
 
-    /// What of it takes at least as long as the deadline, which would always cut it short: its key
-    /// in a study file, and the time.
+    /// Returns a part of the work that takes at least as long as the deadline, which would always
+    /// cut it short: its key in a study file, and its duration.
     #[must_use]
     pub fn part_not_within(&self, deadline: Duration) -> Option<(&'static str, Duration)> {
         let Self::Bulk { options, .. } = self else {
@@ -339,7 +340,7 @@ impl WorkloadKind {
             .find(|(_, part)| *part >= deadline)
     }
 
-    /// What a trial does, in words: `10 MB in messages of 10 kB`.
+    /// Describes the workload: `10 MB in messages of 10 kB`.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self {
@@ -424,7 +425,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Who sends.
+    /// Returns the host that sends.
     #[must_use]
     pub const fn direction(&self) -> Direction {
         match self {
@@ -433,14 +434,15 @@ impl WorkloadKind {
         }
     }
 
-    /// Whether delivered bits over time tell how well a transport did: it is not so where the rate
-    /// is given or each exchange is small.
+    /// Whether goodput tells how well a transport did: it does not where the rate is given or each
+    /// exchange is small.
     #[must_use]
     pub const fn has_goodput(&self) -> bool {
         matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
     }
 
-    /// The metric that transports are ranked by when they do this work: what a verdict is about.
+    /// Returns the metric by which transports are ranked for this workload, and which the verdict
+    /// is about.
     #[must_use]
     pub const fn primary_metric(&self) -> &'static str {
         match self {
@@ -460,7 +462,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Which handshake its connections make.
+    /// Returns the kind of handshake that the connections make.
     #[must_use]
     pub const fn handshake(&self) -> Handshake {
         match self {
@@ -470,14 +472,14 @@ impl WorkloadKind {
     }
 }
 
-/// What is sent, under a name.
+/// Workload under a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Unique in the study.
+    /// Name, unique in the study.
     pub name: String,
-    /// What a trial does.
+    /// Kind of work.
     #[serde(flatten)]
     pub kind: WorkloadKind,
-    /// How message round-trip delay is measured.
+    /// Measurement of the message round-trip delay.
     pub probe: Probe,
 }

@@ -1,4 +1,4 @@
-//! What a condition of a study says, and what it cannot say.
+//! Conditions of a study, valid and invalid.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use regatta_model::{
     study::{StudyFile, change_condition},
 };
 
-/// The files that the studies of these tests name.
+/// Returns the files that the studies of these tests name.
 fn beside(name: &str) -> Result<String, UnitError> {
     match name {
         "lte.trace" => Ok("0\n5\n10\n".to_owned()),
@@ -151,7 +151,7 @@ fn a_schedule_says_only_what_changes() {
     assert_eq!(second.forward.queue, Some(Bytes(37_500_000)));
 }
 
-/// S1: from 300 ms to 50 ms in steps of 50 ms, 20 s each.
+/// Checks a staircase from 300 ms to 50 ms in steps of 50 ms, 20 s each (S1).
 #[test]
 fn a_staircase_is_the_same_as_its_steps() {
     let short = read(

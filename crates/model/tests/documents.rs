@@ -1,8 +1,8 @@
-//! The studies that the documents show are read by the reader of study files.
+//! Checks that the studies shown in the documents are valid study files.
 
 use regatta_model::{Study, study::StudyFile};
 
-/// The texts between a line ```` ```toml ```` or `cat > … <<'END'` and its end.
+/// Returns the texts between a line ```` ```toml ```` or `cat > … <<'END'` and its end.
 fn studies(document: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = document.lines();

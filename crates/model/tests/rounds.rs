@@ -1,4 +1,4 @@
-//! How many rounds a study asks for.
+//! Number of rounds of a study.
 
 use regatta_model::{Ratio, Study};
 

@@ -1,4 +1,4 @@
-//! A study file is read whole, or its first mistake is shown with file, line, caret and hint.
+//! Reading of study files: a whole study, or its first mistake with file, line, caret and hint.
 
 use std::time::Duration;
 

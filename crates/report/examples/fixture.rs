@@ -1,6 +1,5 @@
-//! Writes the reports of the fixed results of the tests, to be looked at:
-//! `cargo run -p regatta-report --example fixture -- DIR`; for a result directory, makes its reports
-//! again.
+//! Writes the reports of the tests' fixed results, for inspection: `cargo run -p regatta-report
+//! --example fixture -- DIR`. Given a result directory, writes its reports again.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

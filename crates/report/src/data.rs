@@ -1,4 +1,4 @@
-//! A run as it was saved, and nothing else: every report is made from this.
+//! Saved run, the only input of every report.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -7,25 +7,25 @@ use regatta_results::{Reader, RunState, fold_ended};
 
 use crate::ReportError;
 
-/// Everything of one run.
+/// Complete data of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunData {
-    /// What is known of the run before its first trial.
+    /// Data about the run that is known before its first trial.
     pub header: RunHeader,
-    /// The last attempt at each trial that was saved, in the order of the plan.
+    /// Last attempt at each saved trial, in the order of the plan.
     pub trials: Vec<TrialRecord>,
-    /// Earlier attempts, all of them invalid, which enter nothing but warnings.
+    /// Earlier attempts, all of them invalid, which only enter warnings.
     pub repeated: Vec<TrialRecord>,
-    /// What the bed found of its own path.
+    /// Checks by the bed of its own path.
     pub path_checks: Vec<PathCheck>,
-    /// Warnings that belong to the run and to no single trial.
+    /// Warnings of the run that belong to no single trial.
     pub warnings: Vec<Warning>,
-    /// Whether the run came to its end.
+    /// State of the run at the time of saving.
     pub state: RunState,
 }
 
-/// Reads a run from its result directory. Where a run ended while something else was reading it, its
-/// log is folded into its results file first, if that can be done; nothing is changed otherwise.
+/// Reads a run from its result directory. If a run ended while another program was reading it, its
+/// log is merged into its results file first, if possible; nothing is changed otherwise.
 ///
 /// # Errors
 /// [`ReportError::Results`] if there is no results file, or it is damaged or newer.
@@ -54,7 +54,8 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
     })
 }
 
-/// The last attempt at each trial, in the place of the first, and those before it.
+/// Splits records into the last attempt at each trial, in the place of the first, and the earlier
+/// attempts.
 fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecord>) {
     let mut last: Vec<TrialRecord> = Vec::new();
     let mut earlier = Vec::new();
@@ -78,7 +79,7 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
 }
 
 impl RunData {
-    /// How many trials the study plans.
+    /// Returns the number of trials that the study plans.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
@@ -86,7 +87,8 @@ impl RunData {
             * u64::from(self.rounds())
     }
 
-    /// Rounds of the study; of one that ended when its intervals were narrow, those that it had.
+    /// Returns the number of rounds of the study; for a run that ended when its intervals were
+    /// narrow, the rounds that it had.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         let study = &self.header.study;
@@ -99,14 +101,14 @@ impl RunData {
         }
     }
 
-    /// Whether transports are ranked by this metric when they do this workload.
+    /// Whether transports are ranked by this metric for this workload.
     #[must_use]
     pub fn is_primary(&self, metric: &str, workload: &str) -> bool {
         (self.header.study.workloads.iter())
             .any(|known| known.name == workload && known.kind.primary_metric() == metric)
     }
 
-    /// The measured trials of a cell, in the order of the plan.
+    /// Iterates over the measured trials of a cell, in the order of the plan.
     pub fn measured<'a>(
         &'a self,
         transport: &'a str,
@@ -121,7 +123,8 @@ impl RunData {
         })
     }
 
-    /// Names of the metrics that occur in any measured trial, in the order of the metric table.
+    /// Returns the names of the metrics that occur in any measured trial, in the order of the
+    /// metric table.
     #[must_use]
     pub fn metrics_that_occur(&self) -> Vec<&'static regatta_model::MetricDefinition> {
         let present: BTreeSet<&str> = self
@@ -143,7 +146,7 @@ pub fn reached_deadline(trial: &TrialRecord) -> bool {
     is_warned(trial, "deadline_reached")
 }
 
-/// Whether a trial's path was not what was asked for.
+/// Whether a trial's path was not as configured.
 pub fn path_doubted(trial: &TrialRecord) -> bool {
     is_warned(trial, "path_overrun") || is_warned(trial, "path_out_of_tolerance")
 }

@@ -1,44 +1,44 @@
-//! What can go wrong between a results file and a report.
+//! Errors between a results file and a report.
 
 use std::{io, path::PathBuf};
 
-/// A report that could not be made.
+/// Error of a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The results file could not be read.
+    /// Results file that could not be read.
     #[error("cannot read the results of `{}`", dir.display())]
     Results {
-        /// The result directory.
+        /// Path of the result directory.
         dir: PathBuf,
-        /// What the results file said.
+        /// Error of the results file.
         source: Box<regatta_results::ResultsError>,
     },
-    /// A file of the report could not be written; what was measured is untouched.
+    /// File of the report that could not be written; the measured data is untouched.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A figure could not be drawn.
+    /// Figure that could not be drawn.
     #[error("cannot draw the figure `{figure}`: {message}")]
     Figure {
         /// Identifier of the figure.
         figure: String,
-        /// What the drawing library said.
+        /// Message of the drawing library.
         message: String,
     },
-    /// The page could not be put together.
+    /// Page that could not be rendered.
     #[error("cannot put the page together")]
     Page(#[from] minijinja::Error),
-    /// The summary could not be written as JSON.
+    /// Summary that could not be written as JSON.
     #[error("cannot write the summary as JSON")]
     Json(#[from] serde_json::Error),
 }
 
 impl ReportError {
-    /// What to type next, where something can be done.
+    /// Returns a hint on what to type next, if something can be done.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -1,19 +1,19 @@
-//! Numbers as a reader would say them: SI units, one unit for a whole column or axis.
+//! Numbers for readers: SI units, one unit for a whole column or axis.
 
 use jiff::Timestamp;
 use regatta_model::Unit;
 
-/// How the values of one column or axis are scaled.
+/// Scale of the values of one column or axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
-    /// What a stored value is divided by.
+    /// Divisor of a stored value.
     pub divisor: f64,
-    /// The unit that is shown.
+    /// Unit that is shown.
     pub unit: &'static str,
 }
 
 impl Scale {
-    /// The scale in which the largest of some values is read most easily.
+    /// Returns the scale in which the largest of some values is read most easily.
     ///
     /// `largest` is in the stored unit; anything that is not finite counts as zero.
     #[must_use]
@@ -62,19 +62,19 @@ impl Scale {
         }
     }
 
-    /// A stored value in the shown unit.
+    /// Converts a stored value to the shown unit.
     #[must_use]
     pub fn apply(self, value: f64) -> f64 {
         value / self.divisor
     }
 
-    /// A stored value in the shown unit, as text without the unit.
+    /// Formats a stored value in the shown unit, without the unit.
     #[must_use]
     pub fn text(self, value: f64) -> String {
         number(self.apply(value))
     }
 
-    /// `title, unit`, or the title alone for plain counts.
+    /// Returns `title, unit`, or the title only for plain counts.
     #[must_use]
     pub fn heading(self, title: &str) -> String {
         if self.unit.is_empty() {
@@ -85,7 +85,7 @@ impl Scale {
     }
 }
 
-/// A stored value with its unit, each in the scale that suits it: `91.2 Mbit/s`, `4.9 %`.
+/// Formats a stored value with its unit, in the scale that suits it: `91.2 Mbit/s`, `4.9 %`.
 #[must_use]
 pub fn quantity(unit: Unit, value: f64) -> String {
     let scale = Scale::for_largest(unit, value);
@@ -101,8 +101,8 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A number with about three significant digits, thousands kept whole: `9431`, `93.4`, `4.90`,
-/// `0.012`, `0`.
+/// Formats a number with about three significant digits, thousands kept whole: `9431`, `93.4`,
+/// `4.90`, `0.012`, `0`.
 #[must_use]
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
@@ -124,7 +124,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A signed percentage of a ratio, with a real minus sign: `−9.8 %`, `+12.5 %`.
+/// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`.
 #[must_use]
 pub fn signed_percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
@@ -135,7 +135,7 @@ pub fn signed_percent(ratio: f64) -> String {
     format!("{sign}{} %", number(percent.abs()))
 }
 
-/// A p-value: three decimals, or `< 0.001`.
+/// Formats a p-value: three decimals, or `< 0.001`.
 #[must_use]
 pub fn p_value(p: f64) -> String {
     if !p.is_finite() {
@@ -147,7 +147,7 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
-/// A moment in UTC to the second; `unknown` for one outside the calendar.
+/// Formats a time in UTC to the second; `unknown` for one outside the calendar.
 #[must_use]
 pub fn moment(unix_ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(
@@ -156,7 +156,7 @@ pub fn moment(unix_ns: i64) -> String {
     )
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     match items {
@@ -169,7 +169,7 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// The first `most` characters, with an ellipsis where something was cut.
+/// Returns the first `most` characters, with an ellipsis if the text was cut.
 #[must_use]
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {

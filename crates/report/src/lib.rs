@@ -6,8 +6,7 @@
 //!                              │                       ├─────▶ html::render
 //!                              └───────────────────────┴─────▶ summary.json
 //! ```
-//! Nothing here measures, and nothing is read but what was saved, so that any report can be made
-//! again.
+//! This crate measures nothing and reads saved data only, so that any report can be made again.
 
 pub mod analysis;
 pub mod data;

@@ -1,4 +1,4 @@
-//! What a run prints at its end: gates, one table for each condition, warnings with remedies, and
+//! Text that a run prints at its end: gates, one table for each condition, warnings with hints, and
 //! the verdict last.
 
 use std::fmt::Write as _;
@@ -19,12 +19,12 @@ use crate::{
     format::{Scale, shorten},
 };
 
-/// How to print.
+/// Options for terminal output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalOptions {
-    /// Columns of the terminal.
+    /// Width of the terminal in columns.
     pub width: u16,
-    /// Whether to colour; colour is never the only carrier of meaning.
+    /// Whether to use colour, which is never the only carrier of meaning.
     pub color: bool,
 }
 
@@ -37,9 +37,9 @@ impl Default for TerminalOptions {
     }
 }
 
-/// Below this the lines are not broken further: nothing would be readable.
+/// Minimum width at which lines are broken; narrower text would be unreadable.
 const NARROWEST: u16 = 40;
-/// The columns: name of the metric, heading over one line, heading over several.
+/// Columns of the tables: name of the metric, heading over one line, heading over several.
 const COLUMNS: [(&str, &str, &str); 9] = [
     ("goodput_bps", "goodput", "goodput"),
     (
@@ -79,11 +79,11 @@ const COLUMNS: [(&str, &str, &str); 9] = [
     ),
     ("message_loss_ratio", "message loss", "message\nloss"),
 ];
-/// A line under the header and nothing else: the rows are few and have air.
+/// Style of the tables: a line under the header and nothing else.
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A column that has values: its metric, its scale, its two headings.
+/// Column that has values: its metric, its scale, its two headings.
 struct Column {
     name: &'static str,
     scale: Scale,
@@ -91,7 +91,7 @@ struct Column {
     narrow: &'static str,
 }
 
-/// Renders the whole.
+/// Renders the whole output.
 #[must_use]
 pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> String {
     let width = options.width.max(NARROWEST);
@@ -103,7 +103,7 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
     out
 }
 
-/// Where the results are, and the command that opens them: the last lines of a run.
+/// Returns the last lines of a run: the place of the results, and the command that opens them.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
     let mut out = format!("Results: {}\n", printable(&dir.display().to_string()));
@@ -131,7 +131,7 @@ fn paint(text: &str, code: &str, options: &TerminalOptions) -> String {
 }
 
 /// Breaks a text at spaces so that no line is wider than `width`. The first line begins at column
-/// `indent`, after what the caller has written there; the others are indented as far.
+/// `indent`, after the caller's text; the others are indented as far.
 fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
@@ -172,7 +172,7 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
     }
 }
 
-/// The columns that some of these cells have values for.
+/// Returns the columns for which some of these cells have values.
 fn columns(cells: &[&Cell]) -> Vec<Column> {
     COLUMNS
         .into_iter()
@@ -278,7 +278,7 @@ fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
         .and_then(|place| place.letters(&cell.transport))
 }
 
-/// A mean with its interval; nothing varies where every trial has the same value.
+/// Formats a mean with its interval; if every trial has the same value, as one without variation.
 fn mean((value, interval): (f64, Option<[f64; 2]>), scale: Scale, wide: bool) -> String {
     match interval {
         Some([low, high]) if low < high => format!(
@@ -357,7 +357,7 @@ fn table(
     table
 }
 
-/// What stands in the place of figures: how the trials of a cell ended.
+/// Describes the outcomes of a cell's trials, for the place of its figures.
 fn outcomes(cell: &Cell) -> String {
     let ended: Vec<String> = Outcome::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! The files that a run leaves beside its results file.
+//! Files that a run writes beside its results file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use regatta_results::{
 
 use crate::{ReportError, RunData, Summary, html, load, summarise};
 
-/// What was written, and what it said.
+/// Written reports, and the data they were made from.
 #[derive(Debug)]
 pub struct Written {
-    /// The run.
+    /// Data of the run.
     pub data: RunData,
-    /// Its summary.
+    /// Summary of the run.
     pub summary: Summary,
-    /// The files.
+    /// Paths of the files.
     pub files: Vec<PathBuf>,
 }
 
-/// Makes every report again from the results file of a directory: `trials.csv`, `series.csv`,
+/// Writes every report again from the results file of a directory: `trials.csv`, `series.csv`,
 /// `summary.json`, `report.html`.
 ///
-/// Each file is written beside its place and then moved there, so that a reader sees the old one
-/// or the new one.
+/// Each file is written beside its place and then moved there, so that a reader sees the old one or
+/// the new one.
 ///
 /// # Errors
 /// [`ReportError`] if the results cannot be read or a file cannot be written.

@@ -1,6 +1,6 @@
-//! The page in headless Chromium: no error, no request, and every figure is seen.
+//! Tests of the page in headless Chromium: no error, no request, and every figure is visible.
 //!
-//! Needs Debian's package `chromium`, which `make test` sees to.
+//! Needs Debian's package `chromium`, which `make test` installs.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::{
 
 use regatta_report::{RunData, html, summarise};
 
-/// Runs at the end of the page and writes what it measured into the document.
+/// Script at the end of the page that writes its measurements into the document.
 const PROBE: &str = r#"<script>
 const seen = [...document.querySelectorAll("svg.panel")].filter((svg) => {
   const box = svg.getBoundingClientRect();
@@ -123,7 +123,7 @@ fn attribute(dom: &str, name: &str) -> f64 {
         .unwrap_or_else(|error| panic!("`{name}`: {error}"))
 }
 
-/// The page opens from disk without error or request, and everything can be read.
+/// Checks that the page opens from disk without error or request, and everything can be read.
 #[track_caller]
 fn opens(width: u32) {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -175,7 +175,7 @@ fn a_hostile_run_does_no_harm() {
     assert_eq!(attribute(&visit.dom, "clipped"), 0.0);
 }
 
-/// The two tests above would see an error and a request if there were any.
+/// Checks that the two tests above would see an error and a request if there were any.
 #[test]
 fn an_error_and_a_request_would_be_seen() {
     let dir = tempfile::tempdir().expect("a temporary directory");

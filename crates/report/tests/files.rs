@@ -1,4 +1,4 @@
-//! From a results file to the files that a run leaves.
+//! Writing of a run's files from its results file.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn everything_is_made_again_from_the_results_file() {
     );
 }
 
-/// Makes a result directory of the fixture.
+/// Creates a result directory of the fixture.
 fn make(dir: &Path) {
     let data = common::one_trial();
     let mut store = Store::create(dir, &data.header).expect("a new directory");

@@ -1,4 +1,4 @@
-//! Terminal, JSON and page from fixed results.
+//! Snapshots of terminal, JSON and page from fixed results.
 
 mod common;
 
@@ -70,7 +70,7 @@ fn colour_adds_nothing_but_colour() {
     assert_eq!(bare, at_width(&data, 100));
 }
 
-/// The parts of a summary that a reader's program would look at first.
+/// Returns the parts of a summary that a reader's program would look at first.
 fn digest(summary: &Summary) -> serde_json::Value {
     let cell = summary.cell("udp", "loss-5", "bulk-10MB");
     serde_json::json!({
@@ -102,8 +102,8 @@ fn the_summary_of_a_whole_run() {
     );
 }
 
-/// The same value with its keys sorted: whether a map of `serde_json` keeps the order in which they
-/// came depends on what else is built beside this test.
+/// Returns the same value with its keys sorted: the order of keys in a map of `serde_json` depends
+/// on the other crates in the build.
 fn sorted(value: serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Object(map) => {
@@ -118,7 +118,8 @@ fn sorted(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// The skeleton of the page: its headings, tables with their size, figures with their panels.
+/// Returns the skeleton of the page: its headings, tables with their size, figures with their
+/// panels.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     for line in page.lines() {

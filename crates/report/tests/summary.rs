@@ -1,4 +1,4 @@
-//! What a summary may and may not say.
+//! Rules for the claims of a summary.
 
 mod common;
 
@@ -69,8 +69,9 @@ fn only_measured_trials_enter_a_mean() {
     assert_eq!((cell.n, cell.outcome(Outcome::Failed)), (4, 1));
 }
 
-/// Holm's step-down procedure over everything that the run claims: the weights share the error between
-/// the pairs by the metric of the ranking and the rest, and each interval is at the level of its step.
+/// Checks Holm's step-down procedure over all claims of a run: the weights share the error between
+/// the pairs by the metric of the ranking and the rest, and each interval is at the level of its
+/// step.
 #[test]
 fn every_claim_of_a_run_is_in_one_family() {
     let summary = summarise(&common::full());

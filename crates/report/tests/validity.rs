@@ -1,4 +1,5 @@
-//! What the statistics of a report are worth, on made data: the short form of `make validity`.
+//! Error rates, coverage and power of a report's statistics with synthetic data: the short form of
+//! `make validity`.
 //!
 //! Seeds are fixed. Each bound is one that a sound procedure passes for all but one seed in 10 000.
 
@@ -11,7 +12,8 @@ use draws::Kind;
 use regatta_stats::plausible_counts;
 use runs::{Setup, repeat};
 
-/// Most of `n` runs that may have something whose probability is at most `p`.
+/// Returns an upper bound for the number of `n` runs with an event whose probability is at most
+/// `p`.
 fn most(n: u64, p: f64) -> u64 {
     plausible_counts(n, p, 2e-4).1
 }
@@ -51,14 +53,15 @@ fn slow_trials_that_every_transport_loses_make_no_false_claims() {
     few_false_claims(Kind::MissingByTrial, 3, 10);
 }
 
-/// Where each cell has a memory of its own, 20 rounds of 4 transports show it, and the intervals are
-/// wider.
+/// Checks that 20 rounds of 4 transports show the autocorrelation of each cell, and widen the
+/// intervals.
 #[test]
 fn rounds_with_a_memory_make_no_false_claims_where_they_show_it() {
     few_false_claims(Kind::OwnAr1, 4, 20);
 }
 
-/// 95 %, give or take chance and one per cent for what is not exactly normal.
+/// Checks a coverage of 95 %, within chance and one per cent for values that are not exactly
+/// normal.
 #[test]
 fn intervals_hold_the_truth() {
     for kind in [Kind::LogNormal, Kind::Bimodal] {
@@ -80,8 +83,8 @@ fn intervals_hold_the_truth() {
     }
 }
 
-/// 80 % power at the rounds that the plan names, give or take chance and three per cent for the
-/// rounding to whole rounds.
+/// Checks a power of 80 % at the number of rounds that the plan names, within chance and three per
+/// cent for the rounding to whole rounds.
 #[test]
 fn the_planned_rounds_detect_the_difference() {
     let rounds =

@@ -1,4 +1,4 @@
-//! The ranking, its letters and its sentences, from made values.
+//! Tests of the ranking, its letters and its sentences, with synthetic values.
 
 mod common;
 
@@ -9,8 +9,8 @@ use regatta_report::{
     summarise,
 };
 
-/// A run of three transports with these goodputs by transport and round, in Mbit/s, under one
-/// condition; a round without one was declared invalid.
+/// Creates a run of three transports with these goodputs by transport and round, in Mbit/s, under
+/// one condition; a round without one was declared invalid.
 fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
     let mut study = common::study();
     study.conditions.truncate(1);
@@ -31,7 +31,7 @@ fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunD
     data
 }
 
-/// Two transports.
+/// Creates a run of two transports.
 fn two(goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
     let mut data = made(["a", "b", "c"], goodput);
     data.header.study.transports.truncate(2);
@@ -58,7 +58,8 @@ const B: [Option<f64>; 5] = [
     Some(61.0),
 ];
 
-/// `a` has the larger mean of what was measured of it, and is slower in every round that both have.
+/// Checks a transport `a` that has the larger mean over its own rounds, and is slower in every
+/// round that both have.
 #[test]
 fn the_ranking_is_that_of_the_shared_rounds() {
     let summary = summarise(&two(
@@ -180,7 +181,8 @@ fn one_shared_round_is_not_enough() {
     );
 }
 
-/// The same difference in each of three rounds is what chance does in one case of four.
+/// Checks that the same difference in each of three rounds, which chance makes in one case of four,
+/// is no certainty.
 #[test]
 fn equal_differences_in_few_rounds_are_not_certainty() {
     let summary = summarise(&two(|label, round| {
@@ -213,7 +215,8 @@ fn letters_are_shared_by_those_that_cannot_be_told_apart() {
     );
 }
 
-/// With gaps that do not overlap, the pairs may go round in a circle. Then nothing is the fastest.
+/// Checks that pairs that contradict one another, because their gaps do not overlap, have no
+/// winner.
 #[test]
 fn rounds_that_contradict_one_another_make_no_winner() {
     let mut data = made(["a", "b", "c"], |_, _| None);
@@ -264,7 +267,8 @@ fn connections_that_failed_keep_the_others_from_the_first_place() {
     );
 }
 
-/// The failure of one in a thousand is said in the notes, and does not keep from the ranking.
+/// Checks that the failure of one in a thousand is in the notes, and does not exclude from the
+/// ranking.
 #[test]
 fn rare_failures_are_said_and_ranked() {
     let mut data =

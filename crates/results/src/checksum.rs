@@ -1,19 +1,19 @@
-//! Checksums of what was stored, by which a changed bit is found that leaves the file a sound database.
+//! Checksums of stored records, which detect a changed bit that leaves the file a sound database.
 
 use crc32fast::Hasher;
 use rusqlite::{Connection, OptionalExtension as _, types::ValueRef};
 
-/// What is stored once and has a checksum. A column that a later version adds does not belong here: the
-/// checksums of older files would change.
+/// Kind of record that is stored once and has a checksum. A column that a later version adds does
+/// not belong here: the checksums of older files would change.
 #[derive(Debug)]
 pub(crate) struct Stored {
     table: &'static str,
     key: &'static str,
-    /// Its rows in all tables, by its key.
+    /// Queries for the record's rows in all tables, by its key.
     rows: &'static [&'static str],
 }
 
-/// The run.
+/// Record of the run.
 pub(crate) const RUN: Stored = Stored {
     table: "run",
     key: "id",
@@ -25,7 +25,7 @@ pub(crate) const RUN: Stored = Stored {
     ],
 };
 
-/// A trial.
+/// Record of a trial.
 pub(crate) const TRIAL: Stored = Stored {
     table: "trial",
     key: "trial",
@@ -42,7 +42,7 @@ pub(crate) const TRIAL: Stored = Stored {
     ],
 };
 
-/// A check of the path.
+/// Record of a check of the path.
 pub(crate) const PATH_CHECK: Stored = Stored {
     table: "path_check",
     key: "id",
@@ -54,7 +54,7 @@ pub(crate) const PATH_CHECK: Stored = Stored {
     ],
 };
 
-/// A warning about the run.
+/// Record of a warning about the run.
 pub(crate) const WARNING: Stored = Stored {
     table: "warning",
     key: "id",
@@ -62,7 +62,7 @@ pub(crate) const WARNING: Stored = Stored {
 };
 
 impl Stored {
-    /// Stores the checksum of the one with this key, whose rows are all there.
+    /// Stores the checksum of the record with this key, whose rows must all be stored.
     pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
         let checksum = self.checksum(connection, key)?;
         let Self {
@@ -76,7 +76,8 @@ impl Stored {
             .map(|_| ())
     }
 
-    /// The key of the first one that is not what was stored. What version 1 stored has no checksum.
+    /// Returns the key of the first record that differs from its checksum. Records of version 1
+    /// have no checksum.
     pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
         let Self { table, key, .. } = self;
         let column = connection

@@ -1,4 +1,4 @@
-//! A results file that is moved, deleted or replaced while it is written.
+//! Results files that are moved, deleted or replaced while they are written.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use rusqlite::Connection;
 
 use crate::{Displaced, FILE_NAME, ResultsError, error::parent, open::explain_io};
 
-/// What the kernel appends to the name of an open file that has none any more.
+/// Suffix that the kernel appends to the name of an open file that was deleted.
 const DELETED: &str = " (deleted)";
 
-/// Which file a name stands for.
+/// Identity of a file: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     device: u64,
@@ -21,16 +21,16 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The file that has this name now.
+    /// Returns the identity of the file at `path`.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// The file's metadata cannot be read.
     pub(crate) fn of(path: &Path) -> Result<Self, ResultsError> {
         let about = fs::metadata(path).map_err(|e| explain_io(e, "open", path))?;
         Ok(Self::from(&about))
     }
 
-    /// Whether the name stands for this file.
+    /// Whether `path` names this file.
     pub(crate) fn is_at(self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|about| Self::from(&about) == self)
     }
@@ -42,7 +42,8 @@ impl FileIdentity {
         }
     }
 
-    /// The name that the kernel has for this file, which is open in this process.
+    /// Returns the current name of this file, which is open in this process, according to the
+    /// kernel.
     fn name(self) -> Option<PathBuf> {
         let open = fs::read_dir("/proc/self/fd").ok()?;
         open.flatten()
@@ -52,8 +53,8 @@ impl FileIdentity {
     }
 }
 
-/// Finds the run that `connection` writes and that is not at `path` any more; saves what it holds if
-/// the file was deleted.
+/// Finds the run that `connection` writes and that is no longer at `path`; saves its data if the
+/// file was deleted.
 pub(crate) fn find(connection: &Connection, path: &Path, identity: FileIdentity) -> Displaced {
     let moved = identity
         .name()
@@ -69,7 +70,8 @@ pub(crate) fn find(connection: &Connection, path: &Path, identity: FileIdentity)
         .map_or(Displaced::Lost, Displaced::Saved)
 }
 
-/// Copies what the connection reads into a new directory whose name begins as that of `dir`.
+/// Copies the data that the connection reads into a new directory whose name begins with that of
+/// `dir`.
 fn save(connection: &Connection, dir: &Path) -> Option<PathBuf> {
     let dir = (1..100).find_map(|n| {
         let mut name = dir.file_name()?.to_owned();

@@ -1,4 +1,4 @@
-//! What can go wrong with a results file.
+//! Errors of a results file.
 
 use std::{
     error::Error,
@@ -9,9 +9,9 @@ use std::{
 use nix::errno::Errno;
 use regatta_model::shell::quoted;
 
-use crate::{FILE_NAME, LOCK_LIMIT, schema};
+use crate::{DEFAULT_DIRECTORY, FILE_NAME, LOCK_LIMIT, schema};
 
-/// What SQLite said, once: its library tells the same again, with a number, as the source of its
+/// Error of SQLite, told once: its library repeats the message, with a number, as the source of its
 /// own error.
 #[derive(Debug)]
 pub struct SqliteError(pub(crate) rusqlite::Error);
@@ -24,160 +24,178 @@ impl fmt::Display for SqliteError {
 
 impl Error for SqliteError {}
 
-/// What can go wrong with a results file. [`ResultsError::hint`] says what to type next.
+/// Error of a results file. [`ResultsError::hint`] returns a suggestion for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// The directory for a new run already holds something of one.
+    /// Directory for a new run that already holds files of one.
     #[error("`{}` already holds {} (`{found}`)", dir.display(), if found == FILE_NAME { "a run" } else { "something of a run" })]
     AlreadyExists {
-        /// The result directory.
+        /// Path of the result directory.
         dir: PathBuf,
-        /// The file that was found.
+        /// Name of the file that was found.
         found: String,
     },
-    /// There is no results file.
+    /// Results file that does not exist.
     #[error("there is no results file at `{}`", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// Path that was tried.
+        path: PathBuf,
+        /// Directories of runs in the directory that was named, the newest last.
+        runs: Vec<PathBuf>,
+    },
+    /// The path does not exist.
+    #[error("there is no file or directory `{}`", path.display())]
+    NotFound {
+        /// Path that was named.
         path: PathBuf,
     },
-    /// The run was ended before its header was saved.
+    /// The path is of another kind.
+    #[error("`{}` is {found}, not {wanted}", path.display())]
+    OtherKind {
+        /// Path that was named.
+        path: PathBuf,
+        /// Kind of file that is there: `a directory`.
+        found: &'static str,
+        /// Kind of file that must be there: `a results file`.
+        wanted: &'static str,
+    },
+    /// Run that was ended before its header was saved.
     #[error("`{}` holds no run: it was ended before anything was saved", path.display())]
     Empty {
-        /// The results file.
+        /// Path of the results file.
         path: PathBuf,
     },
-    /// Something else, or a file whose beginning is destroyed.
+    /// File that is no results file, or whose beginning is destroyed.
     #[error("`{}` is not a results file of Regatta, or its beginning is damaged", path.display())]
     NotResults {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file comes from a later version.
+    /// File of a later version.
     #[error(
         "this file was written by a newer Regatta (schema {found}, this one reads up to {}): `{}`",
         schema::VERSION,
         path.display()
     )]
     Newer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Version of its tables.
+        /// Version of the file's tables.
         found: i32,
     },
-    /// The file is a results file, but parts of it are lost or wrong.
+    /// Results file of which parts are lost or wrong.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was found, in words.
+        /// Description of the damage.
         what: String,
     },
-    /// Another process writes this run.
+    /// Run that another process writes.
     #[error("another process is writing the run in `{}`", dir.display())]
     InUse {
-        /// The result directory.
+        /// Path of the result directory.
         dir: PathBuf,
     },
-    /// Another program holds a lock on the file.
+    /// File that another program has locked.
     #[error("another program has locked `{}` for more than {} s", path.display(), LOCK_LIMIT.as_secs())]
     Locked {
-        /// The results file.
+        /// Path of the results file.
         path: PathBuf,
     },
-    /// A trial of this index is already stored.
+    /// Trial whose index is already stored.
     #[error("trial {index} is already stored")]
     DuplicateTrial {
         /// Position in the plan.
         index: u32,
     },
-    /// A record contradicts itself; nothing of it was stored.
+    /// Record that contradicts itself; nothing of it was stored.
     #[error("trial {index} cannot be stored: {what}")]
     UnusableTrial {
         /// Position in the plan.
         index: u32,
-        /// What is wrong.
+        /// Description of the contradiction.
         what: String,
     },
     /// No space left where the run is stored.
     #[error("no space is left on the device that holds `{}`; {}", path.display(), safe(*begun, *kept))]
     DiskFull {
-        /// The file that could not grow.
+        /// Path of the file that could not grow.
         path: PathBuf,
         /// Whether the run's header was stored before; there is no file otherwise.
         begun: bool,
         /// Number of trials that were stored before.
         kept: usize,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The results file is not where it was made any more.
+    /// Results file that is no longer where it was created.
     #[error("`{}` was {} during the run", path.display(), now.described())]
     Displaced {
-        /// Where it was.
+        /// Path where the file was created.
         path: PathBuf,
-        /// Where the run's data are now.
+        /// Place of the run's data now.
         now: Displaced,
     },
-    /// The run cannot go on where it is.
+    /// Run whose file cannot be written, so that the run cannot continue there.
     #[error("`{}` cannot be written", path.display())]
     NotWritable {
-        /// The results file.
+        /// Path of the results file.
         path: PathBuf,
-        /// What SQLite said.
+        /// Error of SQLite.
         #[source]
         source: SqliteError,
     },
-    /// A file that is made from the results could not be written.
+    /// File made from the results that could not be written.
     #[error("cannot write `{}`", path.display())]
     Export {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// SQLite reports something else.
+    /// Other error of SQLite.
     #[error("cannot {doing} `{}`", path.display())]
     Sqlite {
-        /// `read`, `write`, …
+        /// Attempted operation: `read`, `write`, …
         doing: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What SQLite said.
+        /// Error of SQLite.
         #[source]
         source: SqliteError,
     },
-    /// The system reports something else.
+    /// Other error of the system.
     #[error("cannot {doing} `{}`", path.display())]
     Io {
-        /// `create`, `open`, …
+        /// Attempted operation: `create`, `open`, …
         doing: &'static str,
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// A row of CSV could not be made.
+    /// CSV row that could not be formatted.
     #[error("cannot write CSV")]
     Csv(#[from] csv::Error),
 }
 
-/// Where the data of a run are whose results file was taken away while it was written.
+/// Place of a run's data after its results file was removed while it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Displaced {
-    /// In this directory, which was moved or renamed.
+    /// Directory to which the results directory was moved or renamed.
     Moved(PathBuf),
-    /// The file was deleted, and its data copied to this new directory.
+    /// New directory to which the data were copied, since the file was deleted.
     Saved(PathBuf),
-    /// The file was deleted, and its data could be saved nowhere.
+    /// None: the file was deleted, and its data could not be saved.
     Lost,
 }
 
 impl Displaced {
-    /// The directory that holds the run now.
+    /// Returns the directory that holds the run now.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         match self {
@@ -196,7 +214,7 @@ impl Displaced {
 }
 
 impl ResultsError {
-    /// The same about a run that is stored with so many trials.
+    /// Returns the same error for a run with `trials` stored trials.
     pub(crate) fn keeping(self, trials: usize) -> Self {
         match self {
             Self::DiskFull { path, source, .. } => Self::DiskFull {
@@ -209,7 +227,7 @@ impl ResultsError {
         }
     }
 
-    /// What to type next; `None` if there is nothing to advise.
+    /// Returns a hint on what to type next; `None` if there is nothing to advise.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -220,11 +238,22 @@ impl ResultsError {
             Self::AlreadyExists { .. } => {
                 Some("choose another directory with `--out`, or move that file away".to_owned())
             }
+            Self::Missing { runs, .. } if !runs.is_empty() => {
+                let newest = runs.last().map_or_else(String::new, |dir| quoted(dir));
+                Some(match runs.len() {
+                    1 => format!("name the run in it: `{newest}`"),
+                    count => format!("name one of the {count} runs in it; the newest is `{newest}`"),
+                })
+            }
+            Self::NotFound { .. } => Some(format!(
+                "give the directory that `regatta run` named at its end; without `--out` it is in \
+                 `{DEFAULT_DIRECTORY}`, as seen from where the run was started"
+            )),
             Self::Missing { .. } => {
                 Some("give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned())
             }
             Self::Empty { .. } => Some("start the study again with `regatta run`".to_owned()),
-            Self::NotResults { .. } => {
+            Self::NotResults { .. } | Self::OtherKind { .. } => {
                 Some("give a directory or a `results.sqlite` made by `regatta run`".to_owned())
             }
             Self::Newer { .. } => Some("use that version, or a later one, to read it".to_owned()),
@@ -285,7 +314,7 @@ impl ResultsError {
     }
 }
 
-/// What to do about a file made from the results that could not be written.
+/// Returns the hint for a file made from the results that could not be written.
 #[must_use]
 pub fn export_hint(path: &Path, source: &io::Error) -> String {
     let dir = quoted(parent(path));
@@ -296,7 +325,7 @@ pub fn export_hint(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// Whether the system says that there is no room.
+/// Whether the error means that there is no space left.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -304,7 +333,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,

@@ -22,13 +22,13 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 /// Writes one row for each attempt at a trial, in the order of its number.
 ///
 /// Columns: `trial`, `attempt` (from 1; the last one of a trial counts, those before it are
-/// `invalid`), `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`,
-/// `outcome`, `reasons` (joined by `; `, outermost first), `hint`, `warnings` (their codes, joined
-/// by `; `); one column for each metric that occurs, under its name, which carries the unit; one
-/// for each fact that occurs, under `fact.` and its name. An empty field was not measured.
+/// `invalid`), `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`, `outcome`,
+/// `reasons` (joined by `; `, outermost first), `hint`, `warnings` (their codes, joined by `; `);
+/// one column for each metric that occurs, under its name, which carries the unit; one for each
+/// fact that occurs, under `fact.` and its name. An empty field was not measured.
 ///
 /// # Errors
-/// What reading and writing report.
+/// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let trials = reader.source().trials(false)?;
     let occurs = |name: &str| trials.iter().any(|trial| trial.metrics.contains_key(name));
@@ -110,8 +110,8 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
     ]
 }
 
-/// A text as a cell that no spreadsheet takes for a formula: `'` before a text that begins as one does,
-/// unless it is a number.
+/// Formats a text as a cell that no spreadsheet takes for a formula: with `'` before a text that
+/// begins like one, unless it is a number.
 fn cell(text: String) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
         format!("'{text}")
@@ -125,7 +125,7 @@ fn cell(text: String) -> String {
 /// sampled.
 ///
 /// # Errors
-/// What reading and writing report.
+/// Errors of reading and writing.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let source = reader.source();
     let read = |e| explain(e, "read", source.path);
@@ -179,11 +179,11 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     Ok(())
 }
 
-/// Writes [`TRIALS_FILE_NAME`] and [`SERIES_FILE_NAME`] into a directory. Each appears whole, or
-/// the one that was there before stays.
+/// Writes [`TRIALS_FILE_NAME`] and [`SERIES_FILE_NAME`] into a directory. Each file is replaced as
+/// a whole, or the old one stays.
 ///
 /// # Errors
-/// What reading reports; [`ResultsError::Export`] for a file that cannot be written.
+/// Errors of reading; [`ResultsError::Export`] for a file that cannot be written.
 pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
     write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
     write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)
@@ -213,21 +213,21 @@ fn write_whole(
     })
 }
 
-/// Why a file was not replaced.
+/// Reason for which a file was not replaced.
 #[derive(Debug)]
 pub enum ReplaceError<E> {
-    /// The system does not let it be written.
+    /// Error of the system that prevents writing.
     Write(io::Error),
-    /// What was to be written could not be made.
+    /// Error of the function that makes the content.
     Content(E),
 }
 
-/// Writes a file beside its place, as `.NAME.tmp`, and moves it there: a reader sees the old one or
-/// the new one, whole. What a process that was ended by force left half-written is written over the
-/// next time.
+/// Replaces a file by writing to `.NAME.tmp` beside it and renaming that: a reader sees the old
+/// file or the new one, whole. A temporary file left by a process that was killed is overwritten
+/// the next time.
 ///
 /// # Errors
-/// What `write` or the system says; then the old file is still there, and no half of a new one.
+/// Errors of `write` or the system; then the old file is still there, unchanged.
 pub fn replace<E>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -252,7 +252,7 @@ pub fn replace<E>(
     written
 }
 
-/// Opens a temporary file for this process alone, emptied.
+/// Opens a temporary file, locked for this process and emptied.
 fn claim(path: &Path) -> io::Result<File> {
     loop {
         let open = || {

@@ -30,22 +30,25 @@ pub use store::{Claim, Store, fold_ended, leftover};
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";
 
+/// Directory in which runs leave their results, each in one of its own, unless another is asked for.
+pub const DEFAULT_DIRECTORY: &str = "regatta-results";
+
 /// How far a run has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
-    /// Under way; or its process was ended by force, if none is running it.
+    /// Under way; or its process was killed, if none is running it.
     Running,
-    /// Every trial of the plan was run.
+    /// Complete: every trial of the plan was run.
     Complete,
-    /// Ended before its plan did, in good order; what was measured is kept.
+    /// Ended in good order before the end of its plan; measured trials are kept.
     Interrupted {
-        /// Why, one sentence without a full stop.
+        /// Reason, one sentence without a full stop.
         reason: String,
     },
 }
 
 impl RunState {
-    /// The name in the file.
+    /// Returns the name in the file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

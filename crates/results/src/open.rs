@@ -1,4 +1,4 @@
-//! Opening a file and finding out what it is, before anything is believed or written.
+//! Opening a file and identifying it, before anything in it is trusted or written.
 
 use std::{
     error::Error,
@@ -13,15 +13,15 @@ use nix::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 
 use crate::{
-    ResultsError, SqliteError,
+    FILE_NAME, ResultsError, SqliteError,
     busy::wait_for_locks,
     checksum,
     error::{is_full, parent},
     schema,
 };
 
-/// Says what a failure of SQLite means for a reader of the message. Where a run is stored already,
-/// the caller says so with [`ResultsError::keeping`].
+/// Converts a failure of SQLite to an error with a meaning for the user. If a run is stored
+/// already, the caller adds that with [`ResultsError::keeping`].
 pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
     let path = path.to_owned();
     match source.sqlite_error_code() {
@@ -73,7 +73,7 @@ pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path)
     }
 }
 
-/// Says what a failure of the system means; see [`explain`].
+/// Converts a failure of the system to an error with a meaning for the user; see [`explain`].
 pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) -> ResultsError {
     let path = path.to_owned();
     if is_full(&source) {
@@ -95,7 +95,7 @@ fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> Resul
     }
 }
 
-/// Whether files may be made in the directory of a file.
+/// Whether files may be created in the directory of a file.
 fn writable(path: &Path) -> bool {
     nix::unistd::access(parent(path), nix::unistd::AccessFlags::W_OK).is_ok()
 }
@@ -108,14 +108,17 @@ fn no_space(path: &Path) -> bool {
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, ResultsError> {
     match fs::metadata(path) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
-            return Err(ResultsError::Missing {
-                path: path.to_owned(),
-            });
+            return Err(missing(path));
         }
         Err(source) => return Err(explain_io(source, "open", path)),
         Ok(metadata) if !metadata.is_file() => {
-            return Err(ResultsError::NotResults {
+            return Err(ResultsError::OtherKind {
                 path: path.to_owned(),
+                wanted: "a results file",
+                found: match metadata.is_dir() {
+                    true => "a directory",
+                    false => "a device, a pipe or a socket",
+                },
             });
         }
         Ok(metadata) if metadata.len() == 0 && !has_log(path) => {
@@ -134,6 +137,39 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     Ok(connection)
 }
 
+/// Says why there is no results file at a place.
+pub(crate) fn missing(path: &Path) -> ResultsError {
+    let dir = match path.ends_with(FILE_NAME) {
+        true => parent(path),
+        false => path,
+    };
+    if !dir.exists() {
+        return ResultsError::NotFound {
+            path: dir.to_owned(),
+        };
+    }
+    if !dir.is_dir() {
+        return ResultsError::OtherKind {
+            path: dir.to_owned(),
+            found: "a file",
+            wanted: "the directory of a run",
+        };
+    }
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut runs: Vec<_> = entries
+        .filter_map(|entry| {
+            let run = entry.path();
+            let written = run.join(FILE_NAME).metadata().ok()?.modified().ok()?;
+            Some((written, run))
+        })
+        .collect();
+    runs.sort();
+    ResultsError::Missing {
+        path: path.to_owned(),
+        runs: runs.into_iter().map(|(_, run)| run).collect(),
+    }
+}
+
 /// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -141,13 +177,13 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     name.into()
 }
 
-/// Whether a write-ahead log with something in it lies beside a results file: it belongs with it.
+/// Whether a results file has a write-ahead log with data beside it, which is then part of the run.
 #[must_use]
 pub fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Refuses what is no results file, or a newer one, or a damaged one.
+/// Refuses a file that is no results file, a newer one, or a damaged one.
 pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), ResultsError> {
     let number = |pragma: &str| -> Result<i32, ResultsError> {
         connection

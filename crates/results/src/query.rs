@@ -10,11 +10,11 @@ use rusqlite::{Connection, Row};
 
 use crate::{ResultsError, RunState, open::explain};
 
-/// One results file, open, as the functions of this module need it.
+/// Open results file, as the functions of this module need it.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) connection: &'a Connection,
-    /// For messages.
+    /// Path for messages.
     pub(crate) path: &'a Path,
 }
 
@@ -26,7 +26,7 @@ impl Source<'_> {
         }
     }
 
-    /// Every row of a query through `read`, in order.
+    /// Reads all rows of a query with `read`, in order.
     pub(crate) fn rows<T>(
         &self,
         sql: &str,
@@ -160,7 +160,7 @@ impl Source<'_> {
         Ok(checks)
     }
 
-    /// Columns that version 2 of the tables added, or what stands for them in an older file.
+    /// Returns columns that version 2 of the tables added, or their substitutes in an older file.
     fn since_version_2<const N: usize>(
         &self,
         columns: [&str; N],
@@ -171,7 +171,7 @@ impl Source<'_> {
         Ok((if older_file { older } else { columns }).join(", "))
     }
 
-    /// Every attempt in the order of its number; without series and histograms unless asked for.
+    /// Reads all attempts in the order of their number; series and histograms only if `whole`.
     pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
         let attempt = self.since_version_2(["attempt"], ["1"])?;
         let rows = self.rows(
@@ -274,7 +274,8 @@ impl Source<'_> {
         Ok(trials)
     }
 
-    /// Gives each row of a query, whose first column is a trial, to that trial.
+    /// Reads the rows of a query, whose first column is a trial, and passes each to that trial with
+    /// `give`.
     fn attach<T>(
         &self,
         trials: &mut [TrialRecord],
@@ -292,7 +293,7 @@ impl Source<'_> {
     }
 }
 
-/// Says that a trial has a value less than it might have.
+/// Returns the warning that a value of a trial was left out.
 pub(crate) fn value_not_kept(message: String) -> Warning {
     Warning {
         code: "value_not_kept".to_owned(),

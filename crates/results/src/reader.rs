@@ -1,4 +1,4 @@
-//! Reading a run.
+//! Reader of a run.
 
 use std::{
     fs,
@@ -15,13 +15,12 @@ use crate::{
     query::Source,
 };
 
-/// A run, read-only, as it was at the moment of opening: what a live run adds afterwards is not
-/// seen.
+/// Read-only run, as it was when it was opened: later additions of a live run are not visible.
 #[derive(Debug)]
 pub struct Reader {
     connection: Connection,
     path: PathBuf,
-    /// Where the file was copied to, if it could not be read in place; removed with the reader.
+    /// Directory of a copy of the file, if it could not be read in place; removed with the reader.
     _copy: Option<TempDir>,
 }
 
@@ -33,7 +32,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`ResultsError::Missing`], [`ResultsError::Empty`], [`ResultsError::NotResults`],
-    /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or what the system said.
+    /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or an error of the system.
     pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
         let path = if dir_or_file.is_dir() {
             dir_or_file.join(FILE_NAME)
@@ -57,7 +56,7 @@ impl Reader {
         }
     }
 
-    /// Reads a copy in the directory for temporary files.
+    /// Opens a copy in the directory for temporary files.
     fn from_copy(path: PathBuf) -> Result<Self, ResultsError> {
         let fail = |source| ResultsError::Io {
             doing: "make a temporary copy of",
@@ -99,14 +98,14 @@ impl Reader {
         }
     }
 
-    /// The results file.
+    /// Returns the path of the results file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the run is one plain file, with nothing in a log beside it. What is not may be under
-    /// way, or have ended while a reader was at it; see [`crate::fold_ended`].
+    /// Whether the run is one plain file, without data in a log beside it. A run that is not may be
+    /// under way, or have ended while a reader had it open; see [`crate::fold_ended`].
     ///
     /// # Errors
     /// As [`Reader::header`].
@@ -117,16 +116,16 @@ impl Reader {
             .map_err(|e| explain(e, "read", &self.path))
     }
 
-    /// What was known before the first trial.
+    /// Returns the data that was known before the first trial.
     ///
     /// # Errors
-    /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, what
-    /// SQLite says.
+    /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, errors
+    /// of SQLite.
     pub fn header(&self) -> Result<RunHeader, ResultsError> {
         self.source().header()
     }
 
-    /// How far the run has come.
+    /// Returns the state of the run.
     ///
     /// # Errors
     /// As [`Reader::header`].
@@ -134,7 +133,7 @@ impl Reader {
         self.source().state()
     }
 
-    /// Every trial, whole, in the order of the plan.
+    /// Returns all trials, with series and histograms, in the order of the plan.
     ///
     /// A value that is not finite was not stored by Regatta and is no measurement: it is left out,
     /// and a warning of the trial says so. Samples of a series that are not finite are left out.
@@ -145,7 +144,7 @@ impl Reader {
         self.source().trials(true)
     }
 
-    /// Positions in the plan of the trials that are stored, in order.
+    /// Returns the positions in the plan of the trials that are stored, in order.
     ///
     /// # Errors
     /// As [`Reader::header`].
@@ -153,7 +152,7 @@ impl Reader {
         self.source().trial_indices()
     }
 
-    /// Self-checks of the path, in the order in which they were made.
+    /// Returns the self-checks of the path, in the order in which they were made.
     ///
     /// # Errors
     /// As [`Reader::header`].
@@ -161,7 +160,8 @@ impl Reader {
         self.source().path_checks()
     }
 
-    /// Warnings about the whole run, in the order in which they came; a trial's own are with it.
+    /// Returns the warnings about the whole run, in the order in which they came; a trial's own are
+    /// in its record.
     ///
     /// # Errors
     /// As [`Reader::header`].
@@ -170,7 +170,7 @@ impl Reader {
     }
 }
 
-/// Opens one read transaction for good, so that every answer is of the same moment.
+/// Opens one read transaction that is never ended, so that all answers are of the same time.
 fn snapshot(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA query_only = ON; BEGIN")?;
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))

@@ -5,13 +5,13 @@
 //! | `run` | the run: identifier, version, start, study (JSON and as the user wrote it), bed, state |
 //! | `host` | one host of the run: `sender`, `receiver` |
 //! | `host_fact` | one fact about one host |
-//! | `trial` | one attempt at a trial: where it stands in the plan, what it was, how it ended |
+//! | `trial` | one attempt at a trial: its position in the plan, its parts, its outcome |
 //! | `reason` | one cause of an outcome other than `measured`, outermost first |
-//! | `metric` | one value of one trial; what was not measured has no row |
+//! | `metric` | one value of one trial; a value that was not measured has no row |
 //! | `metric_definition` | name, unit, title and definition of a metric, as of the version that wrote the file |
 //! | `series` | one sampled quantity of one trial at one end |
 //! | `histogram` | one distribution of one trial (HdrHistogram V2, base64) |
-//! | `fact` | one thing that was read back in one trial |
+//! | `fact` | one fact that was read back in one trial |
 //! | `warning` | one warning, of a trial or (where `trial` is null) of the run |
 //! | `path_check` | one self-check of the path under one condition, at one step of its schedule |
 //! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
@@ -25,15 +25,15 @@
 //! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and
 //! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
 //! last attempt of a transport, condition and workload in a round counts. A path check with a text in
-//! `spoiled` decides nothing. `checksum` is the CRC-32 of what was stored of the run, of a trial, of a path
-//! check or of a warning about the run, in all tables: it finds a changed bit that leaves the file a sound
-//! database. It is null for what version 1 stored. Version 1 has none of the columns `attempt`, `checksum`,
-//! `step_at_ns` and `spoiled`.
+//! `spoiled` is not used. `checksum` is the CRC-32 of the stored record of the run, of a trial, of a
+//! path check or of a warning about the run, in all tables: it detects a changed bit that leaves the
+//! file a sound database. It is null for records of version 1, which has none of the columns `attempt`,
+//! `checksum`, `step_at_ns` and `spoiled`.
 //!
-//! The file says what it is by SQLite's `application_id` ([`APPLICATION_ID`]) and its version by
-//! `user_version` ([`VERSION`]).
+//! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
+//! ([`VERSION`]) is the version of its tables.
 
-/// `RGTA` in ASCII; what `file results.sqlite` shows as the application.
+/// Application identifier, `RGTA` in ASCII, which `file results.sqlite` shows.
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
@@ -150,7 +150,7 @@ CREATE TABLE path_quantity (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes tables of version 1 those of version 2.
+/// Statements that convert tables of version 1 to version 2.
 pub(crate) const FROM_1_TO_2: &str = "
 ALTER TABLE trial ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE trial ADD COLUMN checksum INTEGER;

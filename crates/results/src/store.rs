@@ -1,4 +1,4 @@
-//! Writing a run.
+//! Writer of a run.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -15,23 +15,23 @@ use crate::{
     checksum,
     displaced::{self, FileIdentity},
     exports,
-    open::{beside, connect, explain, explain_io, has_log},
+    open::{beside, connect, explain, explain_io, has_log, missing},
     query::{Source, value_not_kept},
     schema,
 };
 
-/// A run that is being written. One process at a time has it; the claim ends with the process,
-/// however that ends.
+/// Run that is being written, by one process at a time; its lock ends with the process, however
+/// that ends.
 ///
-/// Dropping it folds the write-ahead log into the file, if no reader is at it; [`Store::close`] says
-/// whether that was done.
+/// Dropping a store merges the write-ahead log into the file, if no reader has it open;
+/// [`Store::close`] tells whether that was done.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     path: PathBuf,
-    /// Which file `path` was when it was opened.
+    /// Identity of the file at `path` when it was opened.
     identity: FileIdentity,
-    /// Trials stored so far.
+    /// Number of trials stored so far.
     kept: usize,
     /// The result directory, locked (`flock`). The directory rather than the file, because closing
     /// any descriptor of the file would drop the locks that SQLite holds on it in this process.
@@ -39,14 +39,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a result directory, with its parents, and a results file with the run's header in it.
+    /// Creates a result directory, with its parents, and a results file with the run's header in
+    /// it.
     ///
-    /// The directory may exist, and may hold other things, but nothing of a run. Nothing is ever
+    /// The directory may exist, and may hold other files, but none of a run. Nothing is ever
     /// overwritten.
     ///
     /// # Errors
-    /// [`ResultsError::AlreadyExists`], [`ResultsError::InUse`], [`ResultsError::DiskFull`], or
-    /// what the system said; then no results file is left behind.
+    /// [`ResultsError::AlreadyExists`], [`ResultsError::InUse`], [`ResultsError::DiskFull`], or an
+    /// error of the system; then no results file is left behind.
     pub fn create(dir: &Path, header: &RunHeader) -> Result<Self, ResultsError> {
         fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir))?;
         let path = dir.join(FILE_NAME);
@@ -92,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Opens a run to go on with it. Its state is left as it is.
+    /// Opens a run to continue it. Its state is left unchanged.
     ///
     /// # Errors
     /// As [`Claim::new`] and [`Claim::open`].
@@ -105,15 +106,16 @@ impl Store {
         claim.open()
     }
 
-    /// Ends the writing and makes one plain file of the run, readable on any medium. `false` if
-    /// that was not possible, because another program is reading the file or the disk is full: then
-    /// part of the run may still be in the log beside it, and belongs with it.
+    /// Ends the writing and makes the run one plain file, readable on any medium. `false` if that
+    /// was not possible, because another program is reading the file or the disk is full: then part
+    /// of the run may still be in the log beside it.
     #[must_use]
     pub fn close(self) -> bool {
         self.fold()
     }
 
-    /// As [`fold`], unless another file has the name: SQLite deletes a log by its name.
+    /// Calls [`fold`], unless the name belongs to another file now: SQLite deletes a log by its
+    /// name.
     fn fold(&self) -> bool {
         self.identity.is_at(&self.path) && fold(&self.connection, &self.path)
     }
@@ -127,7 +129,7 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DuplicateTrial`] for an index that is stored already,
     /// [`ResultsError::UnusableTrial`] for a series with more times than values or the reverse,
-    /// [`ResultsError::DiskFull`], or what SQLite said.
+    /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
         if let Some(series) = trial
             .series
@@ -163,7 +165,7 @@ impl Store {
     /// Stores a self-check of the path.
     ///
     /// # Errors
-    /// [`ResultsError::DiskFull`], or what SQLite said.
+    /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
         self.write(|transaction| {
             transaction.execute(
@@ -201,7 +203,7 @@ impl Store {
     /// Stores a warning about the whole run.
     ///
     /// # Errors
-    /// [`ResultsError::DiskFull`], or what SQLite said.
+    /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
         self.write(|transaction| {
             insert_warning(transaction, None, warning)?;
@@ -209,10 +211,10 @@ impl Store {
         })
     }
 
-    /// Says how far the run has come.
+    /// Stores the state of the run.
     ///
     /// # Errors
-    /// [`ResultsError::DiskFull`], or what SQLite said.
+    /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn set_state(&mut self, state: &RunState) -> Result<(), ResultsError> {
         let reason = match state {
             RunState::Running | RunState::Complete => "",
@@ -228,13 +230,13 @@ impl Store {
         })
     }
 
-    /// The results file.
+    /// Returns the path of the results file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was known before the first trial.
+    /// Returns the data that was known before the first trial.
     ///
     /// # Errors
     /// As [`crate::Reader::header`].
@@ -242,7 +244,7 @@ impl Store {
         self.source().header()
     }
 
-    /// How far the run has come.
+    /// Returns the state of the run.
     ///
     /// # Errors
     /// As [`crate::Reader::header`].
@@ -250,7 +252,7 @@ impl Store {
         self.source().state()
     }
 
-    /// Positions in the plan of the trials that are stored, in order.
+    /// Returns the positions in the plan of the trials that are stored, in order.
     ///
     /// # Errors
     /// As [`crate::Reader::header`].
@@ -258,7 +260,7 @@ impl Store {
         self.source().trial_indices()
     }
 
-    /// Self-checks of the path, in the order in which they were made.
+    /// Returns the self-checks of the path, in the order in which they were made.
     ///
     /// # Errors
     /// As [`crate::Reader::header`].
@@ -273,8 +275,8 @@ impl Store {
         }
     }
 
-    /// Runs `change` in a transaction of its own, if the file is still where it was made: what is
-    /// written to one that is deleted is lost when the process ends.
+    /// Runs `change` in a transaction of its own, if the file is still where it was created: data
+    /// written to a deleted file would be lost when the process ends.
     fn write(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
@@ -303,8 +305,8 @@ impl Drop for Store {
     }
 }
 
-/// The claim to a run that is to go on, before anything of it is changed: the one who has it can
-/// look whether the run can go on.
+/// Lock on a run that is to be continued, before anything in it is changed: its holder can check
+/// whether the run can continue.
 #[derive(Debug)]
 pub struct Claim {
     reader: crate::Reader,
@@ -314,15 +316,15 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims the run in a directory for this process, and examines its file through a connection
-    /// that cannot write.
+    /// Locks the run in a directory for this process, and examines its file through a read-only
+    /// connection.
     ///
     /// # Errors
     /// [`ResultsError::InUse`] if another process writes it, otherwise as [`crate::Reader::open`].
     pub fn new(dir: &Path) -> Result<Self, ResultsError> {
         let path = dir.join(FILE_NAME);
         if !path.exists() {
-            return Err(ResultsError::Missing { path });
+            return Err(missing(&path));
         }
         let lock = lock(dir)?;
         let reader = crate::Reader::open(&path)?;
@@ -335,7 +337,7 @@ impl Claim {
         })
     }
 
-    /// The run as it is.
+    /// Returns the reader of the run as it is.
     #[must_use]
     pub fn reader(&self) -> &crate::Reader {
         &self.reader
@@ -344,7 +346,7 @@ impl Claim {
     /// Makes the run writable.
     ///
     /// # Errors
-    /// [`ResultsError::NotWritable`], [`ResultsError::DiskFull`], or what SQLite said.
+    /// [`ResultsError::NotWritable`], [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn open(self) -> Result<Store, ResultsError> {
         let Self {
             reader,
@@ -369,10 +371,10 @@ impl Claim {
     }
 }
 
-/// Makes one plain file of a run that ended in good order and whose log could not be folded in
-/// then. `false` if the run is under way, was ended by force, or cannot be folded now either.
+/// Makes one plain file of a run that ended in good order and whose log could not be merged then.
+/// `false` if the run is under way, was killed, or still cannot be merged.
 ///
-/// Nothing is changed in a file that is damaged.
+/// A damaged file is not changed.
 pub fn fold_ended(dir: &Path) -> bool {
     let folded = || -> Result<bool, ResultsError> {
         let claim = Claim::new(dir)?;
@@ -384,8 +386,8 @@ pub fn fold_ended(dir: &Path) -> bool {
     folded().unwrap_or(false)
 }
 
-/// Makes one plain file of a run, or, where a reader is at it, puts into the file what that reader
-/// allows. Says whether nothing is left in the log.
+/// Makes one plain file of a run, or, if a reader has it open, merges as much as that reader
+/// allows. Returns whether the log is empty.
 fn fold(connection: &Connection, path: &Path) -> bool {
     let _ = connection.busy_timeout(std::time::Duration::ZERO);
     let plain = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| {
@@ -399,7 +401,7 @@ fn fold(connection: &Connection, path: &Path) -> bool {
     !has_log(path)
 }
 
-/// The first thing of a run in a directory, if there is any.
+/// Returns the name of the first file of a run in a directory, if there is any.
 pub fn leftover(dir: &Path) -> Option<String> {
     [
         FILE_NAME,
@@ -417,7 +419,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// Claims the directory for this process.
+/// Locks the directory for this process.
 fn lock(dir: &Path) -> Result<File, ResultsError> {
     let file = File::open(dir).map_err(|e| explain_io(e, "open", dir))?;
     match file.try_lock() {
@@ -429,14 +431,14 @@ fn lock(dir: &Path) -> Result<File, ResultsError> {
     }
 }
 
-/// Settings of every connection that writes.
+/// Applies the settings of every connection that writes.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     // FULL flushes the log at every commit; WAL's default would lose the last ones in a power cut.
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
-/// Gives the tables of an older version what this one writes.
+/// Upgrades the tables of an older version.
 fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -446,7 +448,7 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Makes the tables and the header of a new run, in one transaction.
+/// Creates the tables and the header of a new run, in one transaction.
 fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
     let study = serde_json::to_string(&header.study)
         .map_err(|e| explain_io(e.into(), "write the study to", path))?;
@@ -578,7 +580,7 @@ fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite:
     checksum::TRIAL.seal(transaction, trial.index.into())
 }
 
-/// A run that an older Regatta began may lack the definition of a metric; it is added then.
+/// Stores a metric, with its definition if a run that an older Regatta began lacks it.
 fn insert_metric(
     transaction: &Transaction<'_>,
     trial: u32,
@@ -615,7 +617,7 @@ fn insert_warning(
         .map(|_| ())
 }
 
-/// Number of samples, times and values of a series as it is stored.
+/// Returns the number of samples, and times and values of a series as they are stored.
 fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
     let finite = || {
         series
@@ -633,7 +635,7 @@ fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
     )
 }
 
-/// A position or a count, as SQLite has it; none comes near the limit.
+/// Converts a position or a count to SQLite's integer; none comes near the limit.
 fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -5,7 +5,7 @@ use crate::{
     usable,
 };
 
-/// Exact (Clopper–Pearson) interval of a proportion, as ratios from 0 to 1.
+/// Returns the exact (Clopper–Pearson) interval of a proportion, as ratios from 0 to 1.
 ///
 /// Holds the true proportion with at least `confidence`, whatever the proportion: it is wider than
 /// needed rather than narrower. Without trials nothing is known: `[0, 1]`; the same for a
@@ -36,8 +36,8 @@ pub fn binomial_interval(successes: u64, trials: u64, confidence: f64) -> [f64; 
     [low, high]
 }
 
-/// Smallest and largest number of successes out of `n` at a probability of `p`, such that fewer or
-/// more together come up with a probability of at most `false_alarms`.
+/// Returns the smallest and largest number of successes out of `n` at a probability of `p`, such
+/// that fewer or more together come up with a probability of at most `false_alarms`.
 ///
 /// Half of it on each side, exact sums, no normal approximation.
 #[must_use]
@@ -53,7 +53,7 @@ pub fn plausible_counts(n: u64, p: f64, false_alarms: f64) -> (u64, u64) {
     (lowest.min(highest), highest.max(lowest))
 }
 
-/// The largest k with P(X < k) ≤ `limit`, for X binomial.
+/// Returns the largest k with P(X < k) ≤ `limit`, for X binomial.
 fn tail(n: u64, p: f64, limit: f64) -> u64 {
     // In logarithms, since (1 − p)^n underflows.
     let mut log_mass = n as f64 * (-p).ln_1p();

@@ -3,10 +3,10 @@
 /// A test among those that are corrected together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// Its two-sided p-value. What is not a probability counts as 1: a test that was made and showed
-    /// nothing.
+    /// Two-sided p-value of the test. A value that is not a probability counts as 1: a test that
+    /// was made and showed nothing.
     pub p_value: f64,
-    /// Its share of the error, in any unit, above zero.
+    /// Weight of the test, its share of the error, in any unit, above zero.
     pub weight: f64,
 }
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::{distribution::t_critical, usable};
 
-/// What is said of the values of one metric in one cell. In the unit of the values, except `n`
-/// and `cv`.
+/// Descriptive statistics of the values of one metric in one cell. In the unit of the values,
+/// except `n` and `cv`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Description {
     /// Number of values, at least one.
@@ -55,8 +55,8 @@ pub fn describe(values: &[f64]) -> Option<Description> {
     })
 }
 
-/// Confidence interval of a described mean at another level (Student's t, n − 1 degrees of
-/// freedom). `None` for one value and for a `confidence` that is not between 0 and 1.
+/// Returns the confidence interval of a described mean at another level (Student's t, n − 1 degrees
+/// of freedom). `None` for one value and for a `confidence` that is not between 0 and 1.
 ///
 /// Source: NIST/SEMATECH e-Handbook, 1.3.5.2.
 #[must_use]
@@ -64,8 +64,8 @@ pub fn mean_interval(description: &Description, confidence: f64) -> Option<[f64;
     student_interval(description.n, description.mean, description.sd?, confidence)
 }
 
-/// The quantile at `probability` (0 to 1): the smallest value that this part of the values does not
-/// exceed. The percentiles of delays in a trial are had in the same way.
+/// Returns the quantile at `probability` (0 to 1): the smallest value that this part of the values
+/// does not exceed. The percentiles of delays in a trial are computed in the same way.
 ///
 /// `None` for no values, a value that is not finite, a probability outside 0 to 1.
 ///
@@ -88,7 +88,7 @@ fn sorted_quantile(sorted: &[f64], probability: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// The median of sorted values.
+/// Returns the median of sorted values.
 ///
 /// Source: RFC 2330, 11.3.
 pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
@@ -100,8 +100,8 @@ pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Mean and standard deviation (n − 1) in two passes, the second corrected for the rounding of
-/// the first.
+/// Returns the mean and standard deviation (n − 1), computed in two passes, the second corrected
+/// for the rounding of the first.
 ///
 /// Source: Chan, Golub and LeVeque 1983, The American Statistician 37, 242–247, eq. 1.7.
 pub(crate) fn mean_and_sd(values: &[f64]) -> Option<(f64, Option<f64>)> {
@@ -134,7 +134,7 @@ pub(crate) fn mean_and_sd(values: &[f64]) -> Option<(f64, Option<f64>)> {
     sd.is_finite().then_some((mean, Some(sd)))
 }
 
-/// mean ± t · sd / √n.
+/// Returns mean ± t · sd / √n.
 pub(crate) fn student_interval(n: usize, mean: f64, sd: f64, confidence: f64) -> Option<[f64; 2]> {
     if n < 2 || !usable(confidence) {
         return None;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use statrs::function::{erf::erfc, gamma::ln_gamma};
 
-/// Regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1].
+/// Returns the regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1].
 ///
 /// Continued fraction, evaluated by Lentz's method as modified by Thompson and Barnett, with as
 /// many terms as large arguments need (their number grows as √max(a, b)).
@@ -18,7 +18,8 @@ pub(crate) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     incomplete_beta_of(a, b, x, 1.0 - x)
 }
 
-/// As [`incomplete_beta`], with 1 − x given by the caller, who may know it more exactly.
+/// Regularised incomplete beta function as [`incomplete_beta`], with `complement`, 1 − x, given by
+/// the caller, who may know it more exactly.
 pub(crate) fn incomplete_beta_of(a: f64, b: f64, x: f64, complement: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -33,7 +34,7 @@ pub(crate) fn incomplete_beta_of(a: f64, b: f64, x: f64, complement: f64) -> f64
     front(a, b, x, complement) * fraction(a, b, x)
 }
 
-/// x^a (1−x)^b / (a B(a, b)).
+/// Returns x^a (1−x)^b / (a B(a, b)).
 fn front(a: f64, b: f64, x: f64, complement: f64) -> f64 {
     (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * complement.ln()).exp() / a
 }
@@ -63,7 +64,8 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
     value
 }
 
-/// Probability that Student's t with `df` degrees of freedom lies further from 0 than `t`.
+/// Returns the probability that Student's t with `df` degrees of freedom lies further from 0 than
+/// `t`.
 pub(crate) fn t_two_sided(t: f64, df: f64) -> f64 {
     let square = t * t;
     if square.is_infinite() {
@@ -72,7 +74,7 @@ pub(crate) fn t_two_sided(t: f64, df: f64) -> f64 {
     incomplete_beta_of(df / 2.0, 0.5, df / (df + square), square / (df + square)).clamp(0.0, 1.0)
 }
 
-/// The t that a Student's t with `df` degrees of freedom exceeds in absolute value with
+/// Returns the t that a Student's t with `df` degrees of freedom exceeds in absolute value with
 /// probability 1 − `confidence`.
 pub(crate) fn t_critical(confidence: f64, df: f64) -> f64 {
     thread_local!(static KNOWN: Known<2> = const { Known::new() });
@@ -101,8 +103,8 @@ pub(crate) fn t_critical(confidence: f64, df: f64) -> f64 {
     })
 }
 
-/// The shift, in standard errors, at which t with `df` degrees of freedom exceeds `critical` in
-/// absolute value with probability `power`; infinite if that is above a million.
+/// Returns the shift, in standard errors, at which t with `df` degrees of freedom exceeds
+/// `critical` in absolute value with probability `power`; infinite if that is above a million.
 pub(crate) fn noncentrality(critical: f64, df: f64, power: f64) -> f64 {
     thread_local!(static KNOWN: Known<3> = const { Known::new() });
     KNOWN.with(|known| {
@@ -161,9 +163,9 @@ impl<const N: usize> Known<N> {
     }
 }
 
-/// Probability that t with `df` degrees of freedom lies further from 0 than `critical` where the
-/// truth is `shift` standard errors away: 1 less the noncentral t distribution between the two
-/// critical values.
+/// Returns the probability that t with `df` degrees of freedom lies further from 0 than `critical`
+/// where the truth is `shift` standard errors away: 1 less the noncentral t distribution between
+/// the two critical values.
 ///
 /// The integral over the estimated standard error s, whose square times `df` is chi-squared, by
 /// Simpson's rule: P(Z > critical · s − shift) + P(Z < −critical · s − shift).
@@ -192,7 +194,7 @@ pub(crate) fn power_of_t(critical: f64, df: f64, shift: f64) -> f64 {
     ((at(low) + inner + at(high)) * step / 3.0).clamp(0.0, 1.0)
 }
 
-/// The point of [low, high] up to which `before` holds, to the last bits of a double.
+/// Returns the point of [low, high] up to which `before` holds, to the last bits of a double.
 pub(crate) fn bisect(mut low: f64, mut high: f64, before: impl Fn(f64) -> bool) -> f64 {
     // 200 halvings leave nothing between the ends of any interval used here.
     for _ in 0..200 {

@@ -9,14 +9,15 @@ use crate::{
 
 /// An estimate whose distance from the truth, in standard errors, follows Student's t.
 ///
-/// Of logarithms it is that of a geometric mean or of a ratio: see [`Estimate::interval_of_ratio`].
+/// An estimate of logarithms is one of a geometric mean or of a ratio: see
+/// [`Estimate::interval_of_ratio`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Number of values behind it, at least one.
+    /// Number of values of the series, at least one.
     pub n: usize,
     /// The estimate.
     pub mean: f64,
-    /// Its standard error, and the degrees of freedom of that; absent for one value.
+    /// Standard error of the estimate, and its degrees of freedom; absent for one value.
     spread: Option<Spread>,
 }
 
@@ -58,14 +59,14 @@ impl Estimate {
         })
     }
 
-    /// Standard deviation of independent values of which as many would give the same standard error;
-    /// absent for one value.
+    /// Returns the standard deviation of independent values of which as many would give the same
+    /// standard error; absent for one value.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         Some(self.spread?.error * (self.n as f64).sqrt())
     }
 
-    /// Whether the values differ at all, beyond rounding.
+    /// Returns the spread of the values if they differ, beyond rounding.
     fn varying(&self) -> Option<&Spread> {
         self.spread
             .as_ref()
@@ -78,7 +79,7 @@ impl Estimate {
         self.spread.is_some() && self.varying().is_none()
     }
 
-    /// Two-sided p-value of "the estimated quantity is zero"; absent for one value.
+    /// Returns the two-sided p-value of "the estimated quantity is zero"; absent for one value.
     ///
     /// Values that are all the same show no spread from which t could be computed, and no spread is
     /// not certainty: counters are often equal for two rounds and not in the third. Then the sign test
@@ -95,17 +96,17 @@ impl Estimate {
         })
     }
 
-    /// Probability that n signs agree by chance.
+    /// Returns the probability that n signs agree by chance.
     fn same_by_chance(&self) -> f64 {
         0.5_f64.powf((self.n - 1) as f64)
     }
 
-    /// Confidence interval of the estimated quantity; absent for one value and for a `confidence`
-    /// that is not between 0 and 1.
+    /// Returns the confidence interval of the estimated quantity; absent for one value and for a
+    /// `confidence` that is not between 0 and 1.
     ///
-    /// Of values that are all the same it is that value if the range of n values covers the median
-    /// with this confidence, and absent otherwise. It leaves out zero where the p-value is below
-    /// 1 − `confidence`.
+    /// For values that are all the same, the interval is that value if the range of n values covers
+    /// the median with this confidence, and absent otherwise. The interval leaves out zero where the
+    /// p-value is below 1 − `confidence`.
     ///
     /// Source: Conover 1999, 3.2 (order statistics).
     #[must_use]
@@ -121,7 +122,7 @@ impl Estimate {
         }
     }
 
-    /// The interval of the ratio, or of the geometric mean, whose logarithm this estimates.
+    /// Returns the interval of the ratio, or of the geometric mean, whose logarithm this estimates.
     #[must_use]
     pub fn interval_of_ratio(&self, confidence: f64) -> Option<[f64; 2]> {
         self.interval(confidence)
@@ -129,8 +130,9 @@ impl Estimate {
             .filter(|ends| ends.iter().all(|end| end.is_finite()))
     }
 
-    /// Smallest distance from zero that a test at level 1 − `confidence` detects with probability
-    /// `power`, were the spread exactly the one that was seen. Absent where nothing varies.
+    /// Returns the smallest distance from zero that a test at level 1 − `confidence` detects with
+    /// probability `power`, were the spread exactly the one that was seen. Absent where nothing
+    /// varies.
     ///
     /// Source: the noncentral t distribution, Johnson, Kotz and Balakrishnan 1995, Continuous
     /// Univariate Distributions 2, chapter 31.
@@ -145,7 +147,7 @@ impl Estimate {
     }
 }
 
-/// Number of independent values with standard deviation `sd` from which a test at level
+/// Returns the number of independent values with standard deviation `sd` from which a test at level
 /// 1 − `confidence` detects a mean of `effect` with probability `power`; at least two. `None` above
 /// `most`, and for what is no effect, level or power.
 #[must_use]

@@ -6,13 +6,13 @@ use statrs::function::erf::erfc;
 /// run say too little.
 const MOST: f64 = 0.9;
 
-/// Probability that a standard normal variable is above `z`.
+/// Returns the probability that a standard normal variable is above `z`.
 fn above(z: f64) -> f64 {
     0.5 * erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// Lag-1 autocorrelation of a series about its mean, as a ratio; `None` for fewer than three values
-/// and for equal ones.
+/// Returns the lag-1 autocorrelation of a series about its mean, as a ratio; `None` for fewer than
+/// three values and for equal ones.
 ///
 /// Source: Box, Jenkins and Reinsel 1994, Time Series Analysis, 2.1.5.
 #[must_use]
@@ -32,8 +32,8 @@ pub fn lag1(values: &[f64]) -> Option<f64> {
     (squares > floor && squares.is_finite()).then(|| products / squares)
 }
 
-/// Lag-1 autocorrelation that several series share, tested and estimated over all of them; 0 where
-/// it is not above zero at a one-sided level of 5 %.
+/// Returns the lag-1 autocorrelation that several series share, tested and estimated over all of
+/// them; 0 where it is not above zero at a one-sided level of 5 %.
 ///
 /// `degrees` is the number of series that are independent: of all differences between k columns it
 /// is k − 1. For each series the expectation −1/n and the variance (n − 2)² / (n² (n − 1)) of its
@@ -58,8 +58,8 @@ pub fn autocorrelation(series: &[Vec<f64>], degrees: usize, level: f64) -> f64 {
     (rho / count).clamp(0.0, MOST)
 }
 
-/// Factor by which the variance of a mean of `n` values is larger than that of independent ones, for
-/// an autoregressive series of first order: 1 + 2 Σ (1 − k/n) ρᵏ.
+/// Returns the factor by which the variance of a mean of `n` values is larger than that of
+/// independent ones, for an autoregressive series of first order: 1 + 2 Σ (1 − k/n) ρᵏ.
 ///
 /// Source: Bayley and Hammersley 1946, J. R. Statist. Soc. Suppl. 8, 184–197.
 pub(crate) fn variance_inflation(rho: f64, n: usize) -> f64 {

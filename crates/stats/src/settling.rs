@@ -1,4 +1,4 @@
-//! How long a quantity takes to settle after a step.
+//! Settling time of a quantity after a step.
 
 /// Half the width of the band around the final value, as a part of it.
 pub const SETTLING_BAND: f64 = 0.1;
@@ -6,17 +6,18 @@ pub const SETTLING_BAND: f64 = 0.1;
 /// Fewest samples until the next step that say something.
 const FEWEST_SAMPLES: usize = 10;
 
-/// What became of a quantity after a step.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Settling {
-    /// It settled so long after the step, in the unit of the samples' times.
+    /// The quantity settled after this time from the step, in the unit of the samples' times.
     After(f64),
-    /// It still left the band in the second half of the time until the next step.
+    /// The quantity still left the band in the second half of the time until the next step.
     Not,
 }
 
-/// The settling time after a step at `step`, from the samples of the time from then until the next
-/// step: pairs of time and value, in the order of time. A sample describes the time up to its own.
+/// Returns the settling time after a step at `step`, from `samples` of the time between it and the
+/// next step: pairs of time and value, in the order of time. A sample describes the time up to its
+/// own.
 ///
 /// The final value is the mean of the second half of the samples. Settled is the quantity after
 /// the last sample that lies further than [`SETTLING_BAND`] from it. Of three neighbours the median
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(settling_time(&at_once, 20.0), Some(Settling::After(0.0)));
     }
 
-    /// From 10 to 80 within 4 s: 72 is reached after 3.54 s.
+    /// A ramp from 10 to 80 within 4 s: 72 is reached after 3.54 s.
     #[test]
     fn a_ramp_settles_where_it_enters_the_band() {
         let ramp = samples(|t| 10.0 + 70.0 * (t / 4.0).min(1.0));

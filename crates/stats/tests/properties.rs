@@ -1,4 +1,4 @@
-//! What must hold of any numbers.
+//! Properties of the estimators that hold for any numbers.
 
 use proptest::prelude::*;
 use regatta_stats::*;

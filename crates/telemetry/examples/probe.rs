@@ -1,4 +1,4 @@
-//! Prints what this machine can do, what is known of it, and what taking a sample costs.
+//! Prints the capabilities of this machine, the facts about it, and the cost of taking a sample.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl FlowSource for NoFlow {
     }
 }
 
-/// CPU time of one call, in microseconds, mean of many.
+/// Returns the CPU time of one call, in microseconds, mean of many.
 fn cost(mut call: impl FnMut()) -> f64 {
     const CALLS: u32 = 2000;
     let start = thread_cpu_ns();

@@ -1,12 +1,12 @@
 //! The monotonic clock.
 
-/// This host's `CLOCK_MONOTONIC`, in nanoseconds: the clock of every edge and every sample.
+/// Returns this host's `CLOCK_MONOTONIC`, in nanoseconds: the clock of every edge and every sample.
 #[must_use]
 pub fn monotonic_ns() -> i64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Any of the kernel's clocks, in nanoseconds.
+/// Returns the time of `clock`, any of the kernel's clocks, in nanoseconds.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec {
         tv_sec: 0,

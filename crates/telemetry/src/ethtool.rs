@@ -21,7 +21,7 @@ struct Value {
     data: u32,
 }
 
-/// A request about `name`; `None` for a name that no interface can have.
+/// Makes a request about `name`; `None` for a name that no interface can have.
 fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: an all-zero `ifreq` is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -36,7 +36,7 @@ fn request(name: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// Largest packet, in bytes.
+/// Returns the largest packet of interface `name`, in bytes.
 pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
     let mut request = request(name)?;
     // SAFETY: the request outlives the call; the kernel writes the member that is read only if
@@ -48,7 +48,7 @@ pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
     }
 }
 
-/// Type of the hardware, one of `ARPHRD_*`.
+/// Returns the type of the hardware of interface `name`, one of `ARPHRD_*`.
 pub(crate) fn hardware_type(socket: RawFd, name: &str) -> Option<u16> {
     let mut request = request(name)?;
     // SAFETY: as in `mtu`.

@@ -57,8 +57,8 @@ const SYSCTLS: &[&str] = &[
     "net.sctp.sndbuf_policy",
 ];
 
-/// Everything known of this host, from inside the calling thread's network namespace. What cannot
-/// be read is left out.
+/// Returns all facts about this host, from inside the calling thread's network namespace. Those
+/// that cannot be read are left out.
 ///
 /// Names: `kernel.release`, `kernel.version`, `distribution`, `machine`, `cpu.model`, `cpu.cores`,
 /// `cpu.governor`, `cpu.mhz`, `memory.bytes`, `virtualisation`, `clock.source`, `sysctl.NAME`,
@@ -120,20 +120,21 @@ pub fn host_facts() -> HostFacts {
     facts
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// The value of a sysctl as the calling thread's network namespace has it, blanks made single.
+/// Returns the value of a sysctl as the calling thread's network namespace has it, blanks made
+/// single.
 #[must_use]
 pub fn sysctl(name: &str) -> Option<String> {
     let value = line(&format!("/proc/sys/{}", name.replace('.', "/")))?;
     Some(value.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The value behind the first `key` in lines of `key SEPARATOR value`.
+/// Returns the value behind the first `key` in lines of `key SEPARATOR value`.
 fn value_of(text: &str, key: &str, separator: char) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
@@ -147,7 +148,8 @@ fn distribution() -> Option<String> {
         .find_map(|path| value_of(&fs::read_to_string(path).ok()?, "PRETTY_NAME", '='))
 }
 
-/// The governors of all cores, each named once; `None` where the kernel scales no frequency.
+/// Returns the governors of all cores, each named once; `None` where the kernel scales no
+/// frequency.
 pub(crate) fn governor() -> Option<String> {
     let mut names: Vec<String> = fs::read_dir("/sys/devices/system/cpu")
         .ok()?
@@ -159,7 +161,7 @@ pub(crate) fn governor() -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Memory of the host, in bytes.
+/// Returns the memory of the host, in bytes.
 fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let total = value_of(&text, "MemTotal", ':')?;
@@ -167,7 +169,7 @@ fn memory_bytes() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Whether this is a virtual machine or a container, and whose, as far as the kernel tells.
+/// Names the virtual machine or container in which this process runs, as far as the kernel tells.
 fn virtualisation(cpu: &str) -> Option<String> {
     let machine = ["sys_vendor", "product_name"]
         .iter()

@@ -57,14 +57,14 @@ impl ProcFile {
     }
 }
 
-/// The numbers of a line, as far as they are numbers.
+/// Returns the numbers of a line, as far as they are numbers.
 pub(crate) fn numbers(line: &[u8]) -> impl Iterator<Item = u64> + '_ {
     line.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
         .map_while(|word| std::str::from_utf8(word).ok()?.parse().ok())
 }
 
-/// The lines of a file, without their ends.
+/// Returns the lines of a file, without their ends.
 pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
     text.split(|&byte| byte == b'\n')
 }

@@ -14,7 +14,7 @@ const LEAST_NS: i64 = 100_000_000;
 pub struct HostCpu {
     /// Idle, waiting for I/O, or taken by a hypervisor: in nanoseconds.
     pub free_ns: i64,
-    /// In softirq, in nanoseconds; counted by ticks, thus about right over seconds at best.
+    /// Time in softirq, in nanoseconds; counted by ticks, thus about right over seconds at best.
     pub softirq_ns: i64,
 }
 
@@ -39,16 +39,16 @@ impl HostCpu {
         })
     }
 
-    /// Share of the time of all cores that was busy since an earlier reading, at most 1; `None` where
-    /// the kernel's steps are too coarse for so short a time.
+    /// Returns the share of the time of all cores that was busy since an earlier reading, at most
+    /// 1; `None` where the kernel's steps are too coarse for so short a time.
     #[must_use]
     pub fn busy_ratio(&self, earlier: &Self, elapsed_ns: i64, cores: u32) -> Option<f64> {
         let free = share(self.free_ns - earlier.free_ns, elapsed_ns, cores)?;
         Some((1.0 - free).clamp(0.0, 1.0))
     }
 
-    /// Share of the time of all cores that was spent in softirq since an earlier reading, at most 1;
-    /// `None` as with [`HostCpu::busy_ratio`].
+    /// Returns the share of the time of all cores that was spent in softirq since an earlier
+    /// reading, at most 1; `None` as with [`HostCpu::busy_ratio`].
     #[must_use]
     pub fn softirq_ratio(&self, earlier: &Self, elapsed_ns: i64, cores: u32) -> Option<f64> {
         let softirq = share(self.softirq_ns - earlier.softirq_ns, elapsed_ns, cores)?;
@@ -83,7 +83,7 @@ impl HostCpuFile {
     }
 }
 
-/// Number of cores that are online; at least 1.
+/// Returns the number of cores that are online; at least 1.
 #[must_use]
 pub fn cores() -> u32 {
     // SAFETY: takes no pointer.

@@ -8,7 +8,7 @@ use crate::{TelemetryError, ethtool, file};
 
 /// Counters of one interface since it began, as the interface's driver counts.
 ///
-/// What is a packet depends on the interface: TUN and real hardware count packets of wire size,
+/// The meaning of a packet depends on the interface: TUN and real hardware count packets of wire size,
 /// virtual Ethernet and loopback with offloads count what they hand over at once, which can be
 /// 64 KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl InterfaceCounters {
         })
     }
 
-    /// What was counted between `earlier` and this. An interface that was made anew in between
+    /// Returns the counts between `earlier` and this. An interface that was made anew in between
     /// counts from zero: then nothing is negative.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -78,13 +78,13 @@ impl InterfaceCounters {
         }
     }
 
-    /// Errors in both directions.
+    /// Returns the errors in both directions.
     #[must_use]
     pub fn errors(self) -> u64 {
         self.receive_errors + self.send_errors
     }
 
-    /// Drops in both directions.
+    /// Returns the drops in both directions.
     #[must_use]
     pub fn drops(self) -> u64 {
         self.receive_drops + self.send_drops
@@ -99,7 +99,8 @@ pub(crate) struct InterfaceFile {
 }
 
 impl InterfaceFile {
-    /// The file belongs to the network namespace of the calling thread, for as long as it is open.
+    /// Opens the file, which belongs to the network namespace of the calling thread for as long as
+    /// it is open.
     pub(crate) fn open(interface: &str) -> Result<Self, TelemetryError> {
         Ok(Self {
             file: file::ProcFile::open("/proc/thread-self/net/dev")?,
@@ -112,10 +113,10 @@ impl InterfaceFile {
     }
 }
 
-/// What is known of an interface besides its counters.
+/// Properties of an interface besides its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceInfo {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Largest IP packet, in bytes.
     pub mtu_bytes: Option<u32>,
@@ -157,7 +158,8 @@ fn control_socket(name: &str) -> Result<std::os::fd::OwnedFd, TelemetryError> {
     })
 }
 
-/// Name of the interface of the calling thread's network namespace that owns an address.
+/// Returns the name of the interface of the calling thread's network namespace that owns an
+/// address.
 #[must_use]
 pub fn interface_of(address: IpAddr) -> Option<String> {
     let owned = |storage: &SockaddrStorage| match storage.family()? {
@@ -173,7 +175,7 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
     exact.or_else(|| address.is_loopback().then(|| "lo".to_owned()))
 }
 
-/// Names of the interfaces of the calling thread's network namespace that are up.
+/// Returns the names of the interfaces of the calling thread's network namespace that are up.
 #[must_use]
 pub fn interfaces_up() -> Vec<String> {
     let mut names: Vec<String> = nix::ifaddrs::getifaddrs()

@@ -21,7 +21,7 @@ pub mod series;
 pub mod testing;
 pub mod tree;
 
-pub use capability::{Capability, capabilities};
+pub use capability::{Capability, capabilities, congestion_controls, has_congestion_control};
 pub use clock::monotonic_ns;
 pub use facts::host_facts;
 pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
@@ -30,13 +30,13 @@ pub use sampler::Sampler;
 pub use series::{FlowSample, FlowSource};
 pub use tree::Subject;
 
-/// Why an instrument cannot be opened or read.
+/// Error of an instrument that cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read `{path}`")]
 pub struct TelemetryError {
     /// The file.
     pub path: String,
-    /// What the kernel said.
+    /// The kernel's error.
     #[source]
     pub source: std::io::Error,
 }

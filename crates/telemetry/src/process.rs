@@ -8,17 +8,17 @@ use crate::{TelemetryError, clock::clock_ns, file};
 /// included; children are not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessCpu {
-    /// In user mode, in nanoseconds.
+    /// Time in user mode, in nanoseconds.
     pub user_ns: i64,
-    /// In the kernel on behalf of the process, in nanoseconds.
+    /// Time in the kernel on behalf of the process, in nanoseconds.
     pub system_ns: i64,
-    /// Both, in nanoseconds, from the scheduler's own account: exact where the kernel only
+    /// Both together, in nanoseconds, from the scheduler's own account: exact where the kernel only
     /// estimates how it divides into user and system (by timer ticks).
     pub total_ns: i64,
 }
 
 impl ProcessCpu {
-    /// What was used by now.
+    /// Returns the CPU time used so far.
     ///
     /// The sum is `CLOCK_PROCESS_CPUTIME_ID`; user and system are `getrusage`'s. A thread that is
     /// running on another core at this moment is accounted up to its last timer tick.
@@ -39,7 +39,7 @@ impl ProcessCpu {
         }
     }
 
-    /// What was used between `earlier` and this.
+    /// Returns the CPU time used between `earlier` and this.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl ProcessCpu {
     }
 }
 
-/// CPU time that the calling thread has used since it began, in nanoseconds.
+/// Returns the CPU time that the calling thread has used since it began, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -71,32 +71,34 @@ impl ResidentMemory {
         })
     }
 
-    /// In bytes.
+    /// Returns the resident set, in bytes.
     pub(crate) fn read(&mut self) -> Option<u64> {
         let text = self.file.read_start(256).ok()?;
         Some(file::numbers(text).nth(1)? * self.page_bytes)
     }
 }
 
-/// Size of a page of memory, in bytes.
+/// Returns the size of a page of memory, in bytes.
 fn page_bytes() -> u64 {
     // SAFETY: takes no pointer.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Largest resident set of this process since it began or since [`reset_peak_memory`], in bytes.
+/// Returns the largest resident set of this process since it began or since [`reset_peak_memory`],
+/// in bytes.
 #[must_use]
 pub fn peak_memory_bytes() -> Option<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// As [`peak_memory_bytes`], of another process; absent once it has ended.
+/// Returns the largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent
+/// once the process has ended.
 pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
     peak_in(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
 }
 
-/// Resident set of another process, in bytes; absent once it has ended.
+/// Returns the resident set of another process, in bytes; absent once it has ended.
 pub(crate) fn resident_bytes_of(process: i32) -> Option<u64> {
     let text = fs::read(format!("/proc/{process}/statm")).ok()?;
     Some(file::numbers(&text).nth(1)? * page_bytes()).filter(|bytes| *bytes > 0)
@@ -108,9 +110,9 @@ fn peak_in(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Makes [`peak_memory_bytes`] start again from what is resident now, after giving memory that is
-/// free back to the kernel; so one trial's peak is not the one before's. Says whether the kernel
-/// could do it.
+/// Makes [`peak_memory_bytes`] start again from what is resident now, after giving free memory back
+/// to the kernel; so one trial's peak is not the one before's. Returns whether the kernel could do
+/// it.
 ///
 /// Source: proc_pid_clear_refs(5), value 5.
 pub fn reset_peak_memory() -> bool {

@@ -15,8 +15,8 @@ pub struct ProtocolCounters {
     pub tcp_retransmitted_segments: u64,
 }
 
-/// Value of `name` under `protocol` in the form of `/proc/net/snmp`: a line of names and a line
-/// of numbers, both opened with `protocol:`.
+/// Returns the value of `name` under `protocol` in the form of `/proc/net/snmp`: a line of names
+/// and a line of numbers, both opened with `protocol:`.
 fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
     let mut of_protocol = file::lines(text).filter_map(|line| {
         line.strip_prefix(protocol.as_bytes())?
@@ -28,7 +28,7 @@ fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
     values.split_ascii_whitespace().nth(position)?.parse().ok()
 }
 
-/// Value of `name` in the form of `/proc/net/snmp6`: a name and a number on each line.
+/// Returns the value of `name` in the form of `/proc/net/snmp6`: a name and a number on each line.
 fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
     file::lines(text).find_map(|line| {
         let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();

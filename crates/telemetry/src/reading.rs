@@ -1,4 +1,4 @@
-//! Everything that is read at an edge of the transfer window and at each sample.
+//! Readings of all instruments, at the edges of the transfer window and at each sample.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Reading {
     pub process: ProcessCpu,
     /// CPU time of the host.
     pub host: Option<HostCpu>,
-    /// Resident set of the same, in bytes.
+    /// Resident set of the process or tree whose CPU time `process` is, in bytes.
     pub resident_bytes: Option<u64>,
     /// Counters of the data interface.
     pub interface: Option<InterfaceCounters>,
@@ -28,9 +28,9 @@ pub struct Reading {
     pub protocol: Option<ProtocolCounters>,
 }
 
-/// Something that can be read: the real instruments, or a test's.
+/// Source of readings: the real instruments, or a test's.
 pub trait Gauges {
-    /// Reads what series are made of.
+    /// Reads the counters that series are made of.
     fn read(&mut self) -> Reading;
 }
 
@@ -41,7 +41,7 @@ pub trait Gauges {
 #[derive(Debug)]
 pub struct Instruments {
     subject: Subject,
-    /// What the tree had used when it was read last.
+    /// CPU time and memory of the tree at its last reading.
     tree: TreeUse,
     host: Option<HostCpuFile>,
     memory: Option<ResidentMemory>,
@@ -57,7 +57,8 @@ impl Instruments {
         Self::open_for(interface, Subject::new())
     }
 
-    /// As [`Instruments::open`], but CPU time and memory are the subject's.
+    /// Opens the instruments as [`Instruments::open`] does, but CPU time and memory are those of
+    /// `subject`.
     #[must_use]
     pub fn open_for(interface: Option<&str>, subject: Subject) -> Self {
         Self {
@@ -94,8 +95,9 @@ impl Instruments {
 }
 
 impl Instruments {
-    /// Largest resident set of the subject so far, in bytes. Of a tree of several processes it is
-    /// the largest sum that a reading of any instruments with this subject has seen.
+    /// Returns the largest resident set of the subject so far, in bytes. Of a tree of several
+    /// processes it is the largest sum that a reading of any instruments with this subject has
+    /// seen.
     #[must_use]
     pub fn peak_memory_bytes(&self) -> Option<u64> {
         match self.subject.other() {
@@ -104,7 +106,7 @@ impl Instruments {
         }
     }
 
-    /// CPU time of the subject. A tree that has ended keeps what it had used.
+    /// Returns the CPU time of the subject. A tree that has ended keeps what it had used.
     fn cpu(&mut self) -> ProcessCpu {
         let Some(root) = self.subject.other() else {
             return ProcessCpu::now();
@@ -136,16 +138,16 @@ impl Gauges for Instruments {
     }
 }
 
-/// What was used and counted between two readings.
+/// Resources used and packets counted between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WindowDeltas {
     /// Time between the readings.
     pub elapsed: Duration,
     /// CPU time of this process over the time; 1 is one core.
     pub cpu_ratio: Option<f64>,
-    /// Of it, user.
+    /// User part of `cpu_ratio`.
     pub cpu_user_ratio: Option<f64>,
-    /// Of it, system.
+    /// System part of `cpu_ratio`.
     pub cpu_system_ratio: Option<f64>,
     /// Busy time of the host over the time of all its cores, at most 1.
     pub cpu_host_ratio: Option<f64>,
@@ -160,7 +162,8 @@ pub struct WindowDeltas {
 }
 
 impl WindowDeltas {
-    /// From one reading to a later one. Ratios are absent if no time has passed.
+    /// Returns the differences between the reading `start` and the later `end`. Ratios are absent
+    /// if no time has passed.
     ///
     /// The total is the scheduler's; user and system share it as `getrusage` divides it.
     #[must_use]

@@ -14,7 +14,7 @@ use crate::{
     series::{FlowSample, FlowSource, SeriesBuilder},
 };
 
-/// When samples are due: at whole multiples of the interval after the window's start.
+/// Schedule of samples: whole multiples of the interval after the window's start.
 ///
 /// A sample that comes late does not shift those after it, and one that was missed is not taken
 /// later in a burst: the next value then covers the longer interval.
@@ -28,7 +28,7 @@ impl Schedule {
     /// Shortest time between samples: below it the sampler would measure itself.
     pub const SHORTEST: Duration = Duration::from_millis(1);
 
-    /// A schedule from `start_ns` on the monotonic clock.
+    /// Makes a schedule from `start_ns` on the monotonic clock.
     #[must_use]
     pub fn new(start_ns: i64, interval: Duration) -> Self {
         let interval = interval.max(Self::SHORTEST);
@@ -38,7 +38,7 @@ impl Schedule {
         }
     }
 
-    /// The first moment of the schedule after `now_ns`.
+    /// Returns the first moment of the schedule after `now_ns`.
     #[must_use]
     pub fn next_after(self, now_ns: i64) -> i64 {
         let passed = (now_ns - self.start_ns).max(0) / self.interval_ns;
@@ -47,7 +47,7 @@ impl Schedule {
     }
 }
 
-/// How a wait of the sampler ended.
+/// Reason for which a wait of the sampler ended.
 enum Wake {
     /// The moment has come.
     Due,
@@ -55,16 +55,16 @@ enum Wake {
     Changed,
 }
 
-/// What the sampler waits on; a test simulates it.
+/// Clock of the sampler; a test simulates it.
 trait Clock {
     fn now_ns(&self) -> i64;
     fn wait_until(&self, moment_ns: i64) -> Wake;
 }
 
-/// What the session's threads tell the sampler's thread.
+/// State shared by the session's threads and the sampler's thread.
 #[derive(Debug, Default)]
 struct Orders {
-    /// Counts beginnings: a window may begin again before it ends.
+    /// Number of beginnings so far: a window may begin again before it ends.
     begun: u64,
     start: Option<Reading>,
     end: Option<(Reading, FlowSample)>,
@@ -177,7 +177,7 @@ impl Sampler {
         })
     }
 
-    /// The window begins with this reading. A second call begins it anew; what was sampled before
+    /// Begins the window with this reading. A second call begins it anew; what was sampled before
     /// is forgotten.
     pub fn begin(&self, start: Reading) {
         let mut orders = self.shared.lock();
@@ -194,7 +194,7 @@ impl Sampler {
         self.shared.changed.notify_all();
     }
 
-    /// The series of the window, once it has ended; none if it never began or did not end.
+    /// Returns the series of the window, once it has ended; none if it never began or did not end.
     #[must_use]
     pub fn finish(mut self) -> Vec<Series> {
         {
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Wakes as late as it is told, in turn, and then says that the window has ended.
+    /// Clock whose waits end late by `lateness_ns`, in turn; after the last one the window has ended.
     struct Late<'a> {
         now_ns: &'a Cell<i64>,
         lateness_ns: &'a [i64],

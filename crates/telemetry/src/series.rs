@@ -4,7 +4,8 @@ use regatta_model::Series;
 
 use crate::reading::{Reading, WindowDeltas};
 
-/// What a transport tells of its flow at one moment; what it does not know is absent.
+/// Counters and state of a transport's flow at one moment; those that the transport does not know
+/// are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowSample {
     /// Application bytes delivered since the window began.
@@ -19,9 +20,9 @@ pub struct FlowSample {
     pub bytes_in_flight: Option<u64>,
 }
 
-/// Where the sampler asks for the transport's own figures.
+/// Source of a transport's own counters for the sampler.
 pub trait FlowSource: Send {
-    /// The figures now.
+    /// Returns the counters and state at this moment.
     fn sample(&mut self) -> FlowSample;
 }
 
@@ -44,7 +45,7 @@ const NAMES: [&str; 15] = [
     "bytes_in_flight_bytes",
 ];
 
-/// Builds the series of one window, sample by sample.
+/// Builder of the series of one window, sample by sample.
 #[derive(Debug)]
 pub struct SeriesBuilder {
     columns: [(Vec<i64>, Vec<f64>); NAMES.len()],
@@ -72,7 +73,7 @@ impl SeriesBuilder {
         self.columns.iter().all(|(times, _)| times.is_empty())
     }
 
-    /// Moment of the last sample or of the beginning, in nanoseconds.
+    /// Returns the moment of the last sample or of the beginning, in nanoseconds.
     #[must_use]
     pub fn last_ns(&self) -> i64 {
         self.last.0.monotonic_ns
@@ -136,7 +137,7 @@ impl SeriesBuilder {
         self.last = (reading, flow);
     }
 
-    /// The series that have samples, under the side's name, times on the monotonic clock.
+    /// Returns the series that have samples, under the side's name, times on the monotonic clock.
     #[must_use]
     pub fn finish(self, side: &str) -> Vec<Series> {
         self.columns
@@ -153,13 +154,13 @@ impl SeriesBuilder {
     }
 }
 
-/// Bytes of IP packets from an interface's counters, the link headers taken off.
+/// Returns the bytes of IP packets from an interface's counters, the link headers taken off.
 fn ip_bytes(bytes: u64, packets: u64, link_header_bytes: u32) -> f64 {
     (bytes as f64 - packets as f64 * f64::from(link_header_bytes)).max(0.0)
 }
 
-/// Mean size of IP packets from an interface's counters, its link header taken off; absent if
-/// there were no packets.
+/// Returns the mean size of IP packets from an interface's counters, its link header taken off;
+/// absent if there were no packets.
 #[must_use]
 pub fn mean_packet_bytes(bytes: u64, packets: u64, link_header_bytes: u32) -> Option<f64> {
     (packets > 0).then(|| ip_bytes(bytes, packets, link_header_bytes) / packets as f64)

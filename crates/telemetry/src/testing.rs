@@ -51,7 +51,7 @@ struct Reading {
     all_ns: i64,
     steal_ns: i64,
     busy_ns: i64,
-    /// Of this process, its descendants, and those descendants that were waited for.
+    /// Time of this process, its descendants, and those descendants that were waited for.
     own_ns: i64,
     /// Processes that run or wait for a processor.
     runnable: i64,
@@ -67,13 +67,13 @@ impl MachineLoad {
         }
     }
 
-    /// Shares since [`MachineLoad::watch`].
+    /// Returns the shares since [`MachineLoad::watch`].
     #[must_use]
     pub fn shares(&self) -> LoadShares {
         self.before.shares_until(&Reading::now())
     }
 
-    /// One line about the machine since [`MachineLoad::watch`].
+    /// Returns one line about the machine since [`MachineLoad::watch`].
     #[must_use]
     pub fn line(&self) -> String {
         let now = Reading::now();

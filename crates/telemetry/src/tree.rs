@@ -13,56 +13,57 @@ use crate::{
     process::{ProcessCpu, peak_memory_bytes_of, resident_bytes_of},
 };
 
-/// More processes than one end of a trial has; a tree that grows without end is cut here, so that
-/// reading it stays cheap.
+/// Largest number of processes that is read. One end of a trial has fewer; a tree that grows
+/// without end is cut here, so that reading it stays cheap.
 const MOST_PROCESSES: usize = 256;
 
-/// Whose CPU time and memory are read: this process's, or those of a process that does the work
-/// for it. Clones share the choice, so that it can be made when that process starts.
+/// Process whose CPU time and memory are read: this one, or another that does the work for it, with
+/// its descendants. Clones share the choice, so that it can be made when that process starts.
 #[derive(Debug, Clone, Default)]
 pub struct Subject(Arc<Chosen>);
 
 #[derive(Debug, Default)]
 struct Chosen {
-    /// Zero for this process.
+    /// Number of the other process; zero for this one.
     process: AtomicI32,
     /// Largest resident set that any reading of the tree has seen, in bytes.
     peak_bytes: AtomicU64,
 }
 
 impl Subject {
-    /// This process, until [`Subject::set`] names another.
+    /// Chooses this process, until [`Subject::set`] names another.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on this process and its descendants are read, and this one is not.
+    /// Chooses `process` and its descendants instead of this process.
     pub fn set(&self, process: u32) {
         let process = i32::try_from(process).unwrap_or_default();
         self.0.peak_bytes.store(0, Ordering::Relaxed);
         self.0.process.store(process, Ordering::Release);
     }
 
-    /// The other process; `None` for this one.
+    /// Returns the number of the other process; `None` for this one.
     #[must_use]
     pub fn other(&self) -> Option<i32> {
         Some(self.0.process.load(Ordering::Acquire)).filter(|process| *process > 0)
     }
 
-    /// Notes what a reading of the tree has seen, whoever took it.
+    /// Raises the largest resident set of the tree to `bytes`, from a reading by anybody.
     pub(crate) fn note_peak(&self, bytes: Option<u64>) {
         let bytes = bytes.unwrap_or_default();
         self.0.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Largest resident set of the tree that any reading has seen, in bytes; absent if none has.
+    /// Returns the largest resident set of the tree that any reading has seen, in bytes; absent if
+    /// none has.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
         Some(self.0.peak_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 }
 
-/// What a tree of processes has used by now.
+/// CPU time and memory that a tree of processes has used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeUse {
     /// CPU time of all its processes, those included that have ended and were waited for. Of the
@@ -106,7 +107,7 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
-/// CPU time of one process and of the children that it has waited for.
+/// Returns the CPU time of one process and of the children that it has waited for.
 fn own_cpu(process: i32) -> Option<ProcessCpu> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let [user, system, waited_user, waited_system] = ticks(&stat)?;
@@ -121,7 +122,7 @@ fn own_cpu(process: i32) -> Option<ProcessCpu> {
     })
 }
 
-/// `utime`, `stime`, `cutime`, `cstime` of a line of `/proc/PID/stat`, in ticks.
+/// Reads `utime`, `stime`, `cutime`, `cstime` of a line of `/proc/PID/stat`, in ticks.
 fn ticks(stat: &str) -> Option<[i64; 4]> {
     // The name in brackets may hold anything, brackets and blanks included. After it the state is
     // field 3 of proc_pid_stat(5), and `utime` field 14.
@@ -131,7 +132,8 @@ fn ticks(stat: &str) -> Option<[i64; 4]> {
     Some([next()?, next()?, next()?, next()?])
 }
 
-/// CPU time of all threads of another process, those that have ended included, in nanoseconds.
+/// Returns the CPU time of all threads of another process, those that have ended included, in
+/// nanoseconds.
 fn process_clock_ns(process: i32) -> Option<i64> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` is a valid place for one clock's number.
@@ -139,7 +141,7 @@ fn process_clock_ns(process: i32) -> Option<i64> {
     found.then(|| clock_ns(clock)).filter(|ns| *ns > 0)
 }
 
-/// Everything below a process, nearest first.
+/// Returns the descendants of the process `root`, nearest first.
 fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut next = Some(root);
@@ -157,8 +159,8 @@ fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-/// The children of all threads of a process. A kernel without `CONFIG_PROC_CHILDREN` does not list
-/// them; then every process is asked for its parent.
+/// Returns the children of all threads of a process. A kernel without `CONFIG_PROC_CHILDREN` does
+/// not list them; then every process is asked for its parent.
 fn children(process: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return Vec::new();

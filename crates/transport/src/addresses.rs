@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// IPv4 addresses of the interface that has `local`, without it, in the kernel's order. None if no
-/// interface has it.
+/// Returns the IPv4 addresses of the interface that has `local`, without it, in the kernel's order.
+/// None if no interface has it.
 #[must_use]
 pub fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
     let ipv4 = |address: &nix::ifaddrs::InterfaceAddress| {
@@ -27,7 +27,7 @@ pub fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
         .collect()
 }
 
-/// The device of a labelled address: `path0` of `path0:1`.
+/// Returns the device of a labelled address: `path0` of `path0:1`.
 fn device(label: &str) -> &str {
     label.split(':').next().unwrap_or(label)
 }

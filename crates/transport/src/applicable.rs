@@ -1,4 +1,4 @@
-//! Whether a transport can run a workload at all, told before anything of it is tried.
+//! Checks of a transport against a workload, made before anything is tried.
 
 use regatta_model::{
     BulkOptions, Handshake, Pattern, ProbePlacement, Spread, Workload, WorkloadKind,
@@ -10,7 +10,7 @@ use crate::{
     transfer,
 };
 
-/// What a driver must name among its capabilities for a handshake; none for a full one.
+/// Returns the capability that a driver must name for a handshake; none for a full one.
 const fn capability(handshake: Handshake) -> Option<&'static str> {
     match handshake {
         Handshake::Full => None,
@@ -20,7 +20,7 @@ const fn capability(handshake: Handshake) -> Option<&'static str> {
     }
 }
 
-/// What kind of handshake is missing, in words.
+/// Describes the handshake, for a driver that does not support it.
 const fn in_words(handshake: Handshake) -> &'static str {
     match handshake {
         Handshake::Full => "a full handshake",
@@ -30,8 +30,8 @@ const fn in_words(handshake: Handshake) -> &'static str {
     }
 }
 
-/// Checks a workload against what a driver says of itself. `carries` is what it carries with the
-/// options that are asked for.
+/// Checks a workload against a driver's descriptor. `carries` is the unit that the driver carries
+/// with the options that are asked for.
 pub(crate) fn check(
     driver: &DriverDescriptor,
     carries: Carries,

@@ -16,7 +16,7 @@ impl MonotonicTime {
     /// A moment that never comes.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// This moment.
+    /// Returns the current moment.
     #[must_use]
     pub fn now() -> Self {
         let mut time = libc::timespec {
@@ -28,13 +28,13 @@ impl MonotonicTime {
         Self(time.tv_sec * 1_000_000_000 + time.tv_nsec)
     }
 
-    /// Time from `earlier` to this moment; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or_default())
     }
 
-    /// Time from now until this moment; zero if it has passed.
+    /// Returns the time from now until this moment; zero if it has passed.
     #[must_use]
     pub fn remaining(self) -> Duration {
         self.since(Self::now())
@@ -60,7 +60,7 @@ impl Add<Duration> for MonotonicTime {
 impl Sub for MonotonicTime {
     type Output = i64;
 
-    /// Signed difference in nanoseconds.
+    /// Returns the signed difference in nanoseconds.
     fn sub(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0)
     }

@@ -1,4 +1,4 @@
-//! How this crate was compiled, which decides what every transport's figures are worth.
+//! Optimisation with which this crate was compiled, on which the figures of every transport depend.
 
 /// Optimisation level: `3`, `2`, `1`, `0`, `s` or `z`.
 pub const OPT_LEVEL: &str = env!("REGATTA_OPT_LEVEL");

@@ -1,4 +1,4 @@
-//! What the hosting process (the agent) gives to a session, and learns from it.
+//! Interface between a session and the process that hosts it (the agent).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,19 +18,19 @@ use crate::{
     stop::{Abort, Stop},
 };
 
-/// Everything that one end of one trial shares with the process that hosts it.
+/// State that one end of one trial shares with the process that hosts it.
 ///
 /// The host makes one for each trial, keeps clones of `live`, `mailbox` and `stop`, and moves
 /// this into [`crate::Driver::prepare`]. `testing::trial_context` makes one without an agent.
 #[derive(Clone)]
 pub struct TrialContext {
-    /// Counted by the session, read by the host's sampler.
+    /// Counters that the session writes and the host's sampler reads.
     pub live: Arc<LiveCounters>,
-    /// Told of what happens in the session.
+    /// Listener of the host to events of the session.
     pub observer: Arc<dyn Observer>,
     /// Notes from the other end; the host puts them in.
     pub mailbox: Arc<Mailbox>,
-    /// Raised by the host to abort the trial: the session then returns
+    /// Stop that the host raises to abort the trial: the session then returns
     /// [`crate::TransportError::Cancelled`], within a second.
     pub stop: Stop,
 }
@@ -57,20 +57,21 @@ pub enum WindowEdge {
     End,
 }
 
-/// What the host learns while a session runs.
+/// Listener to the events of a running session.
 ///
 /// Calls come on the session's threads, so an implementation must be quick: what it does between
 /// `Start` and `End` is charged to the transport.
 pub trait Observer: Send + Sync {
-    /// An edge of the transfer window has come.
+    /// Called at an edge of the transfer window.
     fn on_window(&self, edge: WindowEdge);
 
-    /// A connection is established whose statistics can be sampled, until the reference is dead.
-    /// Series are made from the connection whose purpose is [`Purpose::Transfer`].
+    /// Called when a connection is established; its statistics can be sampled until the reference
+    /// is dead. Series are made from the connection whose purpose is [`Purpose::Transfer`].
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>);
 
-    /// Another process does this end's work: from now on its CPU time and memory, and those of what
-    /// it starts, are charged instead of this process's. Comes before [`WindowEdge::Start`].
+    /// Called when another process does this end's work: from now on its CPU time and memory, and
+    /// those of its descendants, are charged instead of this process's. Comes before
+    /// [`WindowEdge::Start`].
     fn on_process(&self, process: u32) {
         let _ = process;
     }
@@ -79,7 +80,7 @@ pub trait Observer: Send + Sync {
     fn send_note(&self, note: Note);
 }
 
-/// What a session is doing.
+/// Phases of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
@@ -87,7 +88,7 @@ pub enum Phase {
     Prepared = 0,
     /// Probing the idle path, and opening what is needed before the transfer.
     Idle = 1,
-    /// From the first connect call to the acknowledgement's arrival.
+    /// Time from the first connect call to the acknowledgement's arrival.
     Transfer = 2,
     /// Closing and reporting.
     Done = 3,
@@ -113,7 +114,7 @@ pub struct LiveCounters {
 }
 
 impl LiveCounters {
-    /// What the session is doing.
+    /// Returns the session's phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
@@ -124,13 +125,14 @@ impl LiveCounters {
         }
     }
 
-    /// Says what the session is doing.
+    /// Sets the session's phase.
     pub fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 }
 
-/// The state of a connection as its own stack sees it. What the stack does not tell is absent.
+/// State of a connection as its own stack sees it. Values that the stack does not provide are
+/// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProtocolSample {
     /// Smoothed round-trip time (RFC 9002; TCP: `tcpi_rtt`).
@@ -145,15 +147,16 @@ pub struct ProtocolSample {
     pub packets_sent: Option<u64>,
     /// Retransmitted segments (TCP), or packets declared lost (QUIC), since it began.
     pub retransmitted_packets: Option<u64>,
-    /// How often the congestion control was told of congestion, since it began.
+    /// Number of times that the congestion control was told of congestion, since the connection
+    /// began.
     pub congestion_events: Option<u64>,
     /// Time during which the peer's receive window limited the sender, since it began.
     pub window_limited: Option<WindowLimited>,
 }
 
 impl ProtocolSample {
-    /// Two connections, or subflows, as one: windows and counts are sums, round-trip times the
-    /// lesser.
+    /// Combines two connections, or subflows, into one: windows and counts are sums, round-trip
+    /// times the lesser.
     #[must_use]
     pub fn combined(a: Self, b: Self) -> Self {
         fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
@@ -178,28 +181,29 @@ impl ProtocolSample {
     }
 }
 
-/// How long the peer's receive window kept a sender waiting.
+/// Time for which the peer's receive window kept a sender waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowLimited {
-    /// How long, since the connection began.
+    /// The time, since the connection began.
     pub time: Duration,
-    /// What to type for a larger window.
+    /// Setting that gives a larger window.
     pub hint: &'static str,
 }
 
 /// A connection whose statistics can be read from another thread at any time.
 pub trait StatisticsSource: Send + Sync {
-    /// The state now; `None` once the connection is gone.
+    /// Returns the current state; `None` once the connection is gone.
     fn sample(&self) -> Option<ProtocolSample>;
 
-    /// What is known of the connection, by the whole name of the fact as in `TrialRecord::facts`:
+    /// Returns facts about the connection, by the full name of the fact as in `TrialRecord::facts`:
     /// `congestion_control.sender`, `tls.version`. Read once, when the transfer has ended.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What only this stack measures, by the metric's name in `regatta_model::metric`. Read once, at
-    /// the end of a bulk transfer or an exchange; of several connections the largest counts.
+    /// Returns metrics that only this stack measures, by the metric's name in
+    /// `regatta_model::metric`. Read once, at the end of a bulk transfer or an exchange; of several
+    /// connections the largest counts.
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         BTreeMap::new()
     }
@@ -218,7 +222,7 @@ struct Inbox {
     closed: bool,
 }
 
-/// More notes than a trial can have; the rest of a flood is dropped.
+/// Most notes that are kept, more than a trial can have; the rest of a flood is dropped.
 const MAILBOX_LIMIT: usize = 64;
 
 impl Mailbox {
@@ -227,7 +231,7 @@ impl Mailbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a note in; called by the host.
+    /// Adds a note; called by the host.
     pub fn put(&self, note: Note) {
         let mut inbox = self.lock();
         if inbox.notes.len() < MAILBOX_LIMIT {

@@ -1,26 +1,26 @@
-//! What a driver is, what it can do, which options it takes.
+//! Description of a driver: its capabilities and its options.
 
 use std::collections::BTreeMap;
 
 use regatta_model::{BitRate, Bytes, OptionValue, units::parse_duration};
 
-/// What a transport carries.
+/// Unit that a transport carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carries {
     /// Bytes in order, reliably.
     Streams,
     /// Datagrams or records with boundaries.
     Messages,
-    /// Whole files, its own way.
+    /// Whole files, with connections and framing of the transport's own.
     Files,
 }
 
-/// What a driver is and what it can do.
+/// Description of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverDescriptor {
     /// Name in the registry: `tcp-tls`.
     pub name: &'static str,
-    /// As in tables: `TCP with TLS 1.3`.
+    /// Title in tables: `TCP with TLS 1.3`.
     pub title: &'static str,
     /// One sentence, without a full stop.
     pub summary: &'static str,
@@ -28,17 +28,17 @@ pub struct DriverDescriptor {
     pub carries: Carries,
     /// Whether every byte of the application is delivered, or the transfer fails.
     pub reliable: bool,
-    /// Whether what it carries is encrypted.
+    /// Whether the data is encrypted.
     pub encrypted: bool,
     /// Whether one connection carries several streams that do not block one another.
     pub multiplexes: bool,
     /// Whether the option `cc` chooses the congestion control.
     pub congestion_control_choosable: bool,
-    /// What else it can do, by name: `0-rtt`, `multihoming`, `retry`.
+    /// Further capabilities, by name: `0-rtt`, `multihoming`, `retry`.
     pub capabilities: &'static [&'static str],
     /// The stack that does the work: `Linux kernel`, `quinn`.
     pub stack: &'static str,
-    /// Its version; empty where it is the running kernel's.
+    /// Version of the stack; empty where it is the running kernel's.
     pub stack_version: &'static str,
     /// The options, in the order of help.
     pub options: &'static [OptionDefinition],
@@ -49,7 +49,7 @@ pub struct DriverDescriptor {
 pub struct OptionDefinition {
     /// Name in a study.
     pub name: &'static str,
-    /// Which values it takes.
+    /// Kind of values that the option takes.
     pub kind: OptionKind,
     /// The value when it is absent, as it would be written; empty for "not set".
     pub default: &'static str,
@@ -57,11 +57,11 @@ pub struct OptionDefinition {
     pub help: &'static str,
 }
 
-/// Options that have a driver leave files in the directory that its order names: the secrets of its
+/// Options that make a driver leave files in the directory that its order names: the secrets of its
 /// connections, the events of each.
 pub const FILE_OPTIONS: [&str; 2] = ["keylog", "qlog"];
 
-/// Which values an option takes.
+/// Kinds of values that an option can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionKind {
     /// `true` or `false`.
@@ -75,6 +75,9 @@ pub enum OptionKind {
     },
     /// A name: letters, digits, hyphens, underscores.
     Name,
+    /// Name of a congestion control of the kernel that runs the transport: whether that kernel has it
+    /// is asked before a run.
+    KernelCongestionControl,
     /// One of these.
     OneOf(&'static [&'static str]),
     /// A rate above zero with its unit, `96Mbit/s`.
@@ -83,7 +86,7 @@ pub enum OptionKind {
     Size,
     /// A span of time above zero with its unit, `500ms`.
     Time,
-    /// A file's place on the host of the end that reads it, `./my-driver`.
+    /// Path of a file on the host of the end that reads it, `./my-driver`.
     Path,
     /// Words on one line.
     Text,
@@ -93,13 +96,16 @@ pub enum OptionKind {
 const LONGEST_TEXT: usize = 4095;
 
 impl OptionKind {
-    /// In words: `a rate such as "96Mbit/s"`.
+    /// Describes the kind: `a rate such as "96Mbit/s"`.
     #[must_use]
     pub fn description(self) -> String {
         match self {
             Self::Flag => "`true` or `false`".to_owned(),
             Self::Number { least, most } => format!("a whole number from {least} to {most}"),
             Self::Name => "a name".to_owned(),
+            Self::KernelCongestionControl => {
+                "the name of one of the kernel's congestion controls, such as `\"bbr\"`".to_owned()
+            }
             Self::OneOf(names) => format!("one of `{}`", names.join("`, `")),
             Self::Rate => "a rate such as `\"96Mbit/s\"`".to_owned(),
             Self::Size => "a size such as `\"4MiB\"`".to_owned(),
@@ -115,7 +121,7 @@ impl OptionKind {
             (Self::Number { least, most }, OptionValue::Number(number)) => {
                 (least..=most).contains(number)
             }
-            (Self::Name, OptionValue::Text(text)) => {
+            (Self::Name | Self::KernelCongestionControl, OptionValue::Text(text)) => {
                 // The kernel's names of congestion controls have at most 15 characters.
                 (1..=15).contains(&text.len())
                     && text
@@ -143,27 +149,27 @@ impl OptionKind {
     }
 }
 
-/// An option that a driver does not take.
+/// Error of an option that a driver does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// No such option.
+    /// The driver has no such option.
     #[error("`{driver}` has no option `{name}`")]
     Unknown {
         /// The driver.
         driver: &'static str,
-        /// What was written.
+        /// The name as it was written.
         name: String,
-        /// What to write instead.
+        /// The nearest option, or all options.
         hint: String,
     },
-    /// The driver cannot do without it.
+    /// An option that the driver needs is absent.
     #[error("`{driver}` needs the option `{name}`")]
     Missing {
         /// The driver.
         driver: &'static str,
         /// The option.
         name: &'static str,
-        /// What to write.
+        /// Kind of value to write.
         hint: String,
     },
     /// A value that the option does not take.
@@ -173,15 +179,15 @@ pub enum OptionError {
         driver: &'static str,
         /// The option.
         name: &'static str,
-        /// What was written.
+        /// The value as it was written.
         value: String,
-        /// What to write instead.
+        /// Kind of value to write instead.
         hint: String,
     },
 }
 
 impl OptionError {
-    /// The option.
+    /// Returns the option's name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -190,7 +196,7 @@ impl OptionError {
         }
     }
 
-    /// What to write instead.
+    /// Returns the hint of the error, which says what to write instead.
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
@@ -210,6 +216,21 @@ fn shown(value: &OptionValue) -> String {
 }
 
 impl DriverDescriptor {
+    /// The option that names a congestion control of the kernel, and the name, if the options have
+    /// it.
+    #[must_use]
+    pub fn kernel_congestion_control<'o>(
+        &self,
+        options: &'o BTreeMap<String, OptionValue>,
+    ) -> Option<(&'static str, &'o str)> {
+        let mut of_kernel = (self.options.iter())
+            .filter(|option| option.kind == OptionKind::KernelCongestionControl);
+        of_kernel.find_map(|option| match options.get(option.name) {
+            Some(OptionValue::Text(name)) => Some((option.name, name.as_str())),
+            _ => None,
+        })
+    }
+
     /// Checks names and kinds of options.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a registry knows of a driver, and what a driver makes.
+//! Drivers, as a registry holds them, and the sessions that they make.
 
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// A transport, as the registry holds it.
 pub trait Driver: Send + Sync {
-    /// What it is and what it can do.
+    /// Returns the driver's description.
     fn descriptor(&self) -> &'static DriverDescriptor;
 
     /// Checks names and values of options; needs nothing of a host.
@@ -24,17 +24,18 @@ pub trait Driver: Send + Sync {
         self.descriptor().check(options)
     }
 
-    /// What it carries with these options.
+    /// Returns the unit that the transport carries with these options.
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
         let _ = options;
         self.descriptor().carries
     }
 
-    /// Whether it can do what a workload asks for, with these options: the handshake, several
-    /// streams of one connection. Needs nothing of a host. Its default goes by the descriptor.
+    /// Checks whether the transport can do what a workload asks for, with these options: the
+    /// handshake, several streams of one connection. Needs nothing of a host. The default goes by
+    /// the descriptor.
     ///
     /// # Errors
-    /// Why not, with what to type next.
+    /// [`Unsupported`] with the reason and a hint.
     fn applicable(
         &self,
         options: &BTreeMap<String, OptionValue>,
@@ -43,11 +44,11 @@ pub trait Driver: Send + Sync {
         applicable::check(self.descriptor(), self.carries(options), workload)
     }
 
-    /// Whether the probe under load can travel on what a workload asks for, with these options. Needs
-    /// nothing of a host.
+    /// Checks whether the probe under load can travel on what a workload asks for, with these
+    /// options. Needs nothing of a host.
     ///
     /// # Errors
-    /// Why not, with what to type next.
+    /// [`Unsupported`] with the reason and a hint.
     fn probe_applicable(
         &self,
         options: &BTreeMap<String, OptionValue>,
@@ -56,17 +57,17 @@ pub trait Driver: Send + Sync {
         applicable::check_probe(self.descriptor(), self.carries(options), workload)
     }
 
-    /// Whether this host can run it with these options.
+    /// Checks whether this host can run the transport with these options.
     ///
     /// # Errors
-    /// Why not, with what to type next.
+    /// [`Unsupported`] with the reason and a hint.
     fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported>;
 
     /// Makes one end of one trial. A receiver listens when this returns; a sender has sent
     /// nothing.
     ///
     /// # Errors
-    /// Whatever keeps it from listening or from reading the order.
+    /// The error that keeps it from listening or from reading the order.
     fn prepare(
         &self,
         order: &TrialOrder,
@@ -76,32 +77,32 @@ pub trait Driver: Send + Sync {
 
 /// One end of one trial.
 pub trait Session: Send {
-    /// Where a receiver listens; `None` at a sender.
+    /// Returns the address on which a receiver listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
 
     /// Runs this end to the end, blocking: the host gives it a thread of its own. A receiver is
     /// run as soon as it is prepared, a sender when both are, with the receiver's address.
     ///
     /// # Errors
-    /// Whatever keeps this end from a measurement; always in bounded time.
+    /// The error that keeps this end from a measurement; always in bounded time.
     fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError>;
 }
 
-/// Why a host cannot run a transport.
+/// Reason for which a transport cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unsupported {
-    /// What is missing.
+    /// The reason, in words.
     pub reason: String,
-    /// What to type next; empty if nothing can be done.
+    /// Command or setting that may help; empty if nothing can be done.
     pub hint: String,
 }
 
-/// What to type where the system starts no more threads.
+/// Hint where the system starts no more threads.
 pub const THREAD_HINT: &str =
     "allow more processes and threads with `ulimit -u 4096`, then try again";
 
-/// Why one end of a trial has nothing to report.
+/// Error that leaves one end of a trial without a report.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// This host cannot do what the options ask for.
@@ -110,7 +111,7 @@ pub enum TransportError {
     /// The order cannot be carried out by any host.
     #[error("{what}")]
     Order {
-        /// What is wrong with it.
+        /// Fault of the order.
         what: String,
     },
     /// An option of the transport is wrong.
@@ -119,44 +120,44 @@ pub enum TransportError {
     /// A system call failed.
     #[error("{what}")]
     Io {
-        /// What was tried: ``cannot connect to `10.0.0.2` ``. Without a port: it differs between
-        /// trials, so that equal failures could not be told together.
+        /// Action that failed: ``cannot connect to `10.0.0.2` ``. Without a port: it differs
+        /// between trials, so that equal failures could not be recognised.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The system starts no more threads.
     #[error("cannot start a thread")]
     Thread {
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The transport's stack failed.
     #[error("{what}")]
     Stack {
-        /// What was tried.
+        /// Action that failed.
         what: String,
-        /// What the stack said.
+        /// Error of the stack.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The other end closed the flow before its part was done.
     #[error("the other end closed the {flow} before it was done")]
     Closed {
-        /// Which flow.
+        /// Name of the flow.
         flow: &'static str,
     },
     /// The other end gave no answer in time.
     #[error("no {what} within {seconds:.1} s")]
     TimedOut {
-        /// What was waited for.
+        /// Event that was waited for.
         what: String,
-        /// How long.
+        /// Time that was waited, in seconds.
         seconds: f64,
     },
-    /// The other end said something that it must not.
+    /// The other end violated the protocol.
     #[error("{what}")]
     Protocol {
-        /// What.
+        /// The violation.
         what: String,
     },
     /// The host of the session raised [`TrialContext::stop`].
@@ -165,18 +166,18 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// An error of the system; to be used with `map_err`.
+    /// Makes an error of the system; to be used with `map_err`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// A thread that cannot be started; to be used with `map_err`.
+    /// Makes the error of a thread that cannot be started; to be used with `map_err`.
     pub const fn thread(source: io::Error) -> Self {
         Self::Thread { source }
     }
 
-    /// An error of a stack; to be used with `map_err`.
+    /// Makes an error of a stack; to be used with `map_err`.
     pub fn stack<E: Into<Box<dyn Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
@@ -187,7 +188,7 @@ impl TransportError {
         }
     }
 
-    /// In one word, for the control protocol.
+    /// Returns the kind of failure for the control protocol.
     #[must_use]
     pub const fn kind(&self) -> FailureKind {
         match self {
@@ -197,7 +198,7 @@ impl TransportError {
         }
     }
 
-    /// The causes, outermost first.
+    /// Returns the causes, outermost first.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = vec![self.to_string()];
@@ -212,7 +213,7 @@ impl TransportError {
         reasons
     }
 
-    /// What to type next; empty if nothing is known.
+    /// Returns a hint for the user; empty if there is none.
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! The traits of a driver of messages, and what they promise to the workloads.
+//! Traits of a driver of messages, and the promises that they make to the workloads.
 //!
 //! As with streams, functions are `async` so that one workload serves blocking and asynchronous
 //! stacks.
@@ -15,14 +15,15 @@ use crate::{
 /// One message that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// All of it.
+    /// The whole message.
     pub data: &'a [u8],
 }
 
 /// A flow of messages between two ends: a connected socket, an association, a connection's
 /// datagrams. It may lose, duplicate and reorder.
 pub trait MessageFlow: Send {
-    /// How many messages of this size the flow likes to be handed at once; at least one.
+    /// Returns the number of messages of `message_bytes` that the flow prefers to be handed at
+    /// once; at least one.
     fn batch_messages(&self, message_bytes: usize) -> usize;
 
     /// Sends the messages that stand one after another in `batch`, all of `message_bytes` but the
@@ -42,25 +43,26 @@ pub trait MessageFlow: Send {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> impl Future<Output = Result<usize, TransportError>>;
 
-    /// Waits a while, once the flow is stopped, for what it was handed to leave this end, and gives
-    /// up what has not left by then. Returns how many messages that is: they were never sent, so
-    /// that they are not lost either. A flow whose messages leave with the call has none.
+    /// Waits a while, once the flow is stopped, until what it was handed has left this end, and
+    /// gives up what has not left by then. Returns the number of messages given up: they were never
+    /// sent, so that they are not lost either. A flow whose messages leave with the call gives up
+    /// none.
     fn settle(&mut self) -> impl Future<Output = u64> {
         async { 0 }
     }
 
-    /// Whether nothing that was sent is still to be sent, or sent again. A flow that sends nothing
-    /// again never has to wait for that; one that is reliable is not ended before.
+    /// Whether all that was handed over has been sent, and needs not be sent again. A flow that
+    /// sends nothing again never has to wait for that; one that is reliable is not ended before.
     fn is_drained(&self) -> bool {
         true
     }
 
-    /// The flow's statistics, where its stack has any.
+    /// Returns the flow's statistics, where its stack has any.
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
         None
     }
 
-    /// What is known of the flow by the whole name of the fact.
+    /// Returns facts about the flow, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -69,13 +71,13 @@ pub trait MessageFlow: Send {
 /// One end of a driver of messages in one trial: it listens from the moment when it is made for a
 /// receiver's order.
 pub trait MessageEndpoint: Send + Sync + Sized + 'static {
-    /// Its flows.
+    /// Flow of messages that the endpoint makes.
     type Flow: MessageFlow;
 
-    /// Where it listens; `None` at a sender.
+    /// Returns the address on which the endpoint listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
 
-    /// Largest message that it carries, in bytes.
+    /// Returns the size of the largest message that the transport carries, in bytes.
     fn longest_message(&self) -> usize;
 
     /// Whether every message arrives, or the flow fails. An exchange over a transport that can
@@ -84,8 +86,8 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Rate at which the transfer's messages are to leave, in bits of messages per second; `None`
-    /// for as fast as they are taken.
+    /// Returns the rate at which the transfer's messages are to leave, in bits of messages per
+    /// second; `None` for as fast as they are taken.
     fn pace(&self) -> Option<u64> {
         None
     }
@@ -93,7 +95,7 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Runs a future to its end on this thread.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
 
-    /// Makes a flow to the peer; sends nothing. It is registered with `stop`.
+    /// Makes a flow to the peer; sends nothing. The flow is registered with `stop`.
     fn connect(
         &self,
         peer: SocketAddr,
@@ -109,7 +111,7 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// The wait ends soon, within some tens of milliseconds, after it is raised.
     ///
     /// # Errors
-    /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
+    /// The error that makes listening impossible; [`TransportError::TimedOut`] at `until`.
     fn accept(
         &self,
         until: MonotonicTime,
@@ -134,12 +136,13 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Waits until the moment has come; see [`crate::StreamEndpoint::sleep_until`].
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
-    /// What is known of this end, by the whole name of the fact. What a flow knows stands over it.
+    /// Returns facts about this end, by the full name of the fact. Facts about a flow take
+    /// precedence.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What a reader must know of messages of this size over this path.
+    /// Returns warnings about messages of `message_bytes` over this path.
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
         let _ = message_bytes;
         Vec::new()

@@ -2,7 +2,7 @@
 
 use crate::driver::TransportError;
 
-/// What a flow between the two ends of a trial is for.
+/// Purpose of a flow between the two ends of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Round-trip delay before the transfer.
@@ -31,7 +31,7 @@ impl Purpose {
         }
     }
 
-    /// In words, for errors.
+    /// Returns the name of the purpose, for errors.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Purpose {
 pub struct Token(pub [u8; 16]);
 
 impl std::fmt::Debug for Token {
-    /// A token is a secret of the trial, so it is not printed.
+    /// Hides the token, which is a secret of the trial.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
@@ -81,7 +81,7 @@ pub const OPENING_BYTES: usize = 24;
 
 const MAGIC: [u8; 7] = *b"regatta";
 
-/// The first [`OPENING_BYTES`] of a flow: `regatta`, the purpose, the token.
+/// Returns the first [`OPENING_BYTES`] of a flow: `regatta`, the purpose, the token.
 #[must_use]
 pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
     let mut bytes = [0; OPENING_BYTES];

@@ -28,22 +28,22 @@ const PACKET_HEADERS_BYTES: u64 = 60;
 /// Part of the link's rate that the probe under load may take.
 const SHARE_OF_LINK: f64 = 0.01;
 
-/// How long after the transfer answers are waited for beyond what the path can take: one that
-/// needs a retransmission still comes.
+/// Time after the transfer, beyond what the path can take, for which answers are waited for: one
+/// that needs a retransmission still comes.
 const RETRANSMISSION: Duration = Duration::from_millis(250);
 
-/// What the order says of probing, with sizes that can be sent.
+/// The order's settings for probing, with sizes that can be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ProbePlan {
-    /// How many before the transfer.
+    /// Number of messages before the transfer.
     pub idle_messages: u32,
-    /// Whether there are some during the transfer.
+    /// Whether messages are sent during the transfer.
     pub under_load: bool,
-    /// Between scheduled departures under load.
+    /// Time between scheduled departures under load.
     pub interval: Duration,
-    /// Size of a message.
+    /// Size of a message, in bytes.
     pub message: usize,
-    /// What those under load travel on.
+    /// Connection that the messages under load use: one of their own, or the transfer's.
     pub placement: ProbePlacement,
     /// Longest that a message and its answer can be under way if nothing is lost.
     pub longest_round_trip: Duration,
@@ -80,19 +80,20 @@ impl ProbePlan {
         }
     }
 
-    /// Whether those under load share the transfer's connection.
+    /// Whether the messages under load share the transfer's connection.
     pub(crate) fn shares_connection(&self) -> bool {
         self.under_load && self.placement == ProbePlacement::Stream
     }
 
-    /// How long after the transfer the last answers are waited for, over any transport.
+    /// Returns the time after the transfer for which the last answers are waited for, over any
+    /// transport.
     pub(crate) fn last_answers_within(&self) -> Duration {
         self.longest_round_trip + RETRANSMISSION
     }
 }
 
-/// Least time between probe messages that leaves the link to the transfer, in whole milliseconds;
-/// zero without a rate.
+/// Returns the least time between probe messages that leaves the link to the transfer, in whole
+/// milliseconds; zero without a rate.
 fn least_interval(order: &TrialOrder, message: usize) -> Duration {
     let Some(rate) = order.path.link_rate_bps.filter(|rate| *rate > 0) else {
         return Duration::ZERO;
@@ -109,7 +110,8 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
     Duration::from_millis(milliseconds as u64)
 }
 
-/// Longest that a packet and its answer can be under way, and time for the hosts to act.
+/// Returns the longest time that a packet and its answer can be under way, with time for the hosts
+/// to act.
 pub(crate) fn longest_round_trip(order: &TrialOrder) -> Duration {
     (order.path.longest_one_way * 2).max(order.path.round_trip_delay) + Duration::from_millis(20)
 }
@@ -120,7 +122,7 @@ pub(crate) fn write_probe(place: &mut [u8], sequence: u64, scheduled: MonotonicT
     place[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
 }
 
-/// Reads them from an answer.
+/// Reads sequence number and scheduled departure from an answer.
 pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
     let sequence = u64::from_le_bytes(answer.get(..8)?.try_into().ok()?);
     let scheduled = i64::from_le_bytes(answer.get(8..PROBE_HEADER_BYTES)?.try_into().ok()?);
@@ -208,7 +210,8 @@ impl Delays {
         sequence
     }
 
-    /// Notes an answer. A second answer to one message, or one to none, does not count.
+    /// Notes an answer. A second answer to one message, or one to none, does not count; returns
+    /// whether it counts.
     pub(crate) fn answer(&mut self, answer: &[u8], now: MonotonicTime) -> bool {
         let Some((sequence, scheduled)) = read_probe(answer) else {
             return false;
@@ -262,7 +265,7 @@ impl Delays {
         sorted
     }
 
-    /// Value at a quantile, in nanoseconds; `None` without answers.
+    /// Returns the value at a quantile, in nanoseconds; `None` without answers.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<f64> {
         let sorted = self.sorted();
         // The exact order statistic, as long as every delay is at hand.
@@ -270,15 +273,15 @@ impl Delays {
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
     }
 
-    /// 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
+    /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
     pub(crate) fn p99(&self) -> Option<f64> {
         (self.answers >= LEAST_FOR_P99)
             .then(|| self.quantile(0.99))
             .flatten()
     }
 
-    /// Median in nanoseconds, the mean of the middle two for an even number; `None` without
-    /// answers.
+    /// Returns the median in nanoseconds, the mean of the middle two for an even number; `None`
+    /// without answers.
     pub(crate) fn median(&self) -> Option<f64> {
         let sorted = self.sorted();
         let middle = sorted.len() / 2;
@@ -298,7 +301,7 @@ impl Delays {
         self.sorted().last().copied()
     }
 
-    /// The distribution under this name.
+    /// Returns the distribution under this name.
     pub(crate) fn histogram(&self, name: &str) -> Option<Histogram> {
         let mut histogram = new_histogram();
         for (_, delay) in self.answered() {
@@ -307,7 +310,8 @@ impl Delays {
         encode(name, "sender", &histogram)
     }
 
-    /// The delays over the scheduled departures, in the order of departure, under this name.
+    /// Returns the delays over the scheduled departures, in the order of departure, under this
+    /// name.
     pub(crate) fn series(&self, name: &str) -> Series {
         let (t_ns, values) = self
             .answered()
@@ -322,7 +326,7 @@ impl Delays {
     }
 }
 
-/// An empty histogram that grows with its values.
+/// Makes an empty histogram that grows with its values.
 pub(crate) fn new_histogram() -> Hdr<u64> {
     match Hdr::new(DIGITS) {
         Ok(histogram) => histogram,
@@ -341,7 +345,7 @@ pub(crate) fn record(histogram: &mut Hdr<u64>, delay: i64, count: u64) {
     let _ = histogram.record_n(delay, count);
 }
 
-/// HdrHistogram V2 encoding in base64; `None` for an empty one.
+/// Returns the HdrHistogram V2 encoding in base64; `None` for an empty one.
 pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<Histogram> {
     if histogram.is_empty() {
         return None;
@@ -355,11 +359,11 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
     })
 }
 
-/// How one flow of probe messages ended.
+/// Result of one flow of probe messages.
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub delays: Delays,
-    /// What broke the flow before its end, if anything.
+    /// Error that broke the flow before its end, if any.
     pub broken: Option<TransportError>,
 }
 

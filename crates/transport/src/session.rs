@@ -1,4 +1,4 @@
-//! One end of one trial over any transport: which workload it runs.
+//! Sessions: one end of one trial over any transport, with the workload that the order asks for.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -7,7 +7,7 @@ use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
     bulk::{
-        lanes::{self, Lanes},
+        flows::{self, Flows},
         messages::Messages,
     },
     connections::{self, Exchanges},
@@ -23,12 +23,12 @@ use crate::{
     trial::Trial,
 };
 
-/// What a session does in its trial. Made from the order before anything is sent, so that an order
-/// that cannot be carried out is refused at once.
+/// Workload of a session. Made from the order before anything is sent, so that an order that cannot
+/// be carried out is refused at once.
 #[derive(Debug)]
 enum Work {
     OneFlow(Either<Plan, Exchange>),
-    Lanes(Lanes),
+    Flows(Flows),
     Connections(Exchanges),
     MultiStream(ManyMessages),
 }
@@ -36,8 +36,8 @@ enum Work {
 impl Work {
     fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => match Lanes::new(order)? {
-                Some(lanes) => Ok(Self::Lanes(lanes)),
+            WorkloadKind::Bulk { .. } => match Flows::new(order)? {
+                Some(flows) => Ok(Self::Flows(flows)),
                 None => Ok(Self::OneFlow(Either::A(Plan::new(order)?))),
             },
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
@@ -49,7 +49,7 @@ impl Work {
     }
 }
 
-/// Adds what is known of an end beside its flows, and completes the facts by which stacks are compared.
+/// Adds facts about an end beside its flows, and completes the facts by which stacks are compared.
 fn stated(
     mut report: SideReport,
     order: &TrialOrder,
@@ -62,7 +62,8 @@ fn stated(
     report
 }
 
-/// Ends a session: what is left of it is stopped, the other end told that the connections are closed.
+/// Ends a session: stops what is left of it, and tells the other end that the connections are
+/// closed.
 fn end(
     trial: &Trial,
     result: Result<SideReport, TransportError>,
@@ -84,7 +85,8 @@ fn end(
 /// Reason of a fact that a driver should state and does not.
 pub const NOT_STATED: &str = "the driver does not state it";
 
-/// Adds each of [`STACK_FACTS`] of this end that is not there yet as not known, for this reason.
+/// Adds each of [`STACK_FACTS`] of this end that is not there yet as not known, for the reason
+/// `why`.
 pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &str) {
     for fact in STACK_FACTS {
         let (is_of_end, value) = match fact.name {
@@ -143,7 +145,7 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::OneFlow(work) => {
                 endpoint.block_on(one_flow::streams::run(trial, work, endpoint, peer))
             }
-            Work::Lanes(work) => endpoint.block_on(lanes::run(trial, work, endpoint, peer)),
+            Work::Flows(work) => endpoint.block_on(flows::run(trial, work, endpoint, peer)),
             Work::Connections(work) => {
                 endpoint.block_on(connections::run(trial, work, endpoint, peer))
             }
@@ -199,7 +201,7 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
     }
 }
 
-/// What a session of messages does in its trial.
+/// Workload of a session over messages.
 type OverMessages = Either<Messages, Exchange>;
 
 fn over_messages(order: &TrialOrder) -> Result<OverMessages, TransportError> {
@@ -246,7 +248,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
     }
 }
 
-/// Refuses a workload of connections over a transport that has none.
+/// Returns the error of a workload of connections over a transport that has none.
 fn needs_connections() -> TransportError {
     TransportError::Unsupported(Unsupported {
         reason: "messages without connections or streams cannot run this workload".to_owned(),

@@ -5,7 +5,7 @@ use std::{io, os::fd::AsRawFd};
 /// Sets an option that takes one C integer, as `setsockopt(2)` names it.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn set_integer(
     socket: &impl AsRawFd,
     level: libc::c_int,

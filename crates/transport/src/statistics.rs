@@ -7,7 +7,7 @@ use std::{
 
 use crate::context::{ProtocolSample, StatisticsSource};
 
-/// One connection's, and what it said last: one that is closed says nothing any more.
+/// Statistics of one connection, and their last sample: a closed connection gives none any more.
 struct Source {
     source: Arc<dyn StatisticsSource>,
     last: Option<ProtocolSample>,
@@ -22,7 +22,7 @@ pub struct AllConnections {
 }
 
 impl AllConnections {
-    /// None yet, of this end: `sender` or `receiver`.
+    /// Makes an empty set for an end, `sender` or `receiver`.
     pub(crate) fn new(end: &'static str) -> Self {
         Self {
             end,
@@ -39,18 +39,19 @@ impl AllConnections {
         self.lock().push(Source { source, last: None });
     }
 
-    /// Whether there was ever one.
+    /// Whether no connection was added yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Keeps what every connection says now; to be called before one is closed.
+    /// Samples every connection and keeps the samples; to be called before one is closed.
     pub(crate) fn remember(&self) {
         let _ = self.sample();
     }
 }
 
-/// One figure of each connection, in the order of connections: `12 0 3`, `-` where it is unknown.
+/// Lists one figure of each connection, in the order of connections: `12 0 3`, `-` where it is
+/// unknown.
 fn each(sources: &[Source], figure: impl Fn(&ProtocolSample) -> Option<u64>) -> Option<String> {
     let figures: Vec<_> = sources
         .iter()
@@ -128,7 +129,7 @@ impl StatisticsSource for AllConnections {
 mod tests {
     use super::*;
 
-    /// Says a number until it is asked for the second time.
+    /// Statistics that give a number once and nothing after that.
     struct Fading(Mutex<Option<u64>>);
 
     impl StatisticsSource for Fading {

@@ -13,9 +13,9 @@ use std::{
 
 use crate::{clock::MonotonicTime, driver::TransportError};
 
-/// Something that can be made to return at once: a blocked socket, a connection, a wait.
+/// A blocked operation that can be made to return at once: a socket, a connection, a wait.
 pub trait Abort: Send + Sync {
-    /// Wakes whatever is blocked; called from another thread, at most a few times.
+    /// Wakes the blocked threads; called from another thread, at most a few times.
     fn abort(&self);
 }
 
@@ -56,8 +56,9 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Raises this flag and those of all descendants before anything is woken: who is woken sees
-    /// that all of them are stopped, and takes a peer's end for what it is.
+    /// Raises this flag and those of all descendants before any thread is woken: a thread that is
+    /// woken sees that all of them are stopped, and does not take a closed connection for an error
+    /// of its peer.
     fn stop(&self) {
         let mut aborts = Vec::new();
         self.raise(&mut aborts);
@@ -80,7 +81,7 @@ impl Shared {
     }
 }
 
-/// Wakes the task that runs a future.
+/// Waker of the task that runs a future.
 #[derive(Default)]
 struct WakeOnStop(Mutex<Option<Waker>>);
 
@@ -107,13 +108,13 @@ impl fmt::Debug for Stop {
 }
 
 impl Stop {
-    /// A flag that is not raised.
+    /// Makes a flag that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that is raised with this one, and can be raised alone.
+    /// Makes a flag that is raised with this one, and can be raised alone.
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::new();
@@ -138,7 +139,7 @@ impl Stop {
         self.0.stopped.load(Ordering::Acquire)
     }
 
-    /// Has `abort` called when the flag is raised; at once if it is raised already.
+    /// Calls `abort` when the flag is raised; at once if it is raised already.
     ///
     /// Only a weak reference is kept: a connection that is dropped is closed, whoever registered
     /// it.

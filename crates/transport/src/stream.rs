@@ -1,4 +1,4 @@
-//! The traits of a driver of streams, and what they promise to the workloads.
+//! Traits of a driver of streams, and the promises that they make to the workloads.
 //!
 //! All functions are `async` so that one workload serves blocking and asynchronous stacks. A
 //! blocking driver's functions simply block and never yield; its [`StreamEndpoint::block_on`] is
@@ -24,12 +24,12 @@ use crate::{
     stop::Stop,
 };
 
-/// What a receive call brought.
+/// Result of a receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// Number of bytes that came, at least one.
     Bytes(usize),
-    /// Nothing until the moment that was given.
+    /// Nothing came until the given moment.
     TimedOut,
     /// The other end has finished its direction; nothing more comes.
     Closed,
@@ -64,29 +64,30 @@ pub trait ByteStream: Send {
     /// Ends this direction after everything that was sent; the other direction stays open.
     fn finish(&mut self) -> impl Future<Output = Result<(), TransportError>>;
 
-    /// Throws away what was handed over and is not delivered yet, and sends nothing more: the
-    /// deadline has come. Only for a transport that multiplexes, where other streams of the
-    /// connection go on; the others close the connection.
+    /// Discards what was handed over and is not delivered yet, and sends nothing more: the deadline
+    /// has come. Only for a transport that multiplexes, where other streams of the connection go
+    /// on; the others close the connection.
     fn abandon(&mut self) {}
 }
 
-/// Which handshake a connection made.
+/// Handshake that a connection made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeMade {
-    /// A full one.
+    /// A full handshake.
     Full,
-    /// One with a ticket of an earlier connection.
+    /// A handshake with a ticket of an earlier connection.
     Resumed,
-    /// One with a ticket, whose early data the other end took.
+    /// A handshake with a ticket, whose early data the other end took.
     EarlyDataTaken,
-    /// One with a ticket, whose early data the other end refused, so that it was sent again.
+    /// A handshake with a ticket, whose early data the other end refused, so that it was sent
+    /// again.
     EarlyDataRefused,
 }
 
 /// An established connection. Dropping it closes it; blocked calls of its streams are woken with
 /// an error by the [`Stop`] that it was made with.
 pub trait StreamConnection: Send + Sync {
-    /// Its streams.
+    /// Stream of the connection.
     type Stream: ByteStream;
 
     /// Opens a stream. A transport that does not multiplex gives its only one, once.
@@ -102,13 +103,13 @@ pub trait StreamConnection: Send + Sync {
         until: MonotonicTime,
     ) -> impl Future<Output = Result<Self::Stream, TransportError>>;
 
-    /// Which handshake it made, as its stack says once data has come from the other end. `None`
-    /// where the stack does not tell.
+    /// Returns the handshake that the connection made, by its stack's account once data has come
+    /// from the other end. `None` where the stack does not tell.
     fn handshake(&self) -> Option<HandshakeMade> {
         Some(HandshakeMade::Full)
     }
 
-    /// The connection's statistics. Must not keep the connection open.
+    /// Returns the connection's statistics, which must not keep the connection open.
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
 
     /// Closes in good order once both ends have agreed that all is done: what was sent still
@@ -119,10 +120,10 @@ pub trait StreamConnection: Send + Sync {
 /// One end of a driver of streams in one trial: it listens from the moment when it is made for a
 /// receiver's order.
 pub trait StreamEndpoint: Send + Sync + Sized + 'static {
-    /// Its connections.
+    /// Connection that the endpoint makes.
     type Connection: StreamConnection;
 
-    /// Where it listens; `None` at a sender.
+    /// Returns the address on which the endpoint listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
 
     /// Runs a future to its end on this thread.
@@ -134,7 +135,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// The connection, and the attempt, are registered with `stop`.
     ///
     /// # Errors
-    /// Whatever the stack says; [`TransportError::TimedOut`] at `until`.
+    /// The error of the stack; [`TransportError::TimedOut`] at `until`.
     fn connect(
         &self,
         peer: SocketAddr,
@@ -155,7 +156,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Several tasks may wait at once; each connection goes to one of them.
     ///
     /// # Errors
-    /// What makes listening impossible; [`TransportError::TimedOut`] at `until`.
+    /// The error that makes listening impossible; [`TransportError::TimedOut`] at `until`.
     fn accept(
         &self,
         until: MonotonicTime,
@@ -171,8 +172,8 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
         FA: Future<Output: Send>,
         FB: Future<Output: Send>;
 
-    /// Runs any number of tasks at once, and gives what they return in their order. As with
-    /// [`StreamEndpoint::join`], the futures are made where they run.
+    /// Runs any number of tasks at once, and returns their results in the order of the tasks. As
+    /// with [`StreamEndpoint::join`], the futures are made where they run.
     fn join_all<T, F>(&self, tasks: Vec<T>) -> impl Future<Output = Vec<F::Output>>
     where
         T: FnOnce() -> F + Send,
@@ -182,18 +183,18 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
-    /// What is known before any connection, by the whole name of the fact.
+    /// Returns facts that are known before any connection, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What a reader must know of this end, over this path.
+    /// Returns warnings about this end, over this path.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 }
 
-/// What came of one attempt to connect.
+/// Result of one attempt to connect.
 #[derive(Debug)]
 pub enum Accepted<C> {
     /// A connection.

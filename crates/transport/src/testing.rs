@@ -43,18 +43,18 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Passes notes to this mailbox from now on: that of the other end.
+    /// Passes notes to `mailbox`, that of the other end, from now on.
     pub fn connect(&self, mailbox: &Arc<Mailbox>) {
         *lock(&self.peer) = Some(Arc::clone(mailbox));
     }
 
-    /// The edges of the window so far.
+    /// Returns the edges of the window so far.
     #[must_use]
     pub fn edges(&self) -> Vec<WindowEdge> {
         lock(&self.edges).clone()
     }
 
-    /// The notes that this end sent.
+    /// Returns the notes that this end sent.
     #[must_use]
     pub fn notes(&self) -> Vec<Note> {
         lock(&self.notes).clone()
@@ -98,7 +98,7 @@ impl Observer for Recorder {
     }
 }
 
-/// A context in memory, and its observer.
+/// Makes a context in memory, and its observer.
 #[must_use]
 pub fn trial_context() -> (TrialContext, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
@@ -111,7 +111,8 @@ pub fn trial_context() -> (TrialContext, Arc<Recorder>) {
     (context, recorder)
 }
 
-/// An order for one end of a trial over loopback, without probes: the text `DATA`, deadline 20 s.
+/// Makes an order for one end of a trial over loopback, without probes: the text `DATA`, deadline
+/// 20 s.
 #[must_use]
 pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrder {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -179,20 +180,20 @@ static CERTIFICATE: LazyLock<(String, String)> = LazyLock::new(|| {
 
 /// Both ends of a trial that was run.
 pub struct Pair {
-    /// What the sender says.
+    /// Result of the sender.
     pub sender: Result<SideReport, TransportError>,
-    /// What the receiver says.
+    /// Result of the receiver.
     pub receiver: Result<SideReport, TransportError>,
-    /// What the sender's observer was told.
+    /// Observer of the sender.
     pub sender_seen: Arc<Recorder>,
-    /// What the receiver's observer was told.
+    /// Observer of the receiver.
     pub receiver_seen: Arc<Recorder>,
 }
 
 /// Runs both ends of a trial; `change` alters each order before it is used.
 ///
 /// # Errors
-/// What keeps an end from being prepared.
+/// The error of an end that cannot be prepared.
 pub fn run_pair(
     driver: &dyn Driver,
     size: u64,
@@ -202,10 +203,11 @@ pub fn run_pair(
     run_pair_while(driver, size, message, change, |_, _| {})
 }
 
-/// As [`run_pair`]; `meanwhile` runs in this thread with both contexts (sender, receiver).
+/// Runs both ends as [`run_pair`] does; `meanwhile` runs in this thread with both contexts (sender,
+/// receiver).
 ///
 /// # Errors
-/// What keeps an end from being prepared.
+/// The error of an end that cannot be prepared.
 pub fn run_pair_while(
     driver: &dyn Driver,
     size: u64,
@@ -223,8 +225,8 @@ pub fn run_pair_while(
     )
 }
 
-/// As [`run_pair`], and both ends are stopped at one moment: when `until`, which runs in this thread
-/// with the receiver's context, returns.
+/// Runs both ends as [`run_pair`] does, and stops both at one moment: when `until`, which runs in
+/// this thread with the receiver's context, returns.
 ///
 /// # Panics
 /// If an end cannot be prepared, if one ends otherwise than [`TransportError::Cancelled`], or if
@@ -254,10 +256,11 @@ pub fn run_pair_stopped(
     }
 }
 
-/// As [`run_pair`]; `then` runs in this thread with the receiver's context once the sender has ended.
+/// Runs both ends as [`run_pair`] does; `then` runs in this thread with the receiver's context once
+/// the sender has ended.
 ///
 /// # Errors
-/// What keeps an end from being prepared.
+/// The error of an end that cannot be prepared.
 pub fn run_pair_then(
     driver: &dyn Driver,
     size: u64,

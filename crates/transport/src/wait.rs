@@ -4,15 +4,15 @@ use std::{io, os::fd::AsRawFd, time::Duration};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
-/// How often a listening end looks whether it is stopped. The listening socket itself cannot be
-/// woken by a stop, which belongs to one flow.
+/// Interval at which a listening end looks whether it is stopped. The listening socket itself
+/// cannot be woken by a stop, which belongs to one flow.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits until the descriptor is ready for `events` of poll(2) (`POLLIN`, `POLLOUT`), has failed, or
 /// the moment has come; false for the latter.
 ///
 /// # Errors
-/// What the system says, other than that a signal came.
+/// The error of the system, other than that a signal came.
 pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
     let mut poll = libc::pollfd {
         fd: descriptor.as_raw_fd(),
@@ -40,9 +40,9 @@ pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io
     }
 }
 
-/// Waits at a listening socket for whoever comes next, as [`StreamEndpoint::accept`] promises it:
-/// `take` is called whenever somebody may have come, and says that nobody has with `None`. It must
-/// not block for that. `what` is waited for, in words.
+/// Waits at a listening socket for the next peer, as [`StreamEndpoint::accept`] promises it. `take`
+/// is called whenever a peer may have come, and returns `None` if none has; it must not block for
+/// that. `what` names the peer in errors.
 ///
 /// # Errors
 /// Those of `take`; [`TransportError::Cancelled`] within some tens of milliseconds after the stop

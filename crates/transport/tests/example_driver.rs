@@ -30,7 +30,7 @@ use regatta_transport::{
     },
 };
 
-/// How often a waiting accept looks for a connection and for its stop.
+/// Interval at which a waiting accept looks for a connection and for its stop.
 const LOOK: Duration = Duration::from_millis(2);
 
 // 1. What the registry shows, and which options a study may set.

@@ -21,7 +21,7 @@ use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, Wor
 /// Longest that any answer may take on a loaded machine; a test that waits so long fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came from an agent.
+/// Message from an agent; `None` at the end of its output.
 pub type Heard = Option<FromAgent>;
 
 /// One agent as a child process, ended when dropped.
@@ -33,13 +33,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one, unread by anybody so far.
+    /// Starts an agent and does not greet it.
     pub fn start() -> Self {
         let (tell, heard) = channel();
         Self::start_telling(tell, |heard| heard, heard)
     }
 
-    /// Starts one whose messages go into a channel that others use as well.
+    /// Starts an agent whose messages go to `tell`, a channel that others use as well.
     fn start_telling<T: Send + 'static>(
         tell: Sender<T>,
         wrap: impl Fn(Heard) -> T + Send + 'static,
@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Starts one and greets it.
+    /// Starts an agent and greets it.
     pub fn greeted() -> Self {
         let mut agent = Self::start();
         agent.say(&hello());
@@ -102,7 +102,7 @@ impl Agent {
         writeln!(input, "{line}").expect("the agent reads");
     }
 
-    /// The next message.
+    /// Waits for the next message.
     pub fn hear(&self) -> FromAgent {
         self.heard
             .recv_timeout(PATIENCE)
@@ -125,7 +125,7 @@ impl Agent {
         }
     }
 
-    /// The next message, which must be a failure.
+    /// Waits for the next message, which must be a failure.
     pub fn hear_failure(&self) -> (FailureKind, Vec<String>, String) {
         match self.hear() {
             FromAgent::Failed {
@@ -138,8 +138,8 @@ impl Agent {
         }
     }
 
-    /// Waits for the end of its output and of the process; returns what it wrote to standard
-    /// error.
+    /// Waits for the end of the agent's output and of its process; returns what it wrote to
+    /// standard error.
     pub fn wait(mut self) -> (ExitStatus, String) {
         while self
             .heard
@@ -168,7 +168,7 @@ pub fn hello() -> ToAgent {
     }
 }
 
-/// A certificate and its key.
+/// Makes a certificate and its key.
 pub fn tls() -> TlsMaterial {
     let name = "regatta.test".to_owned();
     let made = rcgen::generate_simple_self_signed(vec![name.clone()]).expect("a certificate");
@@ -179,7 +179,7 @@ pub fn tls() -> TlsMaterial {
     }
 }
 
-/// An order over loopback. The sender gets no key.
+/// Makes an order over loopback. The sender gets no key.
 pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOrder {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let mut tls = tls.clone();
@@ -236,7 +236,7 @@ pub fn with_option(mut order: TrialOrder, name: &str, value: OptionValue) -> Tri
     order
 }
 
-/// Two agents and what they say, in one channel.
+/// Two agents and their messages, in one channel.
 pub struct Pair {
     pub receiver: Agent,
     pub sender: Agent,
@@ -244,7 +244,7 @@ pub struct Pair {
     heard: Receiver<(Role, Heard)>,
 }
 
-/// Starts and greets an agent that tells into a channel shared by both ends.
+/// Starts and greets an agent whose messages go to `tell`, shared by both ends.
 fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
     let (_, nothing) = channel();
     let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
@@ -252,7 +252,7 @@ fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
     agent
 }
 
-/// How one end of a race ended.
+/// Result of one end of a trial: its report, or the kind, causes and hint of its failure.
 pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
 
 impl Pair {
@@ -371,7 +371,7 @@ impl Pair {
         }
     }
 
-    /// One whole trial.
+    /// Runs one whole trial.
     pub fn race(
         &mut self,
         receiver: TrialOrder,

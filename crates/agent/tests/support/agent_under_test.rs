@@ -3,11 +3,11 @@
 //! | driver | its session |
 //! |---|---|
 //! | `test-work` | uses `cpu_ms` of CPU in each of two threads within the window, and reports |
-//! | `test-stuck` | hears no abort |
+//! | `test-stuck` | ignores the abort |
 //! | `test-obedient` | does nothing until it is aborted, and then takes `linger_ms` to end |
 //! | `test-panic` | panics, in `prepare` if `early` |
 //! | `test-unsupported` | is not supported here |
-//! | `test-child` | starts a shell that starts a sleep, tells their process identifiers, and waits |
+//! | `test-child` | starts a shell that starts a sleep, reports their process identifiers, and waits |
 
 use std::{
     collections::BTreeMap,
@@ -56,7 +56,7 @@ const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) ->
     }
 }
 
-/// What a session of a test does.
+/// Behaviour of a test driver's session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Work,

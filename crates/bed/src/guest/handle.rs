@@ -1,4 +1,4 @@
-//! A guest as the controller sees it.
+//! Handle of a guest, for the controller.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    KEEPER_COMMAND,
+    DAEMON_COMMAND,
     order::{Instructions, Order, PROTOCOL_VERSION, Said},
 };
 use crate::{
@@ -19,49 +19,50 @@ use crate::{
     process::{self, Executable, Given},
 };
 
-/// How long an ended keeper is waited for before it is killed.
+/// Time that a daemon has to end by itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What can go wrong with a guest before it says anything.
+/// Errors of starting a guest, before the guest itself can report any.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// Its keeper could not be started.
+    /// The guest's daemon could not be started.
     #[error(transparent)]
-    Keeper(#[from] BedError),
-    /// Its keeper could not be told what to do.
-    #[error("cannot tell the guest's keeper what to do")]
+    Daemon(#[from] BedError),
+    /// The guest's daemon could not be given its order.
+    #[error("cannot tell the guest's daemon what to do")]
     Order(#[source] io::Error),
-    /// Nothing to join two guests with could be made.
+    /// The sockets that join two guests could not be created.
     #[error("cannot make the wires between two guests")]
     Wires(#[source] io::Error),
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
 
-/// A guest. It ends when it is dropped, and also with the *thread* that started it.
+/// Running guest. It ends when this is dropped, and also with the *thread* that started it.
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
-    /// Its end ends the keeper.
+    /// Standard input of the daemon; closing it ends the daemon.
     orders: Option<ChildStdin>,
     said: Receiver<Said>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Guest {
-    /// Starts `executable guest-keeper` and gives it its order.
+    /// Starts `executable guest-daemon` and gives it its order.
     ///
     /// # Errors
-    /// [`GuestError`]; what goes wrong in the keeper is heard as [`Said::Failed`].
+    /// [`GuestError`]; errors in the daemon are reported as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
         Self::start_joined(executable, order, &[])
     }
 
-    /// The same, for a guest that has ends of wires: see [`wires`](super::wires).
+    /// Starts a guest as [`Guest::start`] does, with `wires`: its ends of the wires that
+    /// [`wires`](super::wires) makes.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Guest::start`].
     pub fn start_joined(
         executable: &Path,
         order: &Order,
@@ -72,7 +73,7 @@ impl Guest {
             files: wires,
             ..Given::pipes(Stdio::inherit())
         };
-        let mut child = process::spawn(&executable, KEEPER_COMMAND, given)?;
+        let mut child = process::spawn(&executable, DAEMON_COMMAND, given)?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();
@@ -105,16 +106,16 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Process identifier of the keeper.
+    /// Returns the process identifier of the daemon.
     #[must_use]
-    pub fn keeper_pid(&self) -> u32 {
+    pub fn daemon_pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next that is heard of the guest, if it comes in time.
+    /// Waits for at most `within` for the next message of the guest and returns it.
     ///
-    /// After [`Said::Ended`] or [`Said::Failed`] nothing more comes. A keeper that was killed is
-    /// heard as [`Said::Failed`] too.
+    /// No message comes after [`Said::Ended`] or [`Said::Failed`]. A daemon that was killed is
+    /// reported as [`Said::Failed`] too.
     pub fn hear(&mut self, within: Duration) -> Option<Said> {
         match self.said.recv_timeout(within) {
             Ok(said) => Some(said),
@@ -125,7 +126,7 @@ impl Guest {
                     None => String::new(),
                 };
                 Some(Said::Failed {
-                    reasons: vec![format!("the guest's keeper ended{status}")],
+                    reasons: vec![format!("the guest's daemon ended{status}")],
                     hint: String::new(),
                     unsupported: false,
                 })

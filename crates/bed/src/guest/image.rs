@@ -1,4 +1,4 @@
-//! Which kernel a guest runs.
+//! Search for the kernel that a guest runs.
 
 use std::{
     env,
@@ -10,43 +10,68 @@ use std::{
 
 use regatta_model::Clock;
 
-/// Names a kernel for every guest of this user.
+/// Environment variable that names a kernel for every guest of this user.
 const VARIABLE: &str = "REGATTA_UML_KERNEL";
 
 /// Name of the kernel that Debian's package `user-mode-linux` has.
 const PACKAGED: &str = "linux.uml";
 
-/// What to type where there is no kernel for a real clock.
+/// Congestion controls of Linux, by the setting that a kernel is built with. `reno` has none: every
+/// kernel has it.
+pub const CONGESTION_CONTROLS: [(&str, &str); 16] = [
+    ("BBR", "bbr"),
+    ("BIC", "bic"),
+    ("CDG", "cdg"),
+    ("CUBIC", "cubic"),
+    ("DCTCP", "dctcp"),
+    ("HSTCP", "highspeed"),
+    ("HTCP", "htcp"),
+    ("HYBLA", "hybla"),
+    ("ILLINOIS", "illinois"),
+    ("LP", "lp"),
+    ("NV", "nv"),
+    ("SCALABLE", "scalable"),
+    ("VEGAS", "vegas"),
+    ("VENO", "veno"),
+    ("WESTWOOD", "westwood"),
+    ("YEAH", "yeah"),
+];
+
+/// Hint for a host without a kernel for a real clock.
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
-/// What to type where there is no kernel for a virtual clock.
+/// Hint for a machine without a kernel for a virtual clock.
 pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
-/// Longest that a kernel may take to say what it is; it starts nothing for that.
+/// Longest time that a kernel may take to print its release or configuration; it boots nothing for
+/// that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// A kernel that was found to be fit.
+/// Kernel that can run the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its file.
+    /// Path of the kernel's executable.
     pub path: PathBuf,
-    /// Its release, such as `6.12.117`.
+    /// Release of the kernel, such as `6.12.117`.
     pub release: String,
-    /// Whether it can have a virtual clock.
+    /// Whether the kernel supports a virtual clock (time travel mode).
     pub travels_in_time: bool,
+    /// Names of its congestion controls, built in or as modules. `None` for a kernel that the user
+    /// named, which may have others than Linux has.
+    pub congestion_controls: Option<Vec<&'static str>>,
 }
 
-/// Why there is no kernel to run.
+/// Reasons why there is no kernel to run.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// Nothing was named, and nothing was found where kernels are looked for.
+    /// No kernel was named, and none was found in the usual places.
     #[error("there is no User Mode Linux kernel {purpose}: looked for {looked_for}")]
     Missing {
         /// `for a real clock` or `for a virtual clock`.
         purpose: &'static str,
-        /// Where, in words.
+        /// Places that were searched, in words.
         looked_for: String,
-        /// Which clock it was for.
+        /// Clock that the kernel was to have.
         clock: Clock,
     },
     /// The file that was named cannot be run.
@@ -54,7 +79,7 @@ pub enum ImageError {
     NotRun {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -64,7 +89,7 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
     },
-    /// The kernel has no time travel.
+    /// The kernel has no time travel mode.
     #[error(
         "the kernel `{}` ({release}) has no virtual clock: it was built without CONFIG_UML_TIME_TRAVEL_SUPPORT",
         path.display()
@@ -72,13 +97,13 @@ pub enum ImageError {
     NoTimeTravel {
         /// The file.
         path: PathBuf,
-        /// Its release.
+        /// Release of the kernel.
         release: String,
     },
 }
 
 impl ImageError {
-    /// What to type next.
+    /// Returns a command that helps.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -96,15 +121,15 @@ impl ImageError {
         }
     }
 
-    /// Whether the user named something that is wrong, rather than this machine lacking something.
+    /// Whether the user named an unfit kernel, rather than this machine lacking one.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, Self::Missing { .. })
     }
 }
 
-/// Finds the kernel for a guest: the named one, else the one that `REGATTA_UML_KERNEL` names, else
-/// the lab's own from the cache for a virtual clock and the system's for a real one.
+/// Finds the kernel for a guest: `named`, else the one that `REGATTA_UML_KERNEL` names, else the
+/// one built by `lab/build-kernel` for a virtual clock and the system's for a real one.
 ///
 /// # Errors
 /// [`ImageError`] where there is none or the named one is not fit.
@@ -115,7 +140,10 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
             .map(PathBuf::from)
     });
     if let Some(path) = named {
-        let image = inspect(&path)?;
+        let image = Image {
+            congestion_controls: None,
+            ..inspect(&path)?
+        };
         return fit(image, clock);
     }
     let found = match clock {
@@ -130,8 +158,8 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
                 Clock::Virtual => "for a virtual clock",
             },
             looked_for: match clock {
-                Clock::Real => format!("`{PACKAGED}` in PATH, and in `{}`", shown(cache())),
-                Clock::Virtual => format!("one that was built in `{}`", shown(cache())),
+                Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_cache()),
+                Clock::Virtual => in_cache(),
             },
             clock,
         }),
@@ -148,11 +176,15 @@ fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
     Ok(image)
 }
 
-fn shown(path: Option<PathBuf>) -> String {
-    path.map_or_else(|| "~/.cache".to_owned(), |path| path.display().to_string())
+/// Where a kernel that was built here is looked for, in words.
+fn in_cache() -> String {
+    cache().map_or_else(
+        || "one that was built, in no directory, as `HOME` is not set".to_owned(),
+        |cache| format!("one that was built, in `{}`", cache.display()),
+    )
 }
 
-/// Where `lab/build-kernel` keeps what it builds.
+/// Returns the directory in which `lab/build-kernel` keeps what it builds.
 fn cache() -> Option<PathBuf> {
     if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
         return Some(own.into());
@@ -164,7 +196,7 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("regatta/lab-kernel"))
 }
 
-/// The newest kernel of the cache.
+/// Returns the newest kernel of the cache.
 fn built() -> Option<PathBuf> {
     let entries = std::fs::read_dir(cache()?).ok()?;
     entries
@@ -186,7 +218,7 @@ fn packaged() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Asks a kernel what it is.
+/// Runs a kernel to find out its release and configuration.
 fn inspect(path: &Path) -> Result<Image, ImageError> {
     let config = ask(path, "--showconfig")?;
     if !config.contains("CONFIG_UML=y") {
@@ -199,11 +231,26 @@ fn inspect(path: &Path) -> Result<Image, ImageError> {
         path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         release,
         travels_in_time: config.contains("CONFIG_UML_TIME_TRAVEL_SUPPORT=y"),
+        congestion_controls: Some(congestion_controls(&config)),
     })
 }
 
-/// What a program prints when it is asked; another program than a kernel may do anything, so it is
-/// given nothing to read and little time.
+/// Names of the congestion controls that a kernel of this configuration has.
+fn congestion_controls(config: &str) -> Vec<&'static str> {
+    let is_set = |setting: &&str| {
+        let setting = format!("CONFIG_TCP_CONG_{setting}=");
+        let value = config.lines().find_map(|line| line.strip_prefix(&setting));
+        matches!(value, Some("y" | "m"))
+    };
+    let configured = CONGESTION_CONTROLS
+        .iter()
+        .filter(|(setting, _)| is_set(setting))
+        .map(|(_, name)| *name);
+    ["reno"].into_iter().chain(configured).collect()
+}
+
+/// Returns what a program prints with the argument `question`. A program that is no kernel may do
+/// anything, so it is given nothing to read and little time.
 fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),
@@ -241,6 +288,18 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn congestion_controls_are_those_of_the_configuration() {
+        let config =
+            "CONFIG_TCP_CONG_CUBIC=y\nCONFIG_TCP_CONG_HTCP=m\n# CONFIG_TCP_CONG_BBR is not set\n";
+        assert_eq!(congestion_controls(config), ["reno", "cubic", "htcp"]);
+        let lab = include_str!("../../../../lab/lab.config");
+        assert_eq!(
+            congestion_controls(lab).len(),
+            CONGESTION_CONTROLS.len() + 1
+        );
+    }
 
     #[test]
     fn another_program_is_no_kernel_and_a_missing_one_is_told() {

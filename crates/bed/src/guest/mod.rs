@@ -1,42 +1,42 @@
-//! A guest: a User Mode Linux kernel that runs one program over this host's files.
+//! Guest: a User Mode Linux kernel that runs one program over this host's files.
 //!
-//! It needs neither root nor hardware virtualisation, and its kernel has SCTP, netem and every
+//! A guest needs neither root nor hardware virtualisation, and its kernel has SCTP, netem and every
 //! congestion control whatever the host's kernel lacks. [`Guest::start`] starts this very program
-//! again as the guest's keeper ([`keeper_main`]), which makes namespaces of its own in which the
+//! again as the guest's daemon ([`daemon_main`]), which makes namespaces of its own in which the
 //! host's files cannot be written, and starts the kernel in them; the kernel starts this very
-//! program a third time as its first process ([`init_main`]), which makes the guest ready and runs
-//! the program of the [`Order`] in it.
+//! program a third time as its first process ([`init_main`]), which prepares the guest and runs the
+//! program of the [`Order`] in it.
 //!
-//! Everything hangs on the controller: the keeper's first process in its process namespace ends
-//! with it, and with that process the kernel ends all others and takes down the mounts, so that no
-//! process and no file is left, also after `kill -9`.
+//! A guest ends with the controller: the daemon's first process in its process namespace ends with
+//! the controller, and with that process the kernel ends all others and removes the mounts, so that
+//! no process and no file is left, also after `kill -9`.
 //!
 //! With [`Clock::Virtual`] the guest's time stands still while it works and jumps to the next timer
 //! while it waits: nothing that runs on the host changes what is measured inside. The host can
-//! therefore not take part in a measurement: its answer would always come too late. What measures
-//! runs inside as a whole and only tells of it ([`say`]).
+//! therefore not take part in a measurement: its answer would always come too late. All parts of a
+//! measurement run inside and only report to the controller ([`say`]).
 
+mod daemon;
 mod handle;
 mod image;
 mod init;
-mod keeper;
 mod mounts;
 mod order;
 pub mod testing;
 mod wire;
 mod within;
 
+pub use daemon::main as daemon_main;
 pub use handle::{Guest, GuestError};
-pub use image::{Image, ImageError, VIRTUAL_KERNEL_HINT, find};
+pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
-pub use keeper::main as keeper_main;
 pub use order::{Order, Said};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 pub use within::{FILES, is_guest, payload, say, wait_for_timers};
 
 /// First argument of the process that keeps a guest.
-pub const KEEPER_COMMAND: &str = "guest-keeper";
+pub const DAEMON_COMMAND: &str = "guest-daemon";
 
 /// First argument of a guest's first process.
 pub const INIT_COMMAND: &str = "guest-init";

@@ -1,6 +1,6 @@
-//! The files that a guest sees: the host's, none of which it can write, and one room in memory.
+//! Files that a guest sees: the host's, read-only, and one writable directory in memory.
 //!
-//! All of this happens in a mount namespace of the keeper's own, which goes with its last process.
+//! All of this happens in a mount namespace of the daemon's own, which goes with its last process.
 
 use std::{
     ffi::CString,
@@ -17,19 +17,20 @@ use super::{
     within::{EXCHANGE, FILES, MESSAGES},
 };
 
-/// The guest's room. What a host keeps there is of no use to a guest, and every host has it.
+/// Writable directory of the guest, in memory. The host's files there are of no use to a guest, and
+/// every host has the directory.
 const ROOM: &str = "/run";
 
-/// The running program, under a name that stays the same whatever happens to its file.
+/// Running program, under a name that stays the same whatever happens to its file.
 pub(super) const PROGRAM: &str = "/run/regatta/program";
 
-/// Where the kernel keeps the guest's memory and its own sockets.
+/// Directory in which the kernel keeps the guest's memory and its own sockets.
 pub(super) const KERNEL_DIRECTORY: &str = "/run/regatta/kernel";
 
-/// Room for everything but the guest's memory, in MiB.
+/// Memory for everything but the guest's own, in MiB.
 const EXTRA_MIB: u32 = 256;
 
-/// A step that did not succeed.
+/// Failed step, with its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make the guest's files: {step}")]
 pub(super) struct MountError {
@@ -51,7 +52,7 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
     }
 }
 
-/// Makes the tree as a guest is to see it. The calling process must have a mount namespace of its
+/// Mounts the tree that a guest is to see. The calling process must have a mount namespace of its
 /// own.
 pub(super) fn make(order: &Order) -> Result<(), MountError> {
     let nothing: Option<&str> = None;
@@ -111,7 +112,8 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
     fs::write(Path::new(EXCHANGE).join("order"), line).step("writing the guest's order")
 }
 
-/// The name of a running program's file can have come to mean another one.
+/// Checks that `opened` is the file of the running program: its name can have come to mean another
+/// file.
 fn same_file(opened: &File) -> io::Result<()> {
     let found = opened.metadata()?;
     let running = fs::metadata("/proc/self/exe")?;
@@ -122,7 +124,7 @@ fn same_file(opened: &File) -> io::Result<()> {
     }
 }
 
-/// Shows an open file or directory at another place too.
+/// Mounts an open file or directory at another place too (a bind mount).
 fn bind(file: &File, place: &str) -> io::Result<()> {
     let nothing: Option<&str> = None;
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -136,7 +138,7 @@ fn bind(file: &File, place: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets or clears "read-only" on a mount, on request on all mounts below it too.
+/// Sets or clears the read-only flag of a mount; with `below` also of all mounts below it.
 fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
     let flag = libc::MOUNT_ATTR_RDONLY;
     let attributes = libc::mount_attr {

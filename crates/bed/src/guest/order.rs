@@ -1,32 +1,33 @@
-//! What the controller, the keeper and the guest say to one another.
+//! Messages between the controller, the daemon and the guest.
 
 use std::{path::PathBuf, time::Duration};
 
 use regatta_model::Clock;
 use serde::{Deserialize, Serialize};
 
-/// Version of these messages; all ends are the same program, so a difference is a mistake.
+/// Version of these messages; all ends are the same program, so a difference is a bug.
 pub(super) const PROTOCOL_VERSION: u32 = 2;
 
-/// What a guest is to be and to do.
+/// Settings of a guest: its kernel, its clock and memory, and the program that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The kernel's file.
+    /// Path of the kernel.
     pub kernel: PathBuf,
-    /// The guest's clock.
+    /// Clock of the guest.
     pub clock: Clock,
     /// Seed of the guest's random numbers where its clock is virtual; with a real clock they are
     /// the host's.
     pub seed: u64,
-    /// Memory of the guest, in MiB. The host gives only what is used of it.
+    /// Memory of the guest, in MiB. The host provides only the part that is used.
     pub memory_mib: u32,
-    /// Arguments of the program, which is the one that starts the guest.
+    /// Arguments of the program, which is the same as the one that starts the guest.
     pub arguments: Vec<String>,
     /// Additions to the environment that the program inherits.
     pub environment: Vec<(String, String)>,
-    /// Directory that the guest may write to; it sees it as [`super::FILES`].
+    /// Directory of the host that the guest may write to; in the guest its path is
+    /// [`super::FILES`].
     pub files: Option<PathBuf>,
-    /// What the program reads with [`super::payload`].
+    /// Text that the program reads with [`super::payload`].
     pub payload: String,
 }
 
@@ -35,54 +36,55 @@ impl Order {
     pub const DEFAULT_MEMORY_MIB: u32 = 1024;
 }
 
-/// What the keeper is told, in one line.
+/// First line on the daemon's standard input: the order and the file descriptors of the wires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instructions {
     pub protocol: u32,
     pub order: Order,
-    /// Files of the keeper's that are ends of wires; the guest has them as `vec0`, `vec1`, ….
+    /// File descriptors of the daemon that are ends of wires; the guest has them as `vec0`, `vec1`,
+    /// ….
     pub wires: Vec<i32>,
 }
 
-/// What is heard of a guest.
+/// Messages from a guest or about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Said {
     /// The guest is ready and starts the program.
     Up {
-        /// Release of its kernel.
+        /// Release of the guest's kernel.
         release: String,
     },
-    /// The guest is at work: told every [`Said::BEAT`] with a real clock, so that one that hangs is
-    /// found out. With a virtual clock nobody could tell when to say so.
+    /// Sign of life, sent every [`Said::BEAT`] with a real clock, so that a guest that hangs is
+    /// noticed. With a virtual clock there is no time at which to expect one.
     Beat,
     /// A line of the kernel's console.
     Console {
-        /// Without its end.
+        /// The line without its line feed.
         line: String,
     },
     /// A line of the program's standard output or error.
     Output {
-        /// Without its end.
+        /// The line without its line feed.
         line: String,
     },
-    /// What the program said with [`super::say`].
+    /// Message that the program sent with [`super::say`].
     Message {
-        /// As it was said.
+        /// The message, unchanged.
         text: String,
     },
-    /// The program has ended, and with it the guest. The last that is heard.
+    /// The program has ended, and with it the guest. Last message of a guest.
     Ended {
         /// Exit code of the program; 128 and the signal's number if it was killed.
         code: i32,
     },
-    /// The guest could not be made, or ended before the program did. The last that is heard.
+    /// The guest could not be started, or ended before the program did. Last message of a guest.
     Failed {
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
-        /// Whether this machine makes no guests at all.
+        /// Whether this machine cannot run guests at all.
         unsupported: bool,
     },
 }

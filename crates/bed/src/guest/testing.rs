@@ -39,7 +39,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use super::Clock;
-use super::{Guest, INIT_COMMAND, KEEPER_COMMAND, Order, Said, find, is_guest, say};
+use super::{DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, say};
 
 /// Environment variable with the directory of this test run, whose test processes share artefacts
 /// in it: absent where nothing is shared.
@@ -48,20 +48,20 @@ pub const TEST_RUN_DIR: &str = "REGATTA_TEST_RUN_DIR";
 /// First argument of the process that runs cases in a guest, before their names.
 const CASES_COMMAND: &str = "guest-cases";
 
-/// Longest that one case may take in a guest, with what comes before it.
+/// Longest time that one case may take in a guest, with the boot before it.
 const LONGEST_CASE: Duration = Duration::from_secs(180);
 
-/// Longest that processes of a case may outlive it.
+/// Longest time that processes of a case may outlive it.
 const LONGEST_LEAK: Duration = Duration::from_secs(5);
 
-/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
-/// new guest, and `false` is returned when it has succeeded.
+/// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
+/// the test in a new guest and returns `false` when it has succeeded.
 ///
 /// `case` is the test's whole name with its modules.
 ///
 /// # Panics
 /// If there is no kernel for a guest, if the guest does not start, or if the test fails in it: with
-/// its output and everything that was heard of the guest.
+/// its output and all messages of the guest.
 #[must_use]
 pub fn in_guest(case: &str, clock: Clock) -> bool {
     if is_guest() {
@@ -71,9 +71,9 @@ pub fn in_guest(case: &str, clock: Clock) -> bool {
     false
 }
 
-/// Whether this is a guest, in which the test is to be run. Where it is not, the test is run in a
-/// guest that it shares with the other tests of its module, and `false` is returned when this one
-/// has succeeded.
+/// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
+/// the test in a guest that it shares with the other tests of its module, and returns `false` when
+/// this test has succeeded.
 ///
 /// `module` is the module's name in its test program, `case` the name of the test below it, and
 /// `clock` the same in all of the module's tests. The first process of a test run that needs the
@@ -119,7 +119,7 @@ fn alone(case: &str, clock: Clock) {
     judge(&directory.0, case);
 }
 
-/// Names of the tests below a module, in the order of the test program's list.
+/// Returns the names of the tests below a module, in the order of the test program's list.
 fn cases_below(executable: &Path, module: &str) -> Vec<String> {
     let output = Command::new(executable)
         .args(["--list", "--format", "terse"])
@@ -146,30 +146,31 @@ enum Progress {
     Ended { case: String, passed: bool },
 }
 
-/// File with the output of a case, in the directory of a guest's verdicts.
+/// Returns the path of the file with a case's output, in the directory of a guest's verdicts.
 fn output_file(directory: &Path, case: &str) -> PathBuf {
     directory.join(format!("{}.output", case.replace("::", ".")))
 }
 
-/// File that is there if a case has passed or failed.
+/// Returns the path of the file that exists if a case has passed, or failed.
 fn verdict_file(directory: &Path, case: &str, passed: bool) -> PathBuf {
     let verdict = if passed { "passed" } else { "failed" };
     directory.join(format!("{}.{verdict}", case.replace("::", ".")))
 }
 
-/// File with what was heard of the guest itself, the last line saying how it ended.
+/// Returns the path of the file with all messages of the guest itself; its last line is the guest's
+/// end.
 fn heard_file(directory: &Path) -> PathBuf {
     directory.join("guest.heard")
 }
 
-/// Before the release of the guest's kernel, in what was heard of the guest.
+/// Text before the release of the guest's kernel, in the lines that were received from the guest.
 const GUEST: &str = "guest with Linux ";
 
 /// Runs cases in a new guest and writes their verdicts and outputs to a directory.
 ///
 /// # Errors
-/// In words, if no guest can be started. What happens to a guest later is for the cases that have
-/// no verdict then.
+/// The reason in words, if no guest can be started. A guest that ends later leaves cases without a
+/// verdict.
 fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), String> {
     let mut guest = start_guest(cases, clock)?;
     let written = |error: io::Error| format!("cannot write to {}: {error}", directory.display());
@@ -247,7 +248,7 @@ fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
 /// Prints the output of a case that was run in a guest.
 ///
 /// # Panics
-/// If it failed, or has no verdict: then with everything that was heard of the guest.
+/// If it failed, or has no verdict: then with all messages of the guest.
 fn judge(directory: &Path, case: &str) {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let heard = read(heard_file(directory));
@@ -293,7 +294,7 @@ fn tell_line(case: &str, line: String) {
     tell(&Progress::Line { case, line });
 }
 
-/// Whether a case passes in a process of its own.
+/// Runs a test case in a process of its own and returns whether it passed.
 fn run_case(case: &str) -> io::Result<bool> {
     let (reader, writer) = io::pipe()?;
     let mut child = Command::new(env::current_exe()?)
@@ -334,8 +335,9 @@ fn run_case(case: &str) -> io::Result<bool> {
     Ok(ran && status.success())
 }
 
-/// A test program has a `main` that is not ours. This runs before it and makes the program a
-/// guest's keeper or first process, or runs cases in a guest, where it was started for that.
+/// Function that runs before `main`, as a test program has a `main` that is not ours: it makes the
+/// program a guest's daemon or first process, or runs cases in a guest, where it was started for
+/// that.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static DIVERT: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = divert;
@@ -351,7 +353,7 @@ extern "C" fn divert(
     // SAFETY: the C library gives as many arguments as it says, each a C string.
     let first = unsafe { std::ffi::CStr::from_ptr(*arguments.add(1)) };
     let code = match first.to_str() {
-        Ok(KEEPER_COMMAND) => super::keeper_main(),
+        Ok(DAEMON_COMMAND) => super::daemon_main(),
         Ok(INIT_COMMAND) => super::init_main(),
         Ok(CASES_COMMAND) => cases_main(),
         _ => return,
@@ -359,7 +361,7 @@ extern "C" fn divert(
     std::process::exit(i32::from(code != ExitCode::SUCCESS));
 }
 
-/// Result of `read` on an artefact that the test processes of one test run share.
+/// Returns the result of `read` on an artefact that the test processes of one test run share.
 ///
 /// The first caller with this `key` in a test run makes the artefact; others, also of other
 /// processes, wait for that and only read it. `make` and `read` are given the artefact's
@@ -397,13 +399,13 @@ pub fn once_per_test_run<T>(
     read(&directory.0)
 }
 
-/// Directory of this test run, if there is one.
+/// Returns the directory of this test run, if there is one.
 fn test_run_directory() -> Option<PathBuf> {
     let directory = env::var_os(TEST_RUN_DIR)?;
     (!directory.is_empty()).then(|| PathBuf::from(directory))
 }
 
-/// [`once_per_test_run`] with the directory of the test run.
+/// Does the same as [`once_per_test_run`], with the directory of the test run.
 fn shared_in<T>(
     test_run: &Path,
     key: &str,
@@ -440,7 +442,8 @@ impl State {
         Ok(Self(file))
     }
 
-    /// Makes the artefact unless somebody tried before; the inner error is that of `make`.
+    /// Makes the artefact unless another caller has tried before; the inner error is that of
+    /// `make`.
     fn make_once(
         &mut self,
         directory: &Path,

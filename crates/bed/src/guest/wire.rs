@@ -1,5 +1,5 @@
-//! What joins two guests: virtual Ethernets, each a pair of sockets of which either kernel has one as
-//! a network interface.
+//! Wires between two guests: virtual Ethernets, each a pair of sockets of which either kernel has
+//! one as a network interface.
 //!
 //! Nothing of this machine's network takes part: a frame is one message between two processes. The
 //! sockets keep the frames' boundaries, lose none, and have a sender wait while the other end has
@@ -14,21 +14,21 @@ use nix::sys::socket::{
 /// Name of the interface whose wire is the path between the hosts.
 pub const PATH_WIRE: &str = "vec0";
 
-/// Name of the interface whose wire carries what the controller says to the other guest, so that
-/// no word of it is on the path.
+/// Name of the interface whose wire carries control messages to the other guest, so that none of
+/// them is on the path.
 pub const CONTROL_WIRE: &str = "vec1";
 
 /// Bytes that may be under way on a wire, with the kernel's own for each frame. About two hundred
 /// frames: a guest that is not scheduled for a moment does not stop the other.
 const UNDER_WAY_BYTES: usize = 512 << 10;
 
-/// The ends of the wires for each of two guests, in the order of the interfaces' names.
+/// Ends of the wires for each of two guests, in the order of the interfaces' names.
 pub type Wires = [Vec<OwnedFd>; 2];
 
 /// Makes the wires of two guests.
 ///
 /// # Errors
-/// Where this process may have no more files.
+/// If the sockets cannot be created, for example because this process may have no more open files.
 pub fn wires() -> io::Result<Wires> {
     let mut ends: Wires = [Vec::new(), Vec::new()];
     for _ in [PATH_WIRE, CONTROL_WIRE] {

@@ -1,4 +1,4 @@
-//! What a program in a guest uses to speak with the controller.
+//! Communication of a program in a guest with the controller.
 //!
 //! Files are the way: the guest writes them through to the host at once, without waiting for an
 //! answer, so that its clock takes no notice. A serial line would have the guest wait for the
@@ -12,16 +12,16 @@ use std::{
     time::Duration,
 };
 
-use crate::keeper::monotonic_ns;
+use crate::path_daemon::monotonic_ns;
 
-/// The one directory that both sides write to, in the keeper's own memory.
+/// Directory that both sides write to, in the daemon's own memory.
 pub(super) const EXCHANGE: &str = "/run/regatta/exchange";
 
-/// Where a guest sees the directory of [`super::Order::files`].
+/// Path at which a guest sees the directory of [`super::Order::files`].
 pub const FILES: &str = "/run/regatta/files";
 
-/// Messages, each a file of its own that the keeper removes once it is read, so that a long run
-/// does not fill the memory.
+/// Directory of messages, each a file of its own that the daemon removes once it is read, so that a
+/// long run does not fill the memory.
 pub(super) const MESSAGES: &str = "messages";
 
 /// Whether this kernel is a User Mode Linux.
@@ -30,7 +30,7 @@ pub fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
 
-/// What the controller gave the program of this guest.
+/// Returns the payload that the controller gave the program of this guest.
 ///
 /// # Errors
 /// If this is no guest, or its exchange cannot be read.
@@ -38,7 +38,7 @@ pub fn payload() -> io::Result<String> {
     fs::read_to_string(Path::new(EXCHANGE).join("payload"))
 }
 
-/// Tells the controller something. Messages arrive in the order in which they were told.
+/// Sends a message to the controller. Messages arrive in the order in which they were sent.
 ///
 /// # Errors
 /// If this is no guest, or its exchange cannot be written.
@@ -47,10 +47,10 @@ pub fn say(text: &str) -> io::Result<()> {
     leave(COUNT.fetch_add(1, Ordering::SeqCst), text)
 }
 
-/// Leaves a message under a number; messages are read in the order of their numbers.
+/// Writes a message under a number; messages are read in the order of their numbers.
 fn leave(number: u32, text: &str) -> io::Result<()> {
     let messages = Path::new(EXCHANGE).join(MESSAGES);
-    // Written beside and then renamed, so that the keeper never sees half of it.
+    // Written beside and then renamed, so that the daemon never sees half of it.
     let unfinished = messages.join(format!("{number:010}.part"));
     fs::write(&unfinished, text)?;
     fs::rename(unfinished, messages.join(format!("{number:010}")))
@@ -62,8 +62,8 @@ const TIMER_GRAIN: Duration = Duration::from_millis(5120);
 
 /// Waits until the monotonic clock is a whole multiple of what the kernel's timers are rounded to.
 ///
-/// What starts then finds every timer in the same place, however long what was before it took: with
-/// a virtual clock a trial becomes the same whatever trials came before it, and the wait costs
+/// Work that starts then finds every timer in the same place, however long the work before it took:
+/// with a virtual clock a trial becomes the same whatever trials came before it, and the wait costs
 /// nothing.
 pub fn wait_for_timers() {
     let grain = TIMER_GRAIN.as_nanos() as u64;
@@ -71,7 +71,7 @@ pub fn wait_for_timers() {
     thread::sleep(Duration::from_nanos(left));
 }
 
-/// A file of the exchange.
+/// Returns the path of a file of the exchange.
 pub(super) fn exchange(name: &str) -> PathBuf {
     Path::new(EXCHANGE).join(name)
 }

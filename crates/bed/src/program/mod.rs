@@ -1,9 +1,9 @@
-//! Any program on a host of the bed, kept together with all that it starts.
+//! Programs on a host of the bed, each kept together with all processes that it starts.
 //!
-//! Between the controller and the program stands a process of its own, the warden ([`main`]). It
-//! inherits the end of a pipe, the leash: what the controller writes there are signals for the
-//! program, and when the other end closes, however the controller ended, the warden ends the
-//! program and everything that came of it.
+//! Between the controller and the program there is a process of its own, the warden ([`main`]). It
+//! inherits the end of a pipe, the leash: the controller writes signals for the program to it, and
+//! when the other end closes, however the controller ended, the warden ends the program and all of
+//! its descendants.
 
 mod tree;
 mod warden;
@@ -35,33 +35,35 @@ use crate::{
 /// First argument of the warden's process.
 pub const WARDEN_COMMAND: &str = "path-program";
 
-/// How long the warden is waited for before it is killed: longer than it takes to end programs
-/// that do not want to.
+/// Time that the warden has to end by itself before it is killed: longer than it takes to end
+/// programs that ignore signals.
 const FAREWELL: Duration = Duration::from_secs(8);
 
 /// A program to be started.
 #[derive(Debug)]
 pub struct ProgramOrder {
-    /// Its name or path, looked up as a shell does.
+    /// Name or path of the program, looked up as a shell does.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// What is added to the environment.
+    /// Additions to the environment.
     pub environment: Vec<(String, String)>,
-    /// Standard input, output and error.
+    /// Standard input, output and error of the program.
     pub streams: [Stdio; 3],
-    /// Whether it is apart from the terminal: in a session of its own, which Ctrl-C does not reach.
+    /// Whether the program runs in a session of its own, apart from the terminal, so that Ctrl-C
+    /// does not reach it.
     pub apart: bool,
 }
 
-/// A program that was started. It ends, with all that it started, when this is dropped.
+/// Running program. It ends, with all that it started, when this is dropped.
 #[derive(Debug)]
 pub struct Program {
     warden: Child,
     leash: Option<PipeWriter>,
 }
 
-/// The signals that a warden leaves to its program, which has them from the terminal as well.
+/// Returns the signals that a warden leaves to its program, which gets them from the terminal as
+/// well.
 fn left_to_the_program() -> SigSet {
     SigSet::from_iter([
         Signal::SIGINT,
@@ -121,13 +123,14 @@ pub(crate) fn start(
 }
 
 impl Program {
-    /// The warden's process, which is in the host's namespaces as the program is.
+    /// Returns the process identifier of the warden, which is in the host's namespaces as the
+    /// program is.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.warden.id()
     }
 
-    /// Passes a signal on to the program. One that has ended does not get it.
+    /// Sends a signal to the program; does nothing if the program has ended.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(leash) = &mut self.leash {
             // The warden ends with its program, and then nobody reads.
@@ -135,17 +138,18 @@ impl Program {
         }
     }
 
-    /// How it ended, if it and all that it started have: as a shell says it, 127 for a program that
-    /// was not found, 126 for one that cannot be run, 128 and the signal for one that a signal
-    /// ended.
+    /// Returns the exit status if the program and all that it started have ended. The status is
+    /// that of a shell: 127 for a program that was not found, 126 for one that cannot be run, 128
+    /// plus the signal for one that a signal ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of `waitpid`.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.warden.try_wait()
     }
 
-    /// Ends it with all that it started: politely at first, and at once after a second.
+    /// Ends the program with all that it started: by `SIGTERM` first, and by `SIGKILL` after a
+    /// second.
     pub fn end(&mut self) {
         self.leash = None;
         let until = Instant::now() + FAREWELL;
@@ -167,7 +171,7 @@ impl Drop for Program {
     }
 }
 
-/// A program by its name, for errors.
+/// Returns the name of a program, for errors.
 fn shown(program: &OsStr) -> String {
     printable(&program.to_string_lossy())
 }

@@ -1,11 +1,11 @@
-//! The processes that came of a process.
+//! Descendants of a process.
 
 use std::{collections::BTreeMap, fs};
 
-/// Every process below `root`, as they are at this moment.
+/// Returns every process below `root`, as they are at this moment.
 ///
-/// One that starts another while this looks may be missed, so whoever wants all of them to end
-/// looks again.
+/// A process that another one starts during the search may be missed, so a caller that wants to end
+/// all of them has to search again.
 pub(super) fn descendants(root: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -30,7 +30,7 @@ pub(super) fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-/// The parent that `/proc/PID/stat` tells: the second field after the name, which stands in
+/// Returns the parent in `/proc/PID/stat`: the second field after the name, which stands in
 /// brackets and may hold anything.
 fn parent(status: &str) -> Option<i32> {
     let (_, rest) = status.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! The process between the controller and a program.
+//! Process between the controller and a program.
 
 use std::{
     env,
@@ -27,24 +27,25 @@ use nix::{
 
 use super::{left_to_the_program, shown, tree};
 
-/// As shells have it: a program that was not found, and one that cannot be run.
+/// Exit status of a shell for a program that was not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
-/// Added by shells to the number of the signal that ended a program.
+/// Number that shells add to the signal that ended a program, for its exit status.
 const BY_SIGNAL: u8 = 128;
 
-/// What a program has to end in good order.
+/// Time that a program has to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Longest that ending what does not want to end may take; the kernel needs milliseconds.
+/// Longest time for ending all processes; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// Time between two rounds of ending what is still there.
+/// Time between two rounds of signals to the processes that are left.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Starts the program that its arguments name, waits for it and ends what it leaves. The body of
-/// `regatta path-program`, which [`super::start`] starts; the process must have no other thread.
+/// Starts the program that its arguments name, waits for it and ends the processes that it leaves.
+/// The body of `regatta path-program`, which [`super::start`] starts; the process must have no
+/// other thread.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(2);
@@ -121,7 +122,7 @@ fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result
     Ok(code.unwrap_or(BY_SIGNAL + Signal::SIGKILL as u8))
 }
 
-/// Sleeps until a child has ended, the leash has something, or the time is over.
+/// Sleeps until a child has ended, `leash` is readable, or the time is over.
 fn wait(ends: &SignalFd, leash: Option<&File>, within: Option<Duration>) -> io::Result<()> {
     let mut polled = vec![PollFd::new(ends.as_fd(), PollFlags::POLLIN)];
     polled.extend(leash.map(|leash| PollFd::new(leash.as_fd(), PollFlags::POLLIN)));
@@ -136,7 +137,8 @@ fn wait(ends: &SignalFd, leash: Option<&File>, within: Option<Duration>) -> io::
     Ok(())
 }
 
-/// Takes the end of every child that has ended, and keeps the program's; says whether one is left.
+/// Reaps every child that has ended, and keeps the program's exit status in `code`; returns whether
+/// a child is left.
 fn reap(child: Pid, code: &mut Option<u8>) -> bool {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -154,7 +156,8 @@ fn reap(child: Pid, code: &mut Option<u8>) -> bool {
     }
 }
 
-/// Passes on what came over the leash, if anything did; says whether it still holds.
+/// Forwards the signals that arrived on the control pipe `leash`, if any did; returns whether its
+/// other end is still open.
 fn obey(leash: &mut File, child: Pid) -> bool {
     let mut polled = [PollFd::new(leash.as_fd(), PollFlags::POLLIN)];
     if !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(1..)) {
@@ -176,7 +179,7 @@ fn obey(leash: &mut File, child: Pid) -> bool {
     }
 }
 
-/// Ends whatever is left below this process.
+/// Ends all processes that are left below this one.
 fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
     let own = Pid::this().as_raw();
     let tell = |signal: Signal| {

@@ -1,4 +1,4 @@
-//! One flow over each emulator, under each condition: what either did, side by side.
+//! Comparison of both emulators: one flow over each, under each condition.
 
 use regatta_bed::LinkCounters;
 use regatta_emulation::delay_moments;
@@ -12,17 +12,21 @@ use super::{
     table::Table,
 };
 
-/// Packets at the beginning that are not judged: queues fill, and CoDel finds its pace.
+/// Packets at the beginning that are left out: queues fill, and CoDel finds its pace.
 const WARM_UP: usize = 1000;
 
-/// Batches by whose means the error of a mean is told, whatever packets have to do with one another.
+/// Standard deviations of the delay by which the time between a first and a last arrival may differ from
+/// the time between their departures.
+const EDGE_DEVIATIONS: f64 = 4.0;
+
+/// Number of batches whose means give the error of a mean, however packets are correlated.
 const BATCHES: usize = 50;
 
 /// Confidence of the intervals by which a difference is judged.
 const CONFIDENCE: f64 = 0.9999;
 
-/// What sending a packet takes the hosts, and what one emulator may be apart from the other for
-/// that: the kernel counts in ticks of 64 ns and CoDel in 1.024 µs.
+/// Upper bound of the time that the hosts take to send a packet, and of the difference between two
+/// emulators for that: the kernel counts in ticks of 64 ns and CoDel in 1.024 µs.
 const HOSTS_NS: f64 = 20_000.0;
 
 /// A mean with half the width of its interval.
@@ -33,7 +37,7 @@ struct Mean {
 }
 
 impl Mean {
-    /// Of values of which neighbours may have to do with one another.
+    /// Computes the mean of values of which neighbours may be correlated.
     fn of(values: &[f64]) -> Option<Self> {
         let size = (values.len() / BATCHES).max(1);
         let batches = values.chunks_exact(size);
@@ -49,14 +53,14 @@ impl Mean {
         })
     }
 
-    /// Whether another differs by no more than chance and `allowed` explain.
+    /// Whether this mean and `other` differ by no more than chance and `allowed` explain.
     fn agrees(self, other: Self, allowed: f64) -> bool {
         let apart = (self.value - other.value).abs();
         apart <= self.half_width.hypot(other.half_width) + allowed
     }
 }
 
-/// What one emulator did to a flow.
+/// Measured effect of one emulator on a flow.
 struct Seen {
     delay: Mean,
     deviation_ns: f64,
@@ -64,6 +68,8 @@ struct Seen {
     loss: Mean,
     loss_interval: [f64; 2],
     rate_bps: f64,
+    /// Part of the rate by which delays that differ shift its first and last arrival.
+    rate_edges: f64,
     copies: u64,
     reordered: u64,
     link: LinkCounters,
@@ -92,15 +98,18 @@ impl Seen {
         ) else {
             return Err("nothing arrived".into());
         };
+        let lasted_ns = (to - from).max(1) as f64;
+        let deviation_ns = spread.sd.unwrap_or(0.0);
         let bits = 8.0 * flow.sending.packet_bytes as f64 * (delays.len() - 1) as f64;
         let count = judged.len() - delays.len();
         Ok(Self {
             delay,
-            deviation_ns: spread.sd.unwrap_or(0.0),
+            deviation_ns,
             p99_ns: quantile(&delays, 0.99).unwrap_or(f64::NAN),
             loss,
             loss_interval: binomial_interval(count as u64, judged.len() as u64, 0.95),
-            rate_bps: bits * 1e9 / (to - from).max(1) as f64,
+            rate_bps: bits * 1e9 / lasted_ns,
+            rate_edges: EDGE_DEVIATIONS * deviation_ns / lasted_ns,
             copies: flow.copies(),
             reordered: flow.reordered(),
             link: flow.counters.forward,
@@ -191,8 +200,10 @@ fn judge(case: &Case, netem: &Seen, userspace: &Seen, differences: &mut Vec<Stri
         differences.push(format!("{name}: losses of {n:.5} and {u:.5}"));
     }
     let (n, u) = (netem.rate_bps, userspace.rate_bps);
-    // The loss moves the rate of what arrives.
-    let allowed = 0.002 + netem.loss.half_width.hypot(userspace.loss.half_width);
+    // The loss moves the rate of what arrives, and delays that differ its first and last arrival.
+    let allowed = 0.002
+        + netem.loss.half_width.hypot(userspace.loss.half_width)
+        + netem.rate_edges.hypot(userspace.rate_edges);
     if (n / u - 1.0).abs() > allowed {
         differences.push(format!("{name}: rates of {n:.0} and {u:.0} bit/s"));
     }
@@ -202,8 +213,8 @@ fn milliseconds(ns: f64) -> String {
     format!("{:.3}", ns / 1e6)
 }
 
-/// Mean and standard deviation of the delay where the condition itself says them: the
-/// propagation's, and the time that a packet takes to send.
+/// Returns the mean and standard deviation of the delay where the condition itself implies them:
+/// the propagation's, and the time that a packet takes to send.
 fn asked_delay(case: &Case) -> Option<(f64, f64)> {
     let link = &case.condition.forward;
     let waits = !link.jitter.is_zero() && !link.jitter_reorders && link.jitter_span().is_none();

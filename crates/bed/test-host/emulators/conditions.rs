@@ -1,4 +1,4 @@
-//! The conditions under which the emulators are compared, and what is sent over each.
+//! Conditions under which the emulators are compared, and the load of each.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use regatta_model::{
     BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, Link, QueueDiscipline, Ratio,
 };
 
-use super::hosts::Sending;
+use super::{hosts::Sending, is_long};
 
 /// A condition and its load.
 pub(super) struct Case {
@@ -26,7 +26,7 @@ pub(super) fn mbps(value: u64) -> Option<BitRate> {
     Some(BitRate(value * 1_000_000))
 }
 
-/// A path whose way back is plain: what is compared goes forward.
+/// Makes a path without impairments in reverse: only the forward direction is compared.
 pub(super) fn forward(name: &str, link: Link) -> Condition {
     Condition {
         name: name.to_owned(),
@@ -41,10 +41,10 @@ pub(super) fn forward(name: &str, link: Link) -> Condition {
     }
 }
 
-/// 10 000 packets of 1000 bytes, but for one of them.
+/// Returns the cases: 10 000 packets of 1000 bytes; 5000 in the short form.
 pub(super) fn cases() -> Vec<Case> {
     let packets = |interval| Sending {
-        packets: 10_000,
+        packets: if is_long() { 10_000 } else { 5000 },
         packet_bytes: 1000,
         interval,
     };

@@ -1,4 +1,4 @@
-//! A bed with an agent on each host, and what can be had from them: a flow of datagrams, a TCP flow.
+//! Bed with an agent on each host, which sends flows of datagrams and TCP flows.
 
 use std::{
     collections::HashSet,
@@ -13,7 +13,7 @@ use regatta_model::{BedKind, Condition, Emulator, LossBy, PathSetup, Placement};
 
 use super::Outcome;
 
-/// The two that are held against each other.
+/// Emulators that are compared.
 pub(super) const EMULATORS: [PathSetup; 2] = [
     PathSetup {
         emulator: Emulator::Netem,
@@ -28,7 +28,7 @@ pub(super) const EMULATORS: [PathSetup; 2] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    /// From the call to send to the receiving kernel's time stamp.
+    /// Time from the call to send to the receiving kernel's time stamp, in nanoseconds.
     pub(super) delay_ns: u64,
     pub(super) at_ns: u64,
 }
@@ -37,22 +37,22 @@ pub(super) struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub(super) packets: u64,
-    /// Of the whole IP packet.
+    /// Bytes of the whole IP packet.
     pub(super) packet_bytes: u64,
     pub(super) interval: Duration,
 }
 
-/// What became of them.
+/// Packets of a flow as they were sent and as they arrived.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) sending: Sending,
-    /// In the order of arrival, copies too.
+    /// Packets in the order of arrival, with copies.
     pub(super) arrivals: Vec<Arrival>,
     pub(super) counters: PathCounters,
 }
 
 impl Flow {
-    /// Of each packet, by its number, when it first arrived.
+    /// Returns the first arrival of each packet, by the packet's number.
     pub(super) fn first_arrivals(&self) -> Vec<Option<Arrival>> {
         let mut first = vec![None; self.sending.packets as usize];
         for arrival in &self.arrivals {
@@ -69,7 +69,7 @@ impl Flow {
         copies.count() as u64
     }
 
-    /// Packets that arrived after one that was sent later: RFC 4737 §3.
+    /// Returns the number of packets that arrived after one that was sent later: RFC 4737 §3.
     pub(super) fn reordered(&self) -> u64 {
         let mut highest = None;
         let mut count = 0;
@@ -83,7 +83,7 @@ impl Flow {
     }
 }
 
-/// A bed with its agents.
+/// Bed with its agents.
 pub(super) struct Hosts {
     bed: Bed,
     a: Agent,
@@ -133,8 +133,8 @@ impl Hosts {
         })
     }
 
-    /// Goodput of a TCP flow, in bits per second, of which the beginning is left out, and the
-    /// part of its packets that was lost.
+    /// Measures the goodput of a TCP flow without its beginning, in bits per second, and the share
+    /// of its packets that was lost.
     pub(super) fn goodput(
         &mut self,
         condition: &Condition,
@@ -181,7 +181,7 @@ impl Agent {
         Ok(writeln!(self.0.stdin.as_mut().ok_or("no pipe")?, "{line}")?)
     }
 
-    /// The next line, which must begin with this word; without it.
+    /// Reads the next line, which must begin with `word`, and returns the rest.
     fn hear(&mut self, word: &str) -> Outcome<String> {
         let mut line = String::new();
         self.1.read_line(&mut line)?;

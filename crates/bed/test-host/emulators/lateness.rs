@@ -1,11 +1,11 @@
-//! How late packets of the user-space emulator arrive in real time, with and without each thing that
-//! makes its thread punctual.
+//! Lateness with which packets of the user-space emulator arrive in real time, with and without
+//! each setting that makes its thread punctual.
 //!
-//! `lateness [SECONDS]` sends datagrams over a path of 30 ms and 100 Mbit/s, one a millisecond and ten a
-//! millisecond, for so long each (5 s if absent). A line of the table is what the kernel was asked for;
-//! delays are from the call to send to the receiving kernel's time stamp, less what the path asks for:
-//! what waits in a device and what leaves after it was due are both in it. The last two columns are the
-//! forwarder's own account of the same, as trials have it.
+//! `lateness [SECONDS]` sends datagrams over a path of 30 ms and 100 Mbit/s, one a millisecond and
+//! ten a millisecond, for SECONDS each (5 s if absent). Each line of the table is for one request
+//! to the kernel; delays are from the call to send to the receiving kernel's time stamp, less what
+//! the path asks for: both the time in a device and the time after a packet was due are in them.
+//! The last two columns are the forwarder's own account of the same, as trials have it.
 
 use std::{process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     hosts::{Hosts, Sending},
 };
 
-/// Words of the variable [`VARIABLE`], and what the table calls them.
+/// Values of the variable [`VARIABLE`], and their names in the table.
 const SETTINGS: [(&str, &str); 5] = [
     ("none", "nothing"),
     ("slack,short-slices", "timer slack of 1 ns, short slices"),

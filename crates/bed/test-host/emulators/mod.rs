@@ -1,9 +1,9 @@
-//! Both emulators against each other and against theory, in a guest.
+//! Comparison of both emulators with each other and with theory, in a guest.
 //!
-//! `emulators compare|theory [--real] [FILE]` starts a guest of virtual (or real) time that runs it
-//! there, prints tables in Markdown, and puts them into FILE, between the lines `<!-- compare -->`
-//! and `<!-- end -->`. It fails if something differs by more than chance and the stated bounds
-//! explain.
+//! `emulators compare|theory [--real] [FILE]` starts a guest of virtual (or real) time that makes
+//! the comparison, prints tables in Markdown, and puts them into FILE, between the lines
+//! `<!-- compare -->` and `<!-- end -->`. It fails if something differs by more than chance and
+//! the stated bounds explain.
 //!
 //! `emulators compare|theory --only CASE` in a guest runs one case there; `emulators cases
 //! compare|theory` lists their names.
@@ -28,7 +28,7 @@ use table::Table;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Longest that the guest may take.
+/// Longest time that the guest may take.
 const LONGEST: Duration = Duration::from_secs(900);
 
 /// Environment variable that asks for the long form: `1`, as for the tests.
@@ -38,20 +38,20 @@ fn is_long() -> bool {
     std::env::var_os(LONG_TESTS).is_some_and(|set| set == "1")
 }
 
-/// Before what is a finding in the guest's output, and no part of the tables.
+/// Prefix of a finding in the guest's output; other lines are part of the tables.
 const FINDING: &str = "differs: ";
 
-/// The tables, and what differs.
+/// Tables, and the differences that were found.
 struct Found {
     tables: Vec<Table>,
     differences: Vec<String>,
 }
 
-/// Which cases are run.
+/// Selection of the cases to run.
 struct Selection<'a> {
-    /// The only one; all of them if absent.
+    /// Name of the only case; all of them if absent.
     only: Option<&'a str>,
-    /// Whether names are printed and nothing is run.
+    /// Whether the names of the cases are printed instead of running them.
     listing: bool,
     /// Cases that were run.
     run: Cell<usize>,
@@ -74,7 +74,7 @@ pub(crate) fn main() -> ExitCode {
     told(run())
 }
 
-/// Prints how late packets of the user-space emulator arrive: see [`lateness`].
+/// Prints the lateness of packets of the user-space emulator: see [`lateness`].
 pub(crate) fn lateness() -> ExitCode {
     told(lateness::run().map(|()| ExitCode::SUCCESS))
 }
@@ -159,7 +159,7 @@ fn run() -> Outcome<ExitCode> {
     Ok(code)
 }
 
-/// Runs it in a guest: the kernel's release, what was printed, how it ended.
+/// Runs the comparison in a guest. Returns the kernel's release, the output and the exit code.
 fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
     let program = std::env::current_exe()?;
     let kernel = guest::find(None, clock).map_err(|error| format!("{error}; {}", error.hint()))?;
@@ -198,7 +198,7 @@ fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
     }
 }
 
-/// Puts a text between its marks in a file.
+/// Replaces the text between the marks of `what` in `file`.
 fn insert(file: &Path, what: &str, text: &str) -> Outcome<()> {
     const END: &str = "<!-- end -->";
     let begin = format!("<!-- {what} -->\n");

@@ -1,4 +1,4 @@
-//! What theory says of simple things, and what either emulator makes of them.
+//! Comparison of both emulators with theory, in simple cases.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{
 /// fixed, so that it is either always or never.
 const FALSE_ALARMS: f64 = 1e-4;
 
-/// How far a goodput may be from a response function at the loss that the flow met: of some 100
+/// Tolerance of a goodput against a response function at the loss that the flow met: of some 100
 /// losses their number is 10 % of chance, which is no fault of the flow's.
 const RESPONSE_TOLERANCE: f64 = 0.2;
 
@@ -37,11 +37,19 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     })
 }
 
-/// Independent losses are binomial.
+/// Text in place of a figure that was not measured.
+const NOT_MEASURED: &str = "–";
+
+/// Whether the short form leaves this path out: one of netem, which is the kernel's.
+fn is_left_out(path: PathSetup) -> bool {
+    path.emulator == Emulator::Netem && !is_long()
+}
+
+/// Compares independent losses with the binomial distribution.
 fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
-    const PACKETS: u64 = 20_000;
+    let packets = if is_long() { 20_000 } else { 10_000 };
     let mut table = Table::new(
-        "UDP: lost of 20 000 packets",
+        &format!("UDP: lost of {packets} packets"),
         &["loss", "99.99 % of sound paths", "netem", "user space"],
     );
     for loss in [0.001, 0.01, 0.05, 0.3] {
@@ -56,15 +64,19 @@ fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
         };
         let condition = forward("loss", link);
         let sending = Sending {
-            packets: PACKETS,
+            packets,
             packet_bytes: 200,
             interval: Duration::from_micros(100),
         };
-        let (low, high) = plausible_counts(PACKETS, loss, FALSE_ALARMS);
+        let (low, high) = plausible_counts(packets, loss, FALSE_ALARMS);
         let mut row = vec![format!("{}", Ratio(loss)), format!("{low} to {high}")];
         for path in EMULATORS {
+            if is_left_out(path) {
+                row.push(NOT_MEASURED.to_owned());
+                continue;
+            }
             let flow = Hosts::over(path)?.flow(&condition, 1, sending)?;
-            let lost = PACKETS - flow.arrivals.len() as u64;
+            let lost = packets - flow.arrivals.len() as u64;
             if !(low..=high).contains(&lost) {
                 differences.push(format!("{:?} loses {lost} at {loss}", path.emulator));
             }
@@ -75,7 +87,8 @@ fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     Ok(table)
 }
 
-/// A packet that finds a full drop-tail queue's last place waits for size over rate.
+/// Compares the wait of a packet that takes the last place of a full drop-tail queue with size over
+/// rate.
 fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "Full drop-tail queue: longest one-way delay, in milliseconds",
@@ -134,46 +147,53 @@ fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     Ok(table)
 }
 
-/// How a flow loses packets.
+/// Distribution of a flow's losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Losses {
-    /// Each on its own.
+    /// Independent losses.
     Independent,
-    /// Every 1/p-th.
+    /// Every 1/p-th packet.
     Even,
 }
 
-/// A flow whose rate a response function tells.
+/// Flow whose rate a response function gives.
 struct Response {
     congestion_control: &'static str,
     losses: Losses,
     loss: f64,
     round_trip: Duration,
-    /// Slow start, which may take the window far above its mean, and then the time that counts.
+    /// Time of slow start, which may take the window far above its mean, and then the time that is
+    /// measured.
     lasts: [Duration; 2],
+    /// The same times in the short form.
+    lasts_in_short: [Duration; 2],
     /// Mean window in segments.
     window: fn(f64, f64) -> f64,
 }
 
-/// Mean window of Reno under independent losses: 1.31 / √p. Mathis, Semke, Mahdavi and Ott, *The
-/// macroscopic behavior of the TCP congestion avoidance algorithm*, CCR 27 (1997), table 1: random
-/// losses, a window that grows with every segment. The growth of Linux counts acknowledged
-/// segments, not acknowledgements, so that delayed ones (0.93) are not slower.
+/// Returns the mean window of Reno under independent losses: 1.31 / √p.
+///
+/// Mathis, Semke, Mahdavi and Ott, *The macroscopic behavior of the TCP congestion avoidance
+/// algorithm*, CCR 27 (1997), table 1: random losses, a window that grows with every segment. The
+/// growth of Linux counts acknowledged segments, not acknowledgements, so that delayed ones (0.93)
+/// are not slower.
 fn reno(loss: f64, _round_trip: f64) -> f64 {
     1.31 / loss.sqrt()
 }
 
-/// Mean window of CUBIC outside of its Reno-friendly region, with C = 0.4 and β = 0.7, if every
-/// 1/p-th packet is lost: RFC 9438 §5.1.
+/// Returns the mean window of CUBIC outside of its Reno-friendly region, with C = 0.4 and β = 0.7,
+/// if every 1/p-th packet is lost: RFC 9438 §5.1.
 fn cubic(loss: f64, round_trip: f64) -> f64 {
     const C: f64 = 0.4;
     const BETA: f64 = 0.7;
     (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (round_trip / loss).powf(0.75)
 }
 
-/// The same under independent losses, with fast convergence, for windows around 100 segments.
-/// There is no published function; reckoned round by round, in whole segments as Linux counts, the
-/// mean is 1.21 times the other: the window grows the faster the longer nothing is lost.
+/// Returns the mean window of CUBIC under independent losses, with fast convergence, for windows
+/// around 100 segments.
+///
+/// There is no published function; computed round by round, in whole segments as Linux counts, the
+/// mean is 1.21 times that of [`cubic`]: the longer nothing is lost, the faster the window grows.
 fn cubic_at_random(loss: f64, round_trip: f64) -> f64 {
     1.21 * cubic(loss, round_trip)
 }
@@ -187,6 +207,7 @@ fn flows() -> [Response; 4] {
             loss: 0.005,
             round_trip: ms(50),
             lasts: [secs(5), secs(60)],
+            lasts_in_short: [secs(5), secs(60)],
             window: reno,
         },
         Response {
@@ -195,6 +216,7 @@ fn flows() -> [Response; 4] {
             loss: 0.002,
             round_trip: ms(50),
             lasts: [secs(10), secs(60)],
+            lasts_in_short: [secs(10), secs(60)],
             window: reno,
         },
         Response {
@@ -203,6 +225,7 @@ fn flows() -> [Response; 4] {
             loss: 0.001,
             round_trip: ms(300),
             lasts: [secs(30), secs(200)],
+            lasts_in_short: [secs(15), secs(100)],
             window: cubic_at_random,
         },
         Response {
@@ -211,12 +234,13 @@ fn flows() -> [Response; 4] {
             loss: 0.0003,
             round_trip: ms(300),
             lasts: [secs(60), secs(120)],
+            lasts_in_short: [secs(20), secs(30)],
             window: cubic,
         },
     ]
 }
 
-/// TCP alone on a path whose rate it never reaches.
+/// Compares the rate of TCP alone on a path whose rate it never reaches with a response function.
 fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
         "TCP: goodput under loss, in Mbit/s, mean of two seeds; in brackets against the function at \
@@ -268,7 +292,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
     Ok(table)
 }
 
-/// What the response function gives, in bits per second.
+/// Returns the goodput that the response function gives, in bits per second.
 fn rate_of(response: &Response, loss: f64) -> f64 {
     let round_trip = response.round_trip.as_secs_f64();
     (response.window)(loss, round_trip) * SEGMENT_BYTES * 8.0 / round_trip
@@ -278,28 +302,32 @@ fn mbit(bps: f64) -> String {
     format!("{:.2}", bps / 1e6)
 }
 
-/// Loss and goodput that the flows met, and how far that is from the function at that loss.
+/// Returns the loss and goodput that the flows met, and the distance from the function at that
+/// loss.
 fn met(
     response: &Response,
     condition: &Condition,
     path: PathSetup,
     differences: &mut Vec<String>,
 ) -> Outcome<[String; 2]> {
-    let seeds = match response.losses {
-        Losses::Independent if is_long() => 1..=2,
-        // Netem loses none by a list.
-        Losses::Even if path.emulator == Emulator::Netem => {
-            return Ok(["–", "–"].map(str::to_owned));
-        }
-        // The short form; and where nothing is drawn.
-        _ => 1..=1,
+    // Netem loses none by a list.
+    let is_even = response.losses == Losses::Even;
+    if is_left_out(path) || is_even && path.emulator == Emulator::Netem {
+        return Ok([NOT_MEASURED; 2].map(str::to_owned));
+    }
+    // Nothing is drawn for even losses.
+    let seeds = if is_long() && !is_even { 1..=2 } else { 1..=1 };
+    let lasts = if is_long() {
+        response.lasts
+    } else {
+        response.lasts_in_short
     };
     let mut found = Vec::new();
     for seed in seeds {
         // New hosts remember nothing of an earlier flow.
         let mut hosts = Hosts::over(path)?;
         let name = response.congestion_control;
-        found.push(hosts.goodput(condition, seed, name, response.lasts)?);
+        found.push(hosts.goodput(condition, seed, name, lasts)?);
     }
     let n = found.len() as f64;
     let goodput = found.iter().map(|(goodput, _)| goodput).sum::<f64>() / n;

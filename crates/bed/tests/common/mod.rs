@@ -1,4 +1,4 @@
-//! What the bed's tests share: a bed of the test's own host program, and agents to talk to.
+//! Helpers of the bed's tests: a bed of the tests' own host program, and agents to talk to.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -16,23 +16,23 @@ use regatta_model::{
 };
 use regatta_telemetry::testing::MachineLoad;
 
-/// The program that stands in for `regatta`.
+/// Returns the program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_regatta-bed-host"))
 }
 
-/// A bed whose draws are the same in every run of the tests: a statistical assertion either always
-/// holds or never.
+/// Makes a bed whose draws are the same in every run of the tests: a statistical assertion either
+/// always holds or never.
 pub fn bed() -> Bed {
     bed_of(PathSetup::USERSPACE).unwrap_or_else(|error| panic!("{}", explain(&error)))
 }
 
-/// The same with a path made in another way.
+/// Makes such a bed with the path `path`.
 pub fn bed_of(path: PathSetup) -> Result<Bed, BedError> {
     Bed::up(BedKind::Netns, path, &[], executable(), "bed tests")
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub fn explain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -43,7 +43,7 @@ pub fn explain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A path that is the same both ways; no rate for zero.
+/// Returns a condition that is the same both ways; a `rate_mbps` of 0 is no rate.
 pub fn condition(round_trip_ms: u64, rate_mbps: u64, loss: f64) -> Condition {
     let link = Link {
         delay: Duration::from_micros(round_trip_ms * 500),
@@ -60,7 +60,7 @@ pub fn condition(round_trip_ms: u64, rate_mbps: u64, loss: f64) -> Condition {
     }
 }
 
-/// A quantity of a path check.
+/// Returns a quantity of a path check by its name.
 pub fn quantity<'a>(check: &'a PathCheck, name: &str) -> Option<&'a AskedAchieved> {
     check
         .quantities
@@ -98,7 +98,7 @@ impl Agent {
         line.trim_end().to_owned()
     }
 
-    /// Has it listen with `how` and says where.
+    /// Makes the agent listen with the command `how` and returns its address.
     pub fn listen(&mut self, how: &str) -> SocketAddr {
         self.say(how);
         let line = self.hear();
@@ -117,7 +117,7 @@ impl Drop for Agent {
     }
 }
 
-/// Processes whose parent is `parent`.
+/// Returns the processes whose parent is `parent`.
 pub fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     entries
@@ -132,12 +132,12 @@ pub fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A measurement of an otherwise idle machine: the hypervisor withheld at most 2 % of its time and
-/// other processes used at most 15 %.
+/// Makes a measurement on an otherwise idle machine: the hypervisor withheld at most 2 % of its
+/// time and other processes used at most 15 %.
 ///
-/// With more it is none, since no process can keep time without a processor; after a pause it is
-/// made again, for at most four minutes. What is set aside does not depend on the measured value,
-/// so that this is no retrying until it passes.
+/// A measurement with more is discarded, since no process can keep time without a processor, and
+/// made again after a pause, for at most four minutes. The decision does not depend on the measured
+/// value, so that this is no retrying until it passes.
 pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     let until = Instant::now() + Duration::from_secs(240);
     while Instant::now() < until {
@@ -153,12 +153,12 @@ pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     panic!("this machine is too busy with other things to measure anything; let it rest");
 }
 
-/// Three undisturbed measurements, for the judgement by their medians.
+/// Makes three undisturbed measurements, to be judged by their medians.
 pub fn three<T>(mut measure: impl FnMut() -> T) -> [T; 3] {
     std::array::from_fn(|_| undisturbed(&mut measure))
 }
 
-/// The median of three.
+/// Returns the median of three values.
 pub fn median(mut values: [f64; 3]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[1]

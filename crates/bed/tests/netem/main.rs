@@ -1,8 +1,8 @@
 //! Paths of netem, in guests whose kernel has it. Needs User Mode Linux kernels, as
 //! `scripts/need linux.uml` and `make lab-kernel` provide them.
 //!
-//! In real time a guest on a busy machine keeps no exact time: there only what is counted is
-//! asserted. In virtual time everything is exact, and most is tried there.
+//! In real time a guest on a busy machine keeps no exact time, so that only counters are asserted
+//! there. In virtual time everything is exact, and most tests are there.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -43,7 +43,7 @@ const NETEM: PathSetup = PathSetup {
     offloads: Offloads::Off,
 };
 
-/// Both links changed.
+/// Applies `change` to both links of a condition.
 fn with(mut condition: Condition, change: impl Fn(&mut Link)) -> Condition {
     change(&mut condition.forward);
     change(&mut condition.reverse);
@@ -78,7 +78,8 @@ impl Pings {
             .unwrap_or_else(|error| panic!("{}", explain(&error)));
     }
 
-    /// Delays of what came back of so many datagrams that make IP packets of so many bytes.
+    /// Sends `count` datagrams in IP packets of `packet_bytes` bytes, `interval` apart, and returns
+    /// the delays of those that came back, in nanoseconds.
     fn send(&mut self, count: u64, packet_bytes: u64, interval: Duration) -> Vec<u64> {
         let (peer, payload) = (self.peer, packet_bytes - 28);
         let interval = interval.as_nanos();

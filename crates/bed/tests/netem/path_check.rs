@@ -1,4 +1,4 @@
-//! The path's own check, in virtual time: a sound path is found sound, whatever a link is.
+//! Path checks in virtual time: a sound path is found sound, with every setting of a link.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! In real time: what is counted.
+//! Tests in real time: counters.
 
 use std::{
     io::{BufRead, BufReader},
@@ -89,7 +89,7 @@ fn netem_loses_by_itself_or_by_iptables(loss_by: LossBy, placement: Placement) {
     assert!((low..=high).contains(&forward.loss_drops), "{forward:?}");
 }
 
-/// With room for no more than 20 namespaces, 50 are made and lost.
+/// A limit of 20 namespaces suffices to make and lose 50.
 #[test]
 fn a_killed_controller_leaves_no_namespace() {
     const ROOM: &str = "/proc/sys/user/max_net_namespaces";
@@ -112,7 +112,7 @@ fn a_killed_controller_leaves_no_namespace() {
         assert!(line.starts_with("agents "), "{line}");
         controller.kill().expect("a kill");
         controller.wait().expect("an end");
-        // Keeper and agents hold the other end of this, and end with the controller.
+        // Daemon and agents hold the other end of this, and end with the controller.
         heard.read_line(&mut line).expect("the end");
         let until = Instant::now() + Duration::from_secs(10);
         // A bed of netem has five. The kernel takes namespaces apart after the last process has left them.
@@ -123,7 +123,7 @@ fn a_killed_controller_leaves_no_namespace() {
     std::fs::write(ROOM, before).expect("the limit as it was");
 }
 
-/// Whether so many namespaces can be made; they are gone again.
+/// Whether `count` namespaces can be made; they are gone again afterwards.
 fn is_room_for(count: usize) -> bool {
     std::thread::spawn(move || {
         let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! In virtual time: everything.
+//! Tests in virtual time: all that does not need a real clock.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     assert!(forward.offered >= bytes / 1460, "{placement:?} {forward:?}");
 }
 
-/// Packets that came back of 1000, and what the path counted.
+/// Sends 1000 packets and returns the number that came back, and the path's counters.
 fn counted(change: fn(&mut Link)) -> (usize, LinkCounters) {
     let mut pings = Pings::over(NETEM);
     pings.set(&with(condition(10, 50, 0.0), change), 3);
@@ -124,7 +124,10 @@ fn packets_are_lost_in_bursts() {
     });
     // The first packet finds the good state, all others the bad one.
     assert_eq!((bursts.delivered, bursts.burst_drops), (1, 999));
-    assert_eq!((bursts.loss_drops, bursts.untold.burst_drops), (0, false));
+    assert_eq!(
+        (bursts.loss_drops, bursts.unsupported.burst_drops),
+        (0, false)
+    );
 }
 
 #[test]
@@ -256,8 +259,9 @@ cases! { jitter_has_its_mean_and_deviation:
     pareto_by_the_user_space_emulator(DelayDistribution::Pareto, PathSetup::USERSPACE)
 }
 
-/// Round trips of packets so far apart that none waits for another: two draws each. The draws
-/// are the same in every run; the bounds leave a sound emulator outside once in 10^4 seeds.
+/// Measures round trips of packets that are so far apart that none waits for another: two draws
+/// each. The draws are the same in every run; the bounds leave a sound emulator outside once in
+/// 10^4 seeds.
 fn jitter_has_its_mean_and_deviation(distribution: DelayDistribution, setup: PathSetup) {
     let jitter = 5e6;
     let deviation = if distribution == DelayDistribution::Uniform {
@@ -327,8 +331,8 @@ cases! { both_emulators_treat_each_packet_alike:
     a_burst(|link| link.burst_bytes = Some(Bytes(15_000)), 60, 1500, 1)
 }
 
-/// What is not drawn at random is the same for every packet, whoever emulates. The interval is in
-/// microseconds.
+/// Compares the delays of both emulators packet by packet, where nothing is drawn at random.
+/// `interval` is in microseconds.
 fn both_emulators_treat_each_packet_alike(
     change: fn(&mut Link),
     packets: u64,

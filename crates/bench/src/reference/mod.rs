@@ -1,5 +1,5 @@
-//! The least programs that move bytes with a library: what the drivers on the same libraries are
-//! held against.
+//! Reference programs: the least programs that move bytes with a library, with which the drivers on
+//! the same libraries are compared.
 //!
 //! One connection, one stream, one message size, an acknowledgement of eight bytes; no headers, no
 //! checks, no sampling. Each states its own tuning instead of taking the driver's, so that a badly
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
-/// A library that has a least program.
+/// Library that has a reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Library {
     /// quinn.
@@ -44,10 +44,10 @@ pub enum Library {
 }
 
 impl Library {
-    /// All of them, in the order of the table.
+    /// All libraries, in the order of the table.
     pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
 
-    /// The driver that is held against it.
+    /// Returns the driver that is compared with the program.
     pub const fn driver(self) -> &'static str {
         match self {
             Self::Quinn => "quic-quinn",
@@ -57,7 +57,7 @@ impl Library {
         }
     }
 
-    /// As on a command line, and in the table.
+    /// Returns the name on the command line and in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
@@ -67,7 +67,7 @@ impl Library {
         }
     }
 
-    /// Least ratio of the driver's goodput to the program's.
+    /// Returns the least ratio of the driver's goodput to the program's.
     pub const fn gate(self) -> f64 {
         match self {
             Self::Quinn => 0.95,
@@ -91,12 +91,12 @@ const WINDOW_BYTES: u32 = 4 << 20;
 /// Socket buffers: they hold a whole window, so that nothing is lost.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// First line of the listening end: where it listens and which certificate it shows.
+/// First line of the listening end: its address and its certificate.
 #[derive(Debug, Serialize, Deserialize)]
 struct Listening {
     /// Address to connect to.
     address: SocketAddr,
-    /// Its certificate, DER, base64.
+    /// Certificate of the listening end, DER in base64.
     certificate_der_base64: String,
 }
 
@@ -105,11 +105,11 @@ struct Listening {
 pub struct Transferred {
     /// Bytes that the receiver acknowledged.
     pub bytes: u64,
-    /// From the connect call to the arrival of the acknowledgement, in nanoseconds.
+    /// Time from the connect call to the arrival of the acknowledgement, in nanoseconds.
     pub transfer_time_ns: u64,
 }
 
-/// The one cipher suite of all programs.
+/// Returns the cryptography with the one cipher suite of all programs.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -117,7 +117,7 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// Fills the place with random bytes.
+/// Fills `place` with random bytes.
 fn random(place: &mut [u8]) -> Result<(), BenchError> {
     provider()
         .secure_random
@@ -125,7 +125,7 @@ fn random(place: &mut [u8]) -> Result<(), BenchError> {
         .map_err(|_| BenchError::reference("the system gives no random numbers"))
 }
 
-/// A certificate in base64, in lines (RFC 7468).
+/// Formats a certificate in base64 as PEM, in lines (RFC 7468).
 fn pem(base64: &str) -> String {
     let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
     for (index, character) in base64.chars().enumerate() {
@@ -144,7 +144,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
         .build()?)
 }
 
-/// Sizes the socket's buffers.
+/// Sets the sizes of the socket's buffers.
 fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
     let buffers = socket2::SockRef::from(socket);
     buffers.set_recv_buffer_size(BUFFER_BYTES)?;
@@ -152,11 +152,11 @@ fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A listening end's TLS, and its certificate, made just now.
+/// TLS settings of a listening end, and its certificate, made just now.
 struct Server {
     tls: ServerConfig,
     certificate_der_base64: String,
-    /// The same for a library that does not use rustls.
+    /// The certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
     key_pem: String,
 }
@@ -184,7 +184,7 @@ impl Server {
     }
 }
 
-/// Says on standard output where the listening end is.
+/// Prints the address and certificate of the listening end on standard output.
 fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), BenchError> {
     let listening = Listening {
         address,
@@ -195,10 +195,10 @@ fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), Be
     Ok(out.flush()?)
 }
 
-/// What the sending end moves, where to, with which TLS.
+/// Settings of the sending end: TLS, address and data.
 struct Client {
     tls: ClientConfig,
-    /// The same trust for a library that does not use rustls.
+    /// The trusted certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
     address: SocketAddr,
     bytes: u64,
@@ -236,7 +236,7 @@ impl Client {
         })
     }
 
-    /// The messages, uncopied, the last one shorter.
+    /// Returns the messages, without copying, the last one shorter.
     fn messages(&self) -> impl Iterator<Item = Bytes> {
         let (message, payload) = (self.payload.len() as u64, self.payload.clone());
         let count = self.bytes.div_ceil(message);
@@ -248,7 +248,7 @@ impl Client {
     }
 }
 
-/// Prints what was transferred.
+/// Prints the bytes and the time of the transfer.
 fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> {
     let transferred = Transferred {
         bytes: u64::from_be_bytes(acknowledged),
@@ -258,7 +258,8 @@ fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Listens, says where on standard output, takes `bytes` from one stream, acknowledges, ends.
+/// Listens, prints the address on standard output, receives `bytes` from one stream, acknowledges
+/// and ends.
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.

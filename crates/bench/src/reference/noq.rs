@@ -1,4 +1,4 @@
-//! The least program on noq, which is a fork of quinn: the same text.
+//! Reference program on noq, which is a fork of quinn: the same source text.
 
 // One text for both, each with its own types.
 #[allow(clippy::duplicate_mod)]
@@ -12,7 +12,7 @@ use crate::error::BenchError;
 
 pub use program::{receive, send};
 
-/// What has arrived, uncopied; `None` at the end of the stream.
+/// Returns the data that has arrived, without copying; `None` at the end of the stream.
 async fn next_chunk(stream: &mut quic::RecvStream) -> Result<Option<Bytes>, BenchError> {
     stream
         .read_chunk(usize::MAX)

@@ -1,6 +1,7 @@
-//! The least program on quiche, in the manner of its examples: a loop that receives what is there,
-//! sends what there is and sleeps until a packet comes or a timer is due. Segmentation and receive
-//! offload as its own server has the first of them.
+//! Reference program on quiche, in the manner of its examples: a loop that receives and sends what
+//! it can and sleeps until a packet arrives or a timer is due.
+//!
+//! Segmentation and receive offload are used, the first of them as in quiche's own server.
 
 use std::{
     fs,
@@ -17,16 +18,16 @@ use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use super::{ALPN, Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
 use crate::error::BenchError;
 
-/// The stream of the transfer: the first one that a client opens in both directions.
+/// Stream of the transfer: the first one that a client opens in both directions.
 const STREAM: u64 = 0;
 
-/// Most packets of one call of the kernel.
+/// Most packets of one system call.
 const MOST_SEGMENTS: usize = 44;
 
-/// Buffers that one call of the kernel fills.
+/// Buffers that one system call fills.
 const RECEIVE_BUFFERS: usize = 8;
 
-/// A file that is removed when this is dropped: quiche reads certificates from files.
+/// File that is removed when this is dropped: quiche reads certificates from files.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -69,7 +70,7 @@ fn config() -> Result<Config, BenchError> {
     Ok(config)
 }
 
-/// A connection and its socket.
+/// Connection with its socket.
 struct Port {
     socket: UdpSocket,
     offloads: UdpSocketState,
@@ -92,7 +93,7 @@ impl Port {
         })
     }
 
-    /// Takes what is there; returns whether anything was.
+    /// Receives the datagrams that are there; returns whether there were any.
     fn receive(
         &mut self,
         mut take: impl FnMut(&mut [u8], SocketAddr) -> Result<(), BenchError>,
@@ -118,7 +119,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Passes what is there to the connection.
+    /// Passes the datagrams that are there to the connection.
     fn receive_all(&mut self, connection: &mut Connection) -> Result<(), BenchError> {
         let to = self.local;
         while self.receive(

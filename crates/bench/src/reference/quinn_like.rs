@@ -1,5 +1,5 @@
-//! The least program on quinn, or on its fork noq: the text is taken in by a module for each,
-//! which says as `quic` which it is.
+//! Reference program on quinn, or on its fork noq: a module for each includes this text, and its
+//! `quic` names the library.
 
 use std::{
     net::{Ipv4Addr, UdpSocket},

@@ -1,4 +1,4 @@
-//! The least program on s2n-quic.
+//! Reference program on s2n-quic.
 
 use std::{
     net::{Ipv4Addr, UdpSocket},
@@ -19,7 +19,7 @@ use s2n_quic::{
 use super::{Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
 use crate::error::BenchError;
 
-/// A packet of the path: the payload and the headers of UDP and IPv4.
+/// Bytes of a packet of the path: the payload and the headers of UDP and IPv4.
 const PACKET_BYTES: u16 = PAYLOAD_BYTES + 28;
 
 fn limits() -> Result<Limits, BenchError> {

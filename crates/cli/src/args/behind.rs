@@ -1,4 +1,4 @@
-//! `regatta path`.
+//! Arguments of `regatta path`.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -37,12 +37,12 @@ pub struct BehindArgs {
     #[arg(long, value_name = "N", help_heading = "Path (docs/conditions.md)")]
     pub seed: Option<u64>,
 
-    /// What runs on the other host, as `sh -c` takes it; what it says goes to standard error, and
+    /// Command to run on the other host, as `sh -c` takes it; its output goes to standard error, and
     /// it ends with COMMAND
     #[arg(long, value_name = "COMMAND", help_heading = "Server")]
     pub server: Option<String>,
     /// Longest wait for the server to listen, which COMMAND does not start before; `0s` for none
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "server", help_heading = "Server")]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "5s", requires = "server", help_heading = "Server")]
     pub wait: Duration,
     /// Wait until the server listens on this port, of TCP or UDP [default: on any]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "server", help_heading = "Server")]
@@ -51,15 +51,15 @@ pub struct BehindArgs {
     /// Capture the path's packets in this file, as pcapng: both ways, each with what became of it
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
-    /// What is kept of each packet: `headers` (128 bytes), `full`, or a size
-    #[arg(long, value_name = "SIZE", value_parser = snap, default_value = "headers", requires = "capture", help_heading = "Capture")]
+    /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
+    #[arg(long, value_name = "SIZE", value_parser = snap, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
     /// Say nothing but errors and what the server says
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// What runs behind the path, with its arguments [default: a shell]
+    /// Program to run behind the path, with its arguments [default: a shell]
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! Options that describe a path; every command that makes one takes them.
+//! Options that describe a path, common to all commands that create one.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct PathArgs {
     pub rtt_jitter: Option<Duration>,
     /// Time after which the random delay is independent of what it was; 0s draws it for each packet
     /// [default: four times its widest deviation]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub jitter_correlation: Option<Duration>,
     /// Let packets overtake one another through jitter, which is drawn for each packet then
     #[arg(long)]
@@ -46,11 +46,11 @@ pub struct PathArgs {
     pub loss: Option<Ratio>,
     /// Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and
     /// `:good_loss=…` where they are not 100% and 0%
-    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments)]
+    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments, allow_hyphen_values = true)]
     pub loss_bursts: Option<Assignments>,
     /// Packets that are lost, by their number in each direction, as in `3,17`; or a file with one
     /// number a line
-    #[arg(long, value_name = "N,N|FILE")]
+    #[arg(long, value_name = "N,N|FILE", allow_hyphen_values = true)]
     pub loss_list: Option<String>,
     /// Packets that skip the delay and so overtake others, each way
     #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
@@ -64,7 +64,7 @@ pub struct PathArgs {
     /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
     #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
     pub rate: Option<Limit>,
-    /// What the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
+    /// Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
     /// ip]
     #[arg(long, value_name = "WHAT", value_parser = rate_of)]
     pub rate_of: Option<RateOf>,
@@ -79,7 +79,7 @@ pub struct PathArgs {
     /// bandwidth-delay product, at least 100 packets]
     #[arg(long, value_name = "SIZE", value_parser = quantity::<QueueSize>, allow_hyphen_values = true)]
     pub queue: Option<QueueSize>,
-    /// What the queue drops: `drop-tail` or `codel` [default: drop-tail]
+    /// Queue discipline: `drop-tail` or `codel` [default: drop-tail]
     #[arg(long, value_name = "NAME", value_parser = ["drop-tail", "codel"])]
     pub discipline: Option<String>,
     /// Standing delay that CoDel accepts [default: 5ms]
@@ -89,20 +89,20 @@ pub struct PathArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub codel_interval: Option<Duration>,
     /// Largest IP packet [default without a STUDY: 1500B]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = mtu, allow_hyphen_values = true)]
     pub mtu: Option<Bytes>,
     /// A key from the connecting host to the listening one alone, as in `rate=10Mbit/s`; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment, allow_hyphen_values = true)]
     pub forward: Vec<Assignment>,
     /// A key the other way alone; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment, allow_hyphen_values = true)]
     pub reverse: Vec<Assignment>,
-    /// What changes at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
+    /// Change at a time of the transfer, as in `20s:rtt=250ms:reverse.rate=1Mbit/s`;
     /// repeatable
-    #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step)]
+    #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step, allow_hyphen_values = true)]
     pub step: Vec<Step>,
     /// A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`
-    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, conflicts_with = "step")]
+    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, allow_hyphen_values = true, conflicts_with = "step")]
     pub steps: Option<Assignments>,
 
     /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
@@ -186,27 +186,27 @@ impl PathArgs {
     }
 }
 
-/// A rate, or none.
+/// Rate, or `None` for an unlimited one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<BitRate>);
 
-/// A key of a condition with its value, as a user writes them.
+/// Key of a condition with its value, as a user writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// As a study has it; what is inside of a table has a dot before it.
+    /// Key as in a study; a key inside a table has a dot before it.
     pub key: String,
     pub value: String,
 }
 
-/// Several of them.
+/// Several assignments, separated by colons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignments {
-    /// As the user wrote them.
+    /// Text as the user wrote it.
     pub text: String,
     pub each: Vec<Assignment>,
 }
 
-/// A step of a schedule.
+/// Step of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub at: Duration,
@@ -248,6 +248,14 @@ fn step(text: &str) -> Result<Step, String> {
         at: duration(at)?,
         becomes: assignments(becomes)?,
     })
+}
+
+/// A size, or a number of bytes as `mtu` of a study.
+fn mtu(text: &str) -> Result<Bytes, String> {
+    match text.parse() {
+        Ok(bytes) => Ok(Bytes(bytes)),
+        Err(_) => quantity(text),
+    }
 }
 
 fn rate(text: &str) -> Result<Limit, String> {

@@ -1,4 +1,4 @@
-//! `regatta wdt`.
+//! Arguments of `regatta wdt`.
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -26,12 +26,12 @@ Exit codes are the protocol's, at both ends:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct WdtArgs {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: WdtCommand,
 }
 
-/// Which end.
+/// Subcommand of `regatta wdt`: the end of the transfer.
 #[derive(Debug, Subcommand)]
 pub enum WdtCommand {
     /// Receive files into a directory; the URL that the sender needs is printed on standard output
@@ -40,7 +40,7 @@ pub enum WdtCommand {
     Send(SendArgs),
 }
 
-/// How a transfer is encrypted.
+/// Encryption of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "each is what it is called")]
 pub enum Encryption {
@@ -80,17 +80,17 @@ pub struct ReceiveArgs {
     #[arg(long, value_name = "HOST", help_heading = "Connections")]
     pub host: Option<String>,
     /// How long to wait for the sender
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "50s", help_heading = "Connections")]
+    #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, default_value = "50s", help_heading = "Connections")]
     pub wait: Duration,
 
     /// How each connection is encrypted, with a new key that is part of the URL
     #[arg(long, value_enum, default_value_t = Encryption::Aes128Gcm, help_heading = "Encryption")]
     pub encryption: Encryption,
     /// Bytes between two tags of what this end sends
-    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB", help_heading = "Encryption")]
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, allow_hyphen_values = true, default_value = "4MiB", help_heading = "Encryption")]
     pub tag_interval: u32,
     /// Bytes after which the sender begins anew with another initialisation vector; `0B` for never
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "32GiB", help_heading = "Encryption")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "32GiB", help_heading = "Encryption")]
     pub iv_change: Bytes,
 
     /// Show no progress
@@ -104,18 +104,18 @@ pub struct ReceiveArgs {
 pub struct SendArgs {
     /// A file, or a directory; symbolic links below it are left out, unless `--follow-links` is given
     pub path: PathBuf,
-    /// What the receiver printed; `-` reads it from standard input, where other users of this machine
+    /// Connection URL that the receiver printed; `-` reads it from standard input, where other users of this machine
     /// do not see its key
     pub url: SecretUrl,
 
     /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, default_value = "16MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "16MiB")]
     pub block_size: Bytes,
     /// Send a CRC-32C behind each block
     #[arg(long)]
     pub checksum: bool,
     /// Bytes between two tags of what this end sends
-    #[arg(long, value_name = "SIZE", value_parser = tag_interval, default_value = "4MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = tag_interval, allow_hyphen_values = true, default_value = "4MiB")]
     pub tag_interval: u32,
 
     /// Send only what matches; may be given more than once. A pattern (`*`, `?`, `[…]`) without `/` is for
@@ -135,14 +135,14 @@ pub struct SendArgs {
     pub follow_links: bool,
 
     /// Average rate of the files' bytes, over all connections [default: as fast as it goes]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true, help_heading = "Rate")]
     pub rate: Option<BitRate>,
     /// Rate that is not exceeded while the average is made up for after a pause [default: 1.2 times
     /// the average]
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "rate", help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true, requires = "rate", help_heading = "Rate")]
     pub peak_rate: Option<BitRate>,
     /// Bytes that may go out at once [default: half a second of the peak]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, requires = "rate", help_heading = "Rate")]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, requires = "rate", help_heading = "Rate")]
     pub burst: Option<Bytes>,
 
     /// Show no progress
@@ -150,7 +150,7 @@ pub struct SendArgs {
     pub no_progress: bool,
 }
 
-/// A URL with its key, which no output shows.
+/// URL with its key, which no output shows.
 #[derive(Clone)]
 pub struct SecretUrl(pub String);
 
@@ -166,7 +166,7 @@ impl fmt::Debug for SecretUrl {
     }
 }
 
-/// A rate that a sender can keep: one byte is the least that goes out.
+/// Parses a rate that a sender can keep: at least one byte.
 fn rate(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = quantity(text)?;
     match rate.0 {
@@ -175,7 +175,7 @@ fn rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// The protocol has it as a 32-bit number with a sign.
+/// Parses a tag interval, which the protocol holds as a signed 32-bit number.
 fn tag_interval(text: &str) -> Result<u32, String> {
     let size: Bytes = quantity(text)?;
     u32::try_from(size.0)

@@ -1,4 +1,4 @@
-//! Having the terminal again after a program that had it.
+//! Return to the terminal's foreground after a program that had it.
 
 use std::{
     io::{self, IsTerminal},
@@ -11,12 +11,12 @@ use nix::{
     unistd::{Pid, getpgrp},
 };
 
-/// Who was in the terminal's foreground.
+/// Process group in the terminal's foreground.
 #[derive(Debug, Clone, Copy)]
 pub struct Foreground(Option<Pid>);
 
 impl Foreground {
-    /// This process's group, if it is in the foreground now.
+    /// Returns this process's group, if it is in the foreground now.
     pub fn now() -> Self {
         let own = getpgrp();
         let input = io::stdin();
@@ -26,7 +26,8 @@ impl Foreground {
         Self(here.then_some(own))
     }
 
-    /// Puts it there again: a shell that was killed leaves the terminal to a group that is gone.
+    /// Puts that group into the foreground again: a shell that was killed leaves the terminal to a
+    /// group that is gone.
     pub fn take_back(self) {
         let Some(own) = self.0 else { return };
         // Whoever is not in the foreground is stopped for this, unless it holds the signal back.

@@ -37,18 +37,18 @@ use crate::{
     study,
 };
 
-/// Where a shell is said to be.
+/// Environment variable that names the user's shell.
 const SHELL: &str = "SHELL";
 const ANY_SHELL: &str = "/bin/sh";
 
-/// `si_code` of a signal that the kernel itself sent, as it does for a key of the terminal.
+/// `si_code` of a signal that the kernel itself sent, for example for a key of the terminal.
 const FROM_KERNEL: i32 = 0x80;
 
-/// Makes the path, runs the server and the command, and tells what the path did; returns the
+/// Creates the path, runs the server and the command, and prints the path's counters; returns the
 /// command's exit code.
 ///
 /// # Errors
-/// Whatever keeps the command from being started.
+/// Errors that prevent the command from being started.
 pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
     let (condition, setup) = wanted(args)?;
     let no_signals = |error: nix::Error| Failure::failed(error).context("cannot watch for signals");
@@ -151,10 +151,10 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
     Ok(code(status))
 }
 
-/// The condition that is asked for, and who is to emulate it.
+/// Returns the condition that the arguments ask for, and the settings of its emulation.
 fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
     let file = match &args.study {
-        Some(name) => study::read(name)?.0,
+        Some(name) => study::read(name)?.file,
         None => nameless(args)?,
     };
     let mut conditions = file.study.conditions;
@@ -182,7 +182,7 @@ fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
     Ok((condition, setup))
 }
 
-/// A study of the path that the options describe, so that they mean here what they mean to
+/// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
 fn nameless(args: &BehindArgs) -> Result<StudyFile, Failure> {
     let section = |pairs: &[(&str, &str)]| {
@@ -210,7 +210,7 @@ fn nameless(args: &BehindArgs) -> Result<StudyFile, Failure> {
     StudyFile::parse_beside(&text, "command line", &files).map_err(Failure::bad)
 }
 
-/// The command, or the user's shell.
+/// Returns the command, or the user's shell.
 fn command(asked: &[OsString]) -> (OsString, Vec<OsString>) {
     match asked {
         [program, arguments @ ..] => (program.clone(), arguments.to_vec()),
@@ -223,7 +223,7 @@ fn command(asked: &[OsString]) -> (OsString, Vec<OsString>) {
     }
 }
 
-/// The exit code of a warden, which is that of its program.
+/// Returns the exit code of the process that runs the program, which is that of the program.
 fn code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
@@ -233,8 +233,8 @@ fn code(status: ExitStatus) -> u8 {
     }
 }
 
-/// The signals that matter while a program runs, held back until they are read; without those that are
-/// ignored.
+/// Signals that are handled while a program runs, blocked until they are read; without those that
+/// are ignored.
 struct Signals(SignalFd);
 
 impl Signals {
@@ -251,8 +251,8 @@ impl Signals {
         SignalFd::with_flags(&set, flags).map(Self)
     }
 
-    /// Waits for signals for at most this long; the first that asks for an end, and whether it came
-    /// from a key of the terminal, which every process in its foreground has heard.
+    /// Waits for signals for at most `within`; returns the first that asks for an end, and whether
+    /// it came from a key of the terminal, so that every process in its foreground has received it.
     fn wait(&self, within: Option<Duration>) -> nix::Result<Option<(Signal, bool)>> {
         let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         let timeout = within.map_or(PollTimeout::NONE, |within| {
@@ -272,7 +272,7 @@ impl Signals {
         Ok(None)
     }
 
-    /// Waits for the program's end and passes signals on to it; tells if the server ends first.
+    /// Waits for the program's end and passes signals on to it; warns if the server ends first.
     fn until_ended(
         &mut self,
         program: &mut Program,

@@ -1,4 +1,4 @@
-//! The program on the other host.
+//! Server program on the other host.
 
 use std::{
     fs,
@@ -17,26 +17,26 @@ use regatta_bed::{
 use super::{Signals, code};
 use crate::{exit::Failure, output};
 
-/// Time between two looks at the server's sockets.
+/// Interval between checks of the server's sockets.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// State of a TCP socket that listens, in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
-/// Longest line of the server that is passed on in one piece, in bytes.
+/// Longest line of the server's output that is printed in one piece, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// What became of waiting for the server.
+/// Result of waiting for the server.
 pub enum Ready {
-    /// It listens.
+    /// Server that listens.
     Listens,
-    /// The time was over before it did.
+    /// Time-out before the server listened.
     NotYet,
-    /// Somebody wants an end of it all.
+    /// Signal of the user to stop.
     Stopped(Signal),
 }
 
-/// The server, with who passes on what it says.
+/// Server, with the thread that prints its output.
 pub struct Server {
     program: Option<Program>,
     teller: Option<JoinHandle<()>>,
@@ -44,7 +44,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it on the listening host.
+    /// Starts the server on the listening host.
     pub fn start(
         bed: &Bed,
         command: &str,
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// Waits until something on its host listens, on this port or any.
+    /// Waits until a program on the server's host listens, on `port` or on any.
     pub fn until_listening(
         &mut self,
         signals: &Signals,
@@ -108,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Says it once if the server has ended while it was needed.
+    /// Warns once if the server has ended while it was needed.
     pub fn notice_end(&mut self) {
         if self.ended {
             return;
@@ -133,7 +133,7 @@ impl Drop for Server {
     }
 }
 
-/// Passes what the server says on, line by line, marked as its own.
+/// Prints the server's output, line by line, each with a prefix.
 fn pass_on(said: PipeReader) {
     let mut said = BufReader::new(said);
     let mut line = Vec::new();
@@ -154,7 +154,7 @@ fn pass_on(said: PipeReader) {
     }
 }
 
-/// Whether a socket of this process's host listens, or waits for datagrams, on the port or any.
+/// Whether a socket of the host of `process` listens, or waits for datagrams, on `port` or on any.
 fn listens(process: u32, port: Option<u16>) -> bool {
     let table = |name: &str| fs::read_to_string(format!("/proc/{process}/net/{name}"));
     let any = |name: &str, stream: bool| {
@@ -173,7 +173,7 @@ fn listens(process: u32, port: Option<u16>) -> bool {
         || (port.is_none() && table("sctp/eps").is_ok_and(|text| text.lines().count() > 1))
 }
 
-/// Port and state of a socket, from its line in `/proc/net/tcp` or `udp`.
+/// Returns port and state of a socket, from its line in `/proc/net/tcp` or `udp`.
 fn socket(line: &str) -> Option<(u16, &str)> {
     let mut fields = line.split_whitespace().skip(1);
     let (_, port) = fields.next()?.rsplit_once(':')?;

@@ -1,9 +1,9 @@
-//! What is said of a path before and after a command.
+//! Text that is printed about a path before and after a command.
 
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
 use regatta_model::{Condition, units::format_duration};
 
-/// What the path is.
+/// Describes the path.
 pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
     format!(
         "path {}: {}, round-trip delay {}, seed {seed}; client {}, server {}",
@@ -15,7 +15,7 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
     )
 }
 
-/// What the path did.
+/// Describes the path's counters.
 pub fn ending(counters: &PathCounters) -> String {
     format!(
         "path, client to server: {}\npath, server to client: {}",
@@ -24,7 +24,7 @@ pub fn ending(counters: &PathCounters) -> String {
     )
 }
 
-/// What was captured, and whether that is all.
+/// Describes the capture; also returns whether it is complete.
 pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
     let packets = summary.packets;
     if summary.missed == 0 && summary.failure.is_none() {
@@ -46,13 +46,13 @@ fn link(counters: &LinkCounters) -> String {
         "{} packets entered, {} left",
         counters.offered, counters.delivered
     );
-    let untold = counters.untold;
+    let unsupported = counters.unsupported;
     let mut add = |count: u64, what: &str| {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));
         }
     };
-    let at_random = match (untold.queue_drops, untold.burst_drops) {
+    let at_random = match (unsupported.queue_drops, unsupported.burst_drops) {
         (true, _) => "lost or dropped by the full queue",
         (false, true) => "lost at random or in bursts",
         (false, false) => "lost at random",
@@ -70,7 +70,7 @@ fn link(counters: &LinkCounters) -> String {
     add(counters.corrupted, "with a flipped bit");
     add(counters.duplicated, "sent on twice");
     add(counters.reordered, "sent ahead of others");
-    if !untold.queue_max_bytes && counters.queue_max_bytes > 0 {
+    if !unsupported.queue_max_bytes && counters.queue_max_bytes > 0 {
         text.push_str(&format!(
             ", at most {} B in the queue",
             counters.queue_max_bytes

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::output;
 
-/// Writes each event as a line.
+/// Listener that writes each event as a line.
 pub struct JsonLines;
 
-/// The last line.
+/// Last line: the directory and the summary.
 #[derive(Serialize)]
 struct Last<'a, S: Serialize> {
     event: &'static str,
@@ -23,10 +23,10 @@ fn line<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
 }
 
 impl JsonLines {
-    /// The last line: where the results are, and what they say.
+    /// Writes the last line: the place of the results, and their summary.
     ///
     /// # Errors
-    /// If standard output cannot be written, other than because its reader has gone.
+    /// Standard output cannot be written, for another reason than that its reader is gone.
     pub fn summary<S: Serialize>(&self, directory: &str, summary: &S) -> Result<(), ListenerError> {
         output::exactly(&line(&Last {
             event: "summary",

@@ -1,4 +1,4 @@
-//! Who listens to a run: the results file, the terminal, a machine.
+//! Listeners to a run's events: the results file, the terminal, JSON output.
 
 mod json;
 mod progress;
@@ -7,21 +7,22 @@ mod store;
 pub use json::JsonLines;
 pub use progress::Progress;
 use regatta_engine::{Event, Listener, ListenerError};
-pub use store::{Keeper, Tally};
+pub use store::{Daemon, Tally};
 
-/// All listeners of a run. The results file hears first: what the others say is kept by then.
+/// All listeners of a run. The results file is the first: events that the others print are stored
+/// by then.
 pub struct Listeners {
-    /// The results file.
-    pub keeper: Keeper,
-    /// The terminal.
+    /// Listener that stores events in the results file.
+    pub daemon: Daemon,
+    /// Listener that shows progress on the terminal.
     pub progress: Progress,
-    /// A machine on standard output.
+    /// Listener that writes JSON lines to standard output.
     pub json: Option<JsonLines>,
 }
 
 impl Listener for Listeners {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.keeper.hear(event)?;
+        self.daemon.hear(event)?;
         self.progress.hear(event)?;
         if let Some(json) = &mut self.json {
             json.hear(event)?;

@@ -14,13 +14,13 @@ use regatta_model::{BitRate, Outcome, TrialRecord, shell::printable, units::form
 
 use crate::{charset, output};
 
-/// Shows how far a run is.
+/// Progress display of a run.
 pub struct Progress {
     how: How,
     trials: u32,
     done: u32,
     started: Option<Instant>,
-    /// Trials done since `started`, which the estimate goes by.
+    /// Number of trials done since `started`, on which the estimate is based.
     timed: u32,
 }
 
@@ -31,7 +31,7 @@ enum How {
 }
 
 impl Progress {
-    /// A bar if standard error is a terminal, lines if not, nothing if so asked.
+    /// Creates a bar if standard error is a terminal, lines if not, and no output if `silent`.
     pub fn new(silent: bool) -> Self {
         let how = if silent {
             How::Silent
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Time left, from the mean of the trials so far.
+    /// Returns the time left, from the mean of the trials so far.
     fn left(&self) -> Option<Duration> {
         let elapsed = self.started?.elapsed();
         let left = self.trials.saturating_sub(self.done);
@@ -81,7 +81,7 @@ impl Progress {
     }
 }
 
-/// A time in at most two units: more would claim more than is known.
+/// Formats a time in at most two units, since the estimate is not more exact.
 fn rough(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {
@@ -91,7 +91,7 @@ fn rough(time: Duration) -> String {
     }
 }
 
-/// What came of a trial, in a few words.
+/// Describes the outcome of a trial in a few words.
 fn outcome(trial: &TrialRecord) -> String {
     match trial.outcome {
         Outcome::Measured => {

@@ -1,4 +1,4 @@
-//! Keeps what a run tells in its results file.
+//! Listener that stores a run's events in its results file.
 
 use std::{
     collections::BTreeMap,
@@ -9,19 +9,19 @@ use regatta_engine::{Ending, Event, Listener, ListenerError};
 use regatta_model::{Outcome, RunHeader, TrialRecord, Warning};
 use regatta_results::{ResultsError, RunState, Store};
 
-/// How trials ended at their last attempt, counted over the whole run, earlier parts included.
+/// Numbers of trials by outcome of their last attempt, over the whole run, including earlier parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Trials with a record.
+    /// Number of trials with a record.
     pub trials: usize,
-    /// Failed.
+    /// Number of failed trials.
     pub failed: usize,
-    /// Unsupported.
+    /// Number of unsupported trials.
     pub unsupported: usize,
 }
 
 impl Tally {
-    /// Counts what is stored of a run.
+    /// Counts the stored trials of a run.
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Self {
         let mut tally = Self::default();
         for trial in trials {
@@ -38,15 +38,15 @@ impl Tally {
     }
 }
 
-/// The results file of a run, once there is one.
-pub struct Keeper {
+/// Results file of a run, once there is one.
+pub struct Daemon {
     dir: PathBuf,
     store: Option<Store>,
     tally: Tally,
 }
 
-impl Keeper {
-    /// For a new run: the file is made when the run has started.
+impl Daemon {
+    /// Creates the listener of a new run: the file is created when the run has started.
     pub fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -55,7 +55,7 @@ impl Keeper {
         }
     }
 
-    /// For a run that goes on.
+    /// Creates the listener of a resumed run.
     pub fn resumed(dir: &Path, store: Store, tally: Tally) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -69,15 +69,15 @@ impl Keeper {
         self.store.is_some()
     }
 
-    /// How trials ended so far.
+    /// Returns the numbers of trials by outcome so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Notes that the run ended before its end.
+    /// Records that the run was interrupted.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub fn interrupted(&mut self, reason: &str) -> Result<(), ResultsError> {
         match &mut self.store {
             Some(store) => store.set_state(&RunState::Interrupted {
@@ -88,7 +88,8 @@ impl Keeper {
     }
 }
 
-/// Warns of a run that another version or build goes on with than began it.
+/// Returns a warning about a run that is resumed by another version or build than the one that
+/// began it.
 fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
     let build = |header: &RunHeader| -> Vec<(String, String)> {
         (header.hosts.values())
@@ -119,7 +120,7 @@ fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
     })
 }
 
-impl Listener for Keeper {
+impl Listener for Daemon {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
         if let Event::RunStarted { header, .. } = event {
             match &mut self.store {

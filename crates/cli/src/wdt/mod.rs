@@ -1,4 +1,4 @@
-//! `regatta wdt`: files over Warp Data Transfer, by themselves.
+//! `regatta wdt`: transfer of files over Warp Data Transfer, outside of a study.
 //!
 //! The URL is printed by the receiver, on standard output, and nowhere else: it holds the key.
 
@@ -24,10 +24,10 @@ use crate::{
     output::{self, Colour},
 };
 
-/// Refused connections of which a receiver tells.
+/// Number of refused connections that a receiver reports.
 const REFUSALS_TOLD: usize = 5;
 
-/// Why an end did not do what it was asked for.
+/// Error of an end, with the protocol's status and a hint.
 #[derive(Debug)]
 struct Trouble {
     status: Status,
@@ -66,7 +66,7 @@ impl Trouble {
     }
 }
 
-/// A transfer that failed, and what to type next.
+/// Creates the error of a failed transfer, with a hint.
 fn failed(what: &str, failure: &Failure) -> Trouble {
     let hint = match failure.status {
         Status::Connection | Status::ConnectionRetryable => {
@@ -87,7 +87,7 @@ fn failed(what: &str, failure: &Failure) -> Trouble {
         .hint(hint)
 }
 
-/// `regatta wdt`; gives the exit code.
+/// Runs `regatta wdt`; returns the exit code.
 pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
     let done = match &args.command {
         WdtCommand::Receive(args) => receive::receive(args),
@@ -102,15 +102,15 @@ pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
     }
 }
 
-/// What the transfer asks of this program.
+/// Terminal of the transfer: messages and the stop signal.
 struct Terminal {
     /// Whether this end sends, which tells the receiver before it stops.
     sends: bool,
     local: Option<IpAddr>,
     stopped: Arc<AtomicBool>,
-    /// When the sender came, at a receiver.
+    /// Time at which the sender connected, at a receiver.
     came: OnceLock<Instant>,
-    /// Connections that were refused, at a receiver.
+    /// Number of connections that were refused, at a receiver.
     refused: AtomicUsize,
 }
 

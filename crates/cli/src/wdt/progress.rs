@@ -1,4 +1,4 @@
-//! How far a transfer is: a bar on a terminal, and one line in the end.
+//! Progress of a transfer: a bar on a terminal, and one line at the end.
 
 use std::{
     io::{self, IsTerminal},
@@ -12,11 +12,11 @@ use regatta_model::{BitRate, Bytes};
 
 use crate::output;
 
-/// How often the bar is drawn.
+/// Interval between updates of the bar.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Runs a transfer under a bar. `so_far` gives the bytes that were moved, and all of them once that
-/// is known.
+/// Runs a transfer with a progress bar. `so_far` returns the number of bytes transferred, and the
+/// total once it is known.
 pub(super) fn shown<T>(
     silent: bool,
     so_far: impl Fn() -> (u64, Option<u64>) + Sync,
@@ -49,7 +49,7 @@ pub(super) fn shown<T>(
     })
 }
 
-/// Says what came of a transfer that succeeded.
+/// Prints the result of a transfer that succeeded.
 pub(super) fn summary(did: &str, files: u64, bytes: u64, since: Instant) {
     let time = since.elapsed();
     let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);

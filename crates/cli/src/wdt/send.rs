@@ -24,7 +24,7 @@ use crate::{
     output,
 };
 
-/// How many things that are left out are named.
+/// Maximum number of skipped entries that are listed by name.
 const NAMED: usize = 10;
 
 /// Sends one transfer.
@@ -76,7 +76,7 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The files that a manifest lists.
+/// Reads the files that a manifest lists.
 fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Trouble> {
     let input = path == Path::new("-");
     if input && args.url.0 == "-" {
@@ -107,7 +107,7 @@ fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Trouble> {
     })
 }
 
-/// The limit of the rate that was asked for.
+/// Returns the limit for the requested rate.
 fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
     let Some(average) = args.rate else {
         return Ok(None);
@@ -128,7 +128,7 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
     Ok(Some(limit))
 }
 
-/// The URL from the command line, or the first line of standard input that is not empty.
+/// Reads the URL from the command line, or from the first line of standard input that is not empty.
 fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Trouble> {
     let mut line = String::new();
     let text = if given.0 == "-" {

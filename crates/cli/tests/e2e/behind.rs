@@ -1,4 +1,4 @@
-//! `regatta path`: a program behind an emulated path.
+//! Tests of `regatta path`: a program behind an emulated path.
 
 use std::{
     io::{BufRead, BufReader},
@@ -11,7 +11,7 @@ use regatta_telemetry::testing::repetitions;
 
 use crate::help::{Bench, Done, Moments, root, signal};
 
-/// A server that answers each line with itself, and a client that times one answer.
+/// Server that answers each line with itself, and client that times one answer.
 const ECHO: &str = r#"
 import socket, os
 listener = socket.create_server((os.environ["REGATTA_SERVER"], 7000))
@@ -123,7 +123,7 @@ fn streams_and_the_exit_code_are_the_commands() {
     bench.assert_nothing_left();
 }
 
-/// A shell at a terminal has its jobs: `script` is the terminal here.
+/// Checks that a shell at a terminal, which is `script` here, has job control.
 #[test]
 fn a_shell_at_a_terminal_has_job_control() {
     let bench = Bench::new();
@@ -220,7 +220,7 @@ message = "10kB"
     done.assert_says("client to server: 2 packets entered, 1 left, 1 lost at random");
 }
 
-/// What a server and a command leave behind them, in sessions of their own or not.
+/// Processes that a server and a command leave running, in sessions of their own or not.
 const LITTER: &str = "setsid sleep 600 & sleep 600 & ";
 
 #[test]
@@ -234,7 +234,7 @@ fn nothing_outlives_the_command() {
     bench.assert_nothing_left();
 }
 
-/// Starts a command that waits, with its litter and a server; returns when all is up.
+/// Starts a command that waits, with leftover processes and a server; returns when all are running.
 fn waiting(bench: &Bench) -> std::process::Child {
     let server = format!("{LITTER} wait");
     let command = format!("{LITTER} echo up; wait");
@@ -280,7 +280,7 @@ fn nothing_outlives_a_kill() {
     bench.assert_nothing_left();
 }
 
-/// The middle of the making of a bed is a moment like any other.
+/// Checks kills at any time, including the creation of the bed.
 #[test]
 fn nothing_outlives_a_kill_at_any_moment() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Captures of trials and of commands behind a path.
+//! Tests of captures of trials and of commands behind a path.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,7 @@ use regatta_model::TrialRecord;
 
 use crate::help::{Bench, SLOW, Watched, assert_ran, is, signal, trials};
 
-/// Each packet's direction and comment.
+/// Returns direction and comment of each packet.
 pub fn packets(file: &Path) -> Vec<(bool, String)> {
     let mut all = Vec::new();
     read(file, |packet| {
@@ -24,8 +24,8 @@ pub fn packets(file: &Path) -> Vec<(bool, String)> {
     all
 }
 
-/// The capture has as many packets of the connecting host, with this comment, as the path counted,
-/// and maybe a few more: it ends a moment later, when the transports say farewell.
+/// Asserts that the capture has as many packets of the connecting host, with this comment, as the
+/// path counted, or a few more: it ends a moment later, when the transports close.
 #[track_caller]
 pub fn assert_counted(
     trial: &TrialRecord,
@@ -43,7 +43,8 @@ pub fn assert_counted(
     );
 }
 
-/// The two protocols of the publication S4, slow enough that nothing waits at the hosts.
+/// Study with the two protocols of the publication S4, slow enough that nothing queues at the
+/// hosts.
 pub const UDPR: &str = r#"
 name = "udpr"
 rounds = 2
@@ -141,13 +142,14 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     refused.assert_says("netem, which does not tell what it does to each packet");
     let refused = with(&["--capture=0B"]);
     refused.assert_code(2);
-    refused.assert_says("a size from 20 to 65535 bytes");
+    refused.assert_says("a size from `20B` to `65535B`");
     // Without the option nothing is captured.
     with(&["--out", "none"]).assert_code(0);
     assert!(!bench.path("none/files").exists());
 }
 
-/// A directory that takes no files, and files that may not grow: measured all the same, and told.
+/// Checks that a trial is measured, and a warning given, if its files cannot be created or may not
+/// grow.
 #[test]
 fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
     let bench = Bench::new();
@@ -269,7 +271,7 @@ time.sleep(float(os.environ.get("STAY", "0")))
     assert_eq!(passed(&packets(&bench.path("one.pcapng"))), 5);
 }
 
-/// Nothing that exists is written to, and no directory is made.
+/// Checks that a capture never overwrites a file that exists, and creates no directory.
 #[test]
 fn a_command_is_not_started_without_its_capture() {
     let bench = Bench::new();

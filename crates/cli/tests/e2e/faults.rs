@@ -1,4 +1,4 @@
-//! What breaks while a run goes on: nothing is lost, nothing is left behind, all is said.
+//! Failures during a run: no data is lost, no process is left behind, and all is reported.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
     }
     run.until(|event| is(event, "trial_started"));
     assert_eq!(bench.running("agent").len(), 2);
-    assert_eq!(bench.running("path-keeper").len(), 1);
+    assert_eq!(bench.running("path-daemon").len(), 1);
     signal(run.pid(), Signal::SIGKILL);
     let killed = run.finish();
     assert!(!killed.status.success());
@@ -108,10 +108,10 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
     run.until(|event| is(event, "trial_ended"));
     run.until(|event| is(event, "trial_started"));
     bench.until_transferring();
-    signal(bench.running("path-keeper")[0], Signal::SIGKILL);
+    signal(bench.running("path-daemon")[0], Signal::SIGKILL);
     let done = run.finish();
     done.assert_code(1);
-    done.assert_says("the path keeper ended");
+    done.assert_says("the path daemon ended");
     done.assert_says("regatta resume out");
     assert_eq!(trials(&bench.path("out")).len(), 1, "{done:#?}");
     bench.run(&["resume", "out", "--json"]);
@@ -121,7 +121,8 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
     bench.assert_nothing_left();
 }
 
-/// `nohup` ignores SIGHUP, a shell's `&` without job control SIGINT.
+/// Checks that signals ignored at the start do not end a run: `nohup` ignores SIGHUP, a shell's `&`
+/// without job control SIGINT.
 #[test]
 fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
     let bench = Bench::new();

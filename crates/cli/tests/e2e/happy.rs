@@ -1,12 +1,12 @@
-//! What a user does when all goes well.
+//! Ordinary use without failures.
 
 use regatta_results::{Reader, RunState};
 use serde_json::Value;
 
 use crate::help::{Bench, Done, SMALL, assert_ran, is, trials};
 
-/// The exit code that a summary asks for: a busy machine may miss the path's tolerance, and then
-/// it must say so.
+/// Returns the exit code that a summary requires: on a busy machine the path may miss its
+/// tolerance, and the run must say so.
 fn expected_code(summary: &Value) -> i32 {
     let gates = summary["gates"].as_array().expect("gates");
     i32::from(!gates.iter().all(|gate| gate["passed"] == true))
@@ -237,7 +237,7 @@ fn a_reader_that_goes_away_ends_nothing_loudly() {
     );
 }
 
-/// One run of each transport against itself, from which the rounds of the study are planned.
+/// Checks one run of each transport against itself, from which the rounds of the study are planned.
 #[test]
 fn a_transport_against_itself_shows_the_noise_and_plans_the_rounds() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Starting the binary and looking at what it leaves.
+//! Helpers that start the binary and inspect its results.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use regatta_telemetry::testing::MachineLoad;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory for one test, a mark on every process that it starts, and the load of the machine
+/// Directory for one test, a mark on every process that it starts, and the load of the machine
 /// meanwhile, which is printed when the test fails.
 pub struct Bench {
     dir: TempDir,
@@ -25,7 +25,7 @@ pub struct Bench {
     _load: MachineLoad,
 }
 
-/// A study small enough for a test: about a third of a second a trial.
+/// Study small enough for a test: about a third of a second per trial.
 pub const SMALL: &str = r#"
 name = "small"
 rounds = 2
@@ -50,7 +50,7 @@ size = "1MB"
 message = "10kB"
 "#;
 
-/// A study whose trials take more than a second each, so that there is time to break something.
+/// Study whose trials take more than a second each, so that there is time to break something.
 pub const SLOW: &str = r#"
 name = "slow"
 rounds = 2
@@ -98,7 +98,7 @@ impl Bench {
         path
     }
 
-    /// Any command in this bench's directory, with its mark.
+    /// Returns a command in this bench's directory, with its mark.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -123,19 +123,19 @@ impl Bench {
         command
     }
 
-    /// `regatta` with these arguments.
+    /// Returns a `regatta` command with these arguments.
     pub fn regatta(&self, args: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_regatta"));
         command.args(args);
         command
     }
 
-    /// Runs to the end.
+    /// Runs `regatta` with these arguments to the end.
     pub fn run(&self, args: &[&str]) -> Done {
         Done::from(self.regatta(args).output().expect("the binary starts"))
     }
 
-    /// Processes that carry this bench's mark.
+    /// Returns the processes that carry this bench's mark.
     pub fn processes(&self) -> Vec<i32> {
         let mark = format!("REGATTA_TEST_MARK={}", self.mark);
         let mut found = Vec::new();
@@ -161,7 +161,7 @@ impl Bench {
         found
     }
 
-    /// Of these, the ones that run a subcommand.
+    /// Returns those of the processes that run this subcommand.
     pub fn running(&self, subcommand: &str) -> Vec<i32> {
         let mut pids = self.processes();
         pids.retain(|pid| {
@@ -171,8 +171,8 @@ impl Bench {
         pids
     }
 
-    /// Waits until the trial that was just announced transfers data, so that what happens next
-    /// happens to the trial, and not before its start.
+    /// Waits until the trial that was just announced transfers data, so that the next action
+    /// affects the trial, and not its start.
     pub fn until_transferring(&self) {
         let agent = self.running("agent")[0];
         // Received and sent bytes of every interface of its host.
@@ -192,8 +192,8 @@ impl Bench {
         }
     }
 
-    /// Nothing that was started is left, or will be in a moment; with the last process in them
-    /// the namespaces go too.
+    /// Asserts that no process of this bench is left, or will be in a moment; the namespaces end
+    /// with the last process in them.
     pub fn assert_nothing_left(&self) {
         let until = Instant::now() + Duration::from_secs(5);
         loop {
@@ -207,7 +207,7 @@ impl Bench {
     }
 }
 
-/// A process that has ended.
+/// Process that has ended, with its output.
 #[derive(Debug)]
 pub struct Done {
     pub status: ExitStatus,
@@ -240,7 +240,7 @@ impl Done {
         assert!(self.stderr.contains(text), "no `{text}` in {self:#?}");
     }
 
-    /// The events of `--json`.
+    /// Returns the events of `--json`.
     #[track_caller]
     pub fn events(&self) -> Vec<Value> {
         self.stdout
@@ -250,7 +250,7 @@ impl Done {
     }
 }
 
-/// A run with `--json` that is watched while it goes on.
+/// Run with `--json` that is watched while it goes on.
 pub struct Watched {
     pub child: Child,
     lines: BufReader<ChildStdout>,
@@ -271,7 +271,7 @@ impl Watched {
         i32::try_from(self.child.id()).expect("a pid")
     }
 
-    /// Reads events up to one that fits.
+    /// Reads events up to one for which `fits` returns true.
     #[track_caller]
     pub fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         let mut line = String::new();
@@ -292,7 +292,7 @@ impl Watched {
         }
     }
 
-    /// Reads the rest and waits for the end.
+    /// Reads the rest of the events and waits for the end.
     pub fn finish(mut self) -> Done {
         let mut stdout = String::new();
         self.lines.read_to_string(&mut stdout).expect("UTF-8");
@@ -318,7 +318,8 @@ pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("the process is there");
 }
 
-/// The trials of a result directory, each by its last attempt: those before it are invalid.
+/// Returns the trials of a result directory, each with its last attempt: those before it are
+/// invalid.
 #[track_caller]
 pub fn trials(dir: &Path) -> Vec<TrialRecord> {
     let all = Reader::open(dir)
@@ -344,13 +345,15 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
     trials
 }
 
-/// Number of trials in the plan, by which the index of a repeated attempt lies above that of the one before.
+/// Returns the number of trials in the plan, by which the index of a repeated attempt is above that
+/// of the one before.
 fn planned(all: &[TrialRecord]) -> u32 {
     let first = all.iter().filter(|trial| trial.attempt == 1);
     first.map(|trial| trial.index + 1).max().unwrap_or(0)
 }
 
-/// Trials of `study`, which the tests of a test run share: the first that asks for `key` runs it.
+/// Returns the trials of `study`, which the tests of a test run share: the first that asks for
+/// `key` runs it.
 ///
 /// `key` begins with `cli-`. Without a directory of the test run each caller runs the study.
 #[track_caller]
@@ -366,7 +369,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
 /// Runs `study` with its results in `dir/out`.
 ///
 /// # Errors
-/// What the run printed, where it left no results or ended with another exit code than 0 or 1.
+/// The output of the run, if it left no results or ended with another exit code than 0 or 1.
 pub fn run_into(dir: &Path, study: &str) -> Result<(), String> {
     let bench = Bench::new();
     bench.write("study.toml", study);
@@ -388,7 +391,7 @@ pub fn run_into(dir: &Path, study: &str) -> Result<(), String> {
     }
 }
 
-/// The only trial of this transport, workload and condition.
+/// Returns the only trial of this transport, workload and condition.
 #[track_caller]
 pub fn cell<'a>(
     trials: &'a [TrialRecord],
@@ -404,7 +407,7 @@ pub fn cell<'a>(
     first.unwrap_or_else(|| panic!("no trial of `{transport}`, `{workload}`, `{condition}`"))
 }
 
-/// Moments to kill a run at, one in each of `count` equal parts of `0..longest`.
+/// Random times to kill a run at, one in each of `count` equal parts of `0..longest`.
 ///
 /// The seed is that of `REGATTA_TEST_SEED`, or another one each time; it is printed when this is
 /// dropped by a panic.
@@ -428,7 +431,7 @@ impl Moments {
         }
     }
 
-    /// All moments, in no order that the machine could keep step with.
+    /// Returns all times in a random order, so that they do not follow the load of the machine.
     pub fn all(&self) -> Vec<Duration> {
         // SplitMix64.
         let mut state = self.seed;
@@ -459,8 +462,8 @@ impl Drop for Moments {
     }
 }
 
-/// Both ends finished the trial. A busy machine may not give the emulator its time; then the trial
-/// is invalid, and says so, which is what it should do.
+/// Asserts that both ends finished the trial. On a busy machine the emulator may be late; then the
+/// trial must be invalid, and say so.
 #[track_caller]
 pub fn assert_ran(trial: &TrialRecord) {
     let off = trial.outcome == Outcome::Invalid

@@ -1,5 +1,5 @@
-//! Guests that die or hang, of two. These tests wait for most of half a minute until a guest that was
-//! stopped is given up, so that they do not count as `guests`, which each take a core.
+//! Tests of two guests of which one dies or hangs. They wait for most of half a minute until a
+//! stopped guest is given up, so that they do not count as `guests`, which each take a core.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     help::{Bench, SLOW, Watched, assert_ran, is, signal, trials},
 };
 
-/// The kernels of the two guests, the receiver's first: it is started first.
+/// Returns the kernels of the two guests, the receiver's first: it is started first.
 fn kernels(bench: &Bench) -> [i32; 2] {
     let is_kernel = |pid: i32| {
         std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("linux.uml"))
@@ -21,7 +21,7 @@ fn kernels(bench: &Bench) -> [i32; 2] {
         let field = after.split_whitespace().nth(1).unwrap_or("0");
         field.parse().unwrap_or(0)
     };
-    // A kernel's helpers are its children; its keeper is two processes above it.
+    // A kernel's helpers are its children; its daemon is two processes above it.
     let mut found: Vec<(i32, i32)> = bench
         .processes()
         .into_iter()
@@ -35,10 +35,10 @@ fn kernels(bench: &Bench) -> [i32; 2] {
     [receiver, sender]
 }
 
-/// A guest, what it is sent, and what is said of its trial.
+/// Guest, signal that it is sent, and reason that its trial must give.
 type Fault = (usize, Signal, &'static str);
 
-/// Each fault costs a trial, and the next one runs in other guests.
+/// Checks that each fault costs a trial, and the next trial runs in other guests.
 #[track_caller]
 fn costs_its_trial(faults: &[Fault]) {
     let bench = Bench::new();

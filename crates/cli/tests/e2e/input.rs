@@ -1,4 +1,4 @@
-//! Bad input: file, line, caret, hint, exit code 2; and nothing was started or written.
+//! Tests of bad input: file, line, caret, hint, exit code 2; nothing is started or written.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -270,8 +270,8 @@ fn arguments_are_checked_before_anything_starts() {
     assert!(!bench.path("regatta-results").exists());
 }
 
-/// Options of a path go over what a study says, at each of its steps; the study's own traces are
-/// found beside it, wherever that is.
+/// Checks that options of a path replace the keys of a study, at each of its steps; the study's own
+/// traces are found beside it, wherever that is.
 #[test]
 fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     let bench = Bench::new();
@@ -298,7 +298,7 @@ fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     done.assert_says("traced.toml:");
 }
 
-/// The commands of the page about conditions are read as they stand there.
+/// Checks that the commands of the page about conditions are accepted as they stand there.
 #[test]
 fn the_commands_about_conditions_can_be_typed() {
     let bench = Bench::new();
@@ -416,7 +416,8 @@ fn a_locale_without_utf_8_has_plain_ascii() {
     }
 }
 
-/// The processes of a run are told of it as text.
+/// Checks that a directory name that is not text is refused: the processes of a run receive it as
+/// text.
 #[test]
 fn a_directory_whose_name_is_not_text_is_refused() {
     let bench = Bench::new();
@@ -458,4 +459,79 @@ fn keys_of_which_one_is_enough_are_refused_together() {
         &["leave out one"],
     );
     refused_at("\"1MB\"", "\"0.5B\"", 21, &["not a whole number of bytes"]);
+}
+
+#[test]
+fn a_negative_value_is_refused_as_what_it_is() {
+    let bench = Bench::new();
+    for (args, says) in [
+        (["--size", "-5kB"], "a size cannot be negative: `-5kB`"),
+        (["--message-size", "-5kB"], "a size cannot be negative"),
+        (["--deadline", "-3s"], "a time cannot be negative: `-3s`"),
+        (["--connect-deadline", "-3s"], "a time cannot be negative"),
+        (
+            ["--jitter-correlation", "-4ms"],
+            "a time cannot be negative",
+        ),
+        (["--loss-list", "-3"], "`-3`"),
+        (["--rounds", "-1"], "not a whole number from 1 to 1000000"),
+        (["--seed", "-1"], "not a whole number from 0 to"),
+    ] {
+        let done = bench.run(&["run", "--transport", "tcp", args[0], args[1]]);
+        done.assert_code(2);
+        done.assert_says(says);
+        assert!(!done.stderr.contains("tip:"), "{}", done.stderr);
+    }
+}
+
+/// On the command line and in a study alike.
+#[test]
+fn a_size_without_a_unit_is_refused() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--transport", "tcp", "--size", "5"]);
+    done.assert_code(2);
+    done.assert_says("`5` has no unit of size");
+    bench.write("bare.toml", &SMALL.replacen("\"1MB\"", "\"5\"", 1));
+    let done = bench.run(&["run", "bare.toml"]);
+    done.assert_code(2);
+    done.assert_says("`5` has no unit of size");
+    // A condition's largest packet is a number in a study.
+    let args = ["run", "--dry-run", "--transport", "tcp", "--mtu", "1400"];
+    bench.run(&args).assert_code(0);
+}
+
+#[test]
+fn rounds_are_a_whole_number_in_a_study_and_on_the_command_line() {
+    let bench = Bench::new();
+    for rounds in ["0", "1.5", "1000001"] {
+        let done = bench.run(&["run", "--transport", "tcp", "--rounds", rounds]);
+        done.assert_code(2);
+        done.assert_says("it is not a whole number from 1 to 1000000");
+    }
+    bench.write(
+        "half.toml",
+        &SMALL.replacen("rounds = 2", "rounds = 1.5", 1),
+    );
+    let done = bench.run(&["run", "half.toml"]);
+    done.assert_code(2);
+    done.assert_says("`rounds` in the study is a whole number, not a decimal number");
+}
+
+#[test]
+fn an_option_of_a_transport_is_said_once() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--transport", "tcp:cc=cubic:cc=reno"]);
+    done.assert_code(2);
+    done.assert_says("option `cc` of transport `tcp:cc=cubic:cc=reno` is said twice");
+}
+
+#[test]
+fn a_label_that_is_too_long_is_told_with_the_limit() {
+    let bench = Bench::new();
+    let driver = "driver = \"tcp\"\n";
+    let label = format!("{driver}label = \"{}\"\n", "x".repeat(65));
+    bench.write("long.toml", &SMALL.replacen(driver, &label, 1));
+    let done = bench.run(&["run", "long.toml"]);
+    done.assert_code(2);
+    done.assert_says("this label has 65 characters, and the longest label has 64");
 }

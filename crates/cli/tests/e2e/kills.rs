@@ -1,4 +1,4 @@
-//! Kills of a run at any moment: nothing of its bed is left.
+//! Kills of a run at random times, after which nothing of its bed is left.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,7 +6,7 @@ use regatta_telemetry::testing::repetitions;
 
 use crate::help::{Bench, Moments, SMALL};
 
-/// What a bed could leave on this machine beside processes.
+/// Returns the state of this machine that a bed could leave behind beside processes.
 fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     let interfaces = std::fs::read_dir("/sys/class/net").expect("interfaces");
@@ -14,8 +14,8 @@ fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
     (mounts, names.collect())
 }
 
-/// Kills a run at moments between its start and its second trial. Nothing else makes mounts or
-/// interfaces where the tests run: what other tests need of these is in namespaces of their own.
+/// Kills a run at random times between its start and its second trial. Nothing else makes mounts or
+/// interfaces where the tests run: those of other tests are in namespaces of their own.
 #[track_caller]
 pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What machines differ in: users, kernels, devices, disks.
+//! Differences between machines: users, kernels, devices, disks.
 
 use std::path::Path;
 
@@ -19,24 +19,24 @@ fn apart(bench: &Bench, script: &str) -> Done {
     Done::from(command.output().expect("unshare is there"))
 }
 
+/// SMALL with a workload that `udp` cannot run, and these keys of it.
+fn short_connections(keys: &str) -> String {
+    let bulk = "kind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n";
+    let short = format!("kind = \"short-connections\"\nconnections = 3\n{keys}");
+    SMALL.replacen(bulk, &short, 1)
+}
+
 #[test]
-fn a_transport_that_this_kernel_lacks_is_unsupported_and_the_others_run() {
+fn a_transport_that_cannot_do_the_work_is_unsupported_and_the_others_run() {
     let bench = Bench::new();
-    // No kernel has a congestion control of this name, and the driver cannot know that before it
-    // asks the kernel.
-    let study = SMALL.replacen(
-        "[[transport]]\ndriver = \"tcp\"\n",
-        "[[transport]]\ndriver = \"tcp\"\ncc = \"nosuchcc\"\n",
-        1,
-    );
-    bench.write("study.toml", &study);
+    bench.write("study.toml", &short_connections(""));
     let done = bench.run(&["run", "study.toml", "--out", "out"]);
     let trials = trials(&bench.path("out"));
     for trial in &trials {
-        if trial.transport == "tcp" {
+        if trial.transport == "udp" {
             assert_eq!(trial.outcome, Outcome::Unsupported);
             assert!(
-                trial.reasons.concat().contains("nosuchcc"),
+                trial.reasons.concat().contains("without connections"),
                 "{:?}",
                 trial.reasons
             );
@@ -53,15 +53,8 @@ fn a_transport_that_this_kernel_lacks_is_unsupported_and_the_others_run() {
 #[test]
 fn nothing_supported_is_exit_code_77() {
     let bench = Bench::new();
-    let done = bench.run(&[
-        "run",
-        "--transport",
-        "tcp:cc=nosuchcc",
-        "--rounds",
-        "1",
-        "--out",
-        "out",
-    ]);
+    bench.write("study.toml", &short_connections("handshake = \"retry\"\n"));
+    let done = bench.run(&["run", "study.toml", "--rounds", "1", "--out", "out"]);
     done.assert_code(77);
     assert_eq!(trials(&bench.path("out"))[0].outcome, Outcome::Unsupported);
 }
@@ -171,8 +164,8 @@ fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
     done.assert_says("--out");
 }
 
-/// Has bash run a line as the user with this number, who may write to the directory `user`; as the user
-/// of the tests, unless that is root. `./regatta` is the binary.
+/// Lets bash run a line as the user with this number, who may write to the directory `user`; as the
+/// user of the tests, unless that is root. `./regatta` is the binary.
 fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
     let copy = bench.path("regatta");
     std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &copy).expect("copied");
@@ -193,7 +186,7 @@ fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
     )
 }
 
-/// Root is not limited in this.
+/// Checks the error for threads that cannot be started, as another user, since root is not limited.
 #[test]
 fn threads_that_cannot_be_started_are_said_to_be_that() {
     let bench = Bench::new();

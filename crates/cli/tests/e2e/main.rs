@@ -1,10 +1,11 @@
-//! The real binary over real namespaces, with small studies.
+//! Tests of the real binary over real namespaces, with small studies.
 //!
-//! Tests run at once on a busy machine, and none of these measures how exact this machine's time is.
-//! What compares results to the digit is in `guests`, in virtual time.
+//! Tests run at once on a busy machine, and none of them measures the exactness of this machine's
+//! time. Tests that compare exact results are in `guests`, in virtual time.
 
 mod behind;
 mod capture;
+mod dry_run;
 mod faults;
 mod guests;
 mod happy;

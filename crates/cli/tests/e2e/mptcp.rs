@@ -1,4 +1,4 @@
-//! MPTCP over the two addresses of the emulated path.
+//! Tests of MPTCP over the two addresses of the emulated path.
 
 use regatta_model::Outcome;
 

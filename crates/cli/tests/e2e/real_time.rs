@@ -1,11 +1,12 @@
-//! What needs a clock that goes on by itself, and the machine for itself.
+//! Tests that need a real clock, and the machine for themselves.
 
 use crate::{
     guests::losses::{PATHS, told_apart},
     help::{assert_ran, cell, shared_trials},
 };
 
-/// In virtual time a receiver takes every datagram before the next one comes.
+/// Study with a receive buffer that is too small, which has no effect in virtual time: there a
+/// receiver takes every datagram before the next one comes.
 const SMALL_BUFFER: &str = r#"
 name = "small-buffer"
 rounds = 1
@@ -19,10 +20,11 @@ rate = "80Mbit/s"
 receive_buffer = "4kB"
 "#;
 
-/// What `udp` loses at a receive buffer that is too small is told from what the path loses.
+/// Checks that losses of `udp` at a receive buffer that is too small are distinguished from those
+/// on the path.
 #[track_caller]
 fn small_buffer(condition: &str) {
-    let study = [SMALL_BUFFER, &PATHS.replace("rate = \"100Mbit/s\"\n", "")].concat();
+    let study = [SMALL_BUFFER, &PATHS.replace("rate = \"50Mbit/s\"\n", "")].concat();
     let trials = shared_trials("cli-losses-small-buffer", &study);
     assert_eq!(trials.len(), 3);
     let trial = cell(&trials, "udp-small-buffer", "bulk", condition);

@@ -1,4 +1,4 @@
-//! What `resume` does to a run that cannot go on, or that was closed under a reader.
+//! Tests of `resume` on a run that cannot continue, or that was closed while it had a reader.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use regatta_results::Reader;
 
 use crate::help::{Bench, SMALL, Watched, is, trials};
 
-/// A run of two trials, complete.
+/// Returns the directory of a complete run of two trials.
 fn ran(bench: &Bench) -> std::path::PathBuf {
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     bench.run(&["run", "study.toml", "--out", "out", "--no-progress"]);
@@ -14,7 +14,7 @@ fn ran(bench: &Bench) -> std::path::PathBuf {
     bench.path("out/results.sqlite")
 }
 
-/// Every file of a directory with what is in it.
+/// Returns every file of a directory with its content.
 fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
     let mut all: Vec<_> = fs::read_dir(dir)
         .expect("a directory")
@@ -28,6 +28,18 @@ fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
         .collect();
     all.sort();
     all
+}
+
+#[test]
+fn a_run_is_named_by_its_results_file_too() {
+    let bench = Bench::new();
+    ran(&bench);
+    let code = bench.run(&["report", "out", "--json"]).code();
+    for command in ["resume", "report"] {
+        let done = bench.run(&[command, "out/results.sqlite"]);
+        done.assert_code(code);
+        assert!(done.stdout.contains("out/report.html"), "{done:#?}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `regatta wdt`: both ends as processes, over loopback.
+//! Tests of `regatta wdt`: both ends as processes, over loopback.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use nix::sys::signal::Signal;
 
 use crate::help::{Bench, signal};
 
-/// Longer than any end waits for the other one.
+/// Time-out of the tests: longer than any end waits for the other one.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A receiver that has said where it listens.
+/// Receiver that has printed its URL.
 struct Receiver {
     child: Child,
     url: String,
@@ -49,7 +49,7 @@ impl Receiver {
         }
     }
 
-    /// The part of the URL that nothing else may show.
+    /// Returns the key in the URL, which no other output may show.
     fn key(&self) -> Option<&str> {
         let (_, rest) = self.url.split_once("Enc=")?;
         rest.split('&').next()?.get(2..)
@@ -60,7 +60,7 @@ impl Receiver {
     }
 }
 
-/// What a process said, once it has ended; it is killed if it does not.
+/// Returns the output of a process after its end; kills the process if it does not end.
 fn finish(mut child: Child) -> Output {
     drop(child.stdin.take());
     let begun = Instant::now();
@@ -82,7 +82,7 @@ fn says(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Every file below a directory, with what is in it.
+/// Returns every file below a directory, with its content.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let read = |name: PathBuf| {
         let content = fs::read(directory.join(&name)).expect("readable");
@@ -91,7 +91,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names(directory).into_iter().map(read).collect()
 }
 
-/// Every file below a directory.
+/// Returns every file below a directory.
 fn names(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
@@ -111,7 +111,7 @@ fn names(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A few files of which one has several blocks.
+/// Writes a few files, of which one has several blocks.
 fn make_tree(bench: &Bench) {
     let source = bench.path("source");
     fs::create_dir_all(source.join("a/b")).expect("made");
@@ -124,8 +124,8 @@ fn make_tree(bench: &Bench) {
     std::os::unix::fs::symlink("large", source.join("link")).expect("a link");
 }
 
-/// Sends a tree with so many ports; the sender is given the URL on its standard input, or as an
-/// argument.
+/// Sends a tree with these options of both ends; the sender is given the URL on its standard input,
+/// or as an argument.
 #[track_caller]
 fn a_tree_arrives(encryption: &str, receive: &[&str], send: &[&str], by_input: bool) {
     let bench = Bench::new();
@@ -332,7 +332,7 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
     }
 }
 
-/// A transfer that is under way, of one file that takes a while.
+/// Starts a transfer of one file that takes a while; returns when it is under way.
 fn under_way(bench: &Bench) -> (Child, Receiver) {
     fs::create_dir_all(bench.path("source")).expect("made");
     let file = fs::File::create(bench.path("source/huge")).expect("made");
@@ -349,7 +349,8 @@ fn under_way(bench: &Bench) -> (Child, Receiver) {
     (sender, receiver)
 }
 
-/// The end of one side is the other's failure, and nothing half passes for whole.
+/// Checks that the end of one side is the other's failure, and no incomplete file appears under its
+/// name.
 #[track_caller]
 fn one_side_ends(killed_receives: bool, how: Signal) {
     let bench = Bench::new();

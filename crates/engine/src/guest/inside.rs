@@ -1,4 +1,4 @@
-//! Inside of a guest: the run itself.
+//! Run inside a guest.
 
 use std::{path::Path, process::ExitCode};
 
@@ -17,14 +17,14 @@ use crate::{
     run::{Run, RunOptions},
 };
 
-/// Metrics and series of CPU time begin so, but for the one below.
+/// Prefix of the metrics and series of CPU time, except for the one below.
 const CPU: &str = "cpu_";
 
 /// Goodput over CPU time.
 const PER_CORE: &str = "goodput_per_core_percent_bps";
 
-/// Runs what the controller gave this guest and tells it of everything. The body of `regatta
-/// guest-run`.
+/// Runs the study that the controller gave this guest and reports its events. The body of
+/// `regatta guest-run`.
 #[must_use]
 pub fn serve() -> ExitCode {
     match run() {
@@ -37,7 +37,7 @@ pub fn serve() -> ExitCode {
             let guest_gone = matches!(
                 &error,
                 Trouble::Engine(EngineError::Bed(
-                    BedError::FarGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
+                    BedError::SecondGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
                 ))
             );
             let hint = match &error {
@@ -63,7 +63,7 @@ pub fn serve() -> ExitCode {
     }
 }
 
-/// Why the run in the guest ended before its end.
+/// Reasons why the run in the guest ended early.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("cannot read what the guest is to run")]
@@ -113,7 +113,7 @@ fn tell(word: &Word) -> std::io::Result<()> {
     say(&serde_json::to_string(word)?)
 }
 
-/// Tells the controller.
+/// Listener that sends events to the controller.
 struct Teller {
     clock: Clock,
 }
@@ -133,7 +133,7 @@ impl Listener for Teller {
     }
 }
 
-/// Leaves out what does not exist where work takes no time.
+/// Removes the figures of CPU time, which do not exist with a virtual clock.
 fn without_cpu(trial: &mut TrialRecord) {
     trial
         .metrics

@@ -1,43 +1,43 @@
-//! What outside and inside say to one another.
+//! Messages between the controller and the run in a guest.
 
 use regatta_model::Study;
 use serde::{Deserialize, Serialize};
 
 use crate::{event::Event, plan::Done};
 
-/// What a guest is to run.
+/// Run that a guest is to make.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Mission {
-    /// All of the study.
+    /// The whole study.
     pub study: Study,
-    /// As the user wrote it.
+    /// Text of the study as the user wrote it.
     pub study_text: String,
-    /// Identifier of the run as agents and path keeper are to know it.
+    /// Identifier of the run for agents and path daemon.
     pub run_id: String,
-    /// Trials that are not to be run, or not for the first time.
+    /// Trials that are finished, and attempts at others.
     pub done: Done,
-    /// Whether transports may leave files.
+    /// Whether transports may write files.
     pub files: bool,
 }
 
-/// What a guest tells.
+/// Messages of a guest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Word {
-    /// Something of the run.
+    /// Event of the run.
     Event {
-        /// What.
+        /// The event.
         event: Box<Event>,
     },
     /// The run cannot start or go on.
     Broken {
         /// The causes, outermost first.
         reasons: Vec<String>,
-        /// What to type next; may be empty.
+        /// Command or setting that helps; may be empty.
         hint: String,
-        /// Whether it is what this machine cannot do, rather than something that failed.
+        /// Whether this machine cannot do what was asked, rather than something having failed.
         unsupported: bool,
-        /// Whether it is a guest that no longer answers: others can go on with the run.
+        /// Whether the cause is a guest that no longer answers: others can go on with the run.
         guest_gone: bool,
     },
 }

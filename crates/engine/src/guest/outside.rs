@@ -1,4 +1,5 @@
-//! Outside of a guest: starts it, hears of the run, steps in where it hangs.
+//! Controller's side of a run in guests: starts them, receives their events, and ends those that
+//! hang.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use regatta_bed::{
-    FAR_COMMAND,
+    SECOND_GUEST_COMMAND,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
@@ -35,56 +36,57 @@ use crate::{
 /// First argument of the program that runs a study inside of a guest.
 const COMMAND: &str = "guest-run";
 
-/// Longest that a guest may take to be ready; it takes a second or two.
+/// Longest time that a guest may take to be ready; it takes a second or two.
 const START: Duration = Duration::from_secs(60);
 
-/// Longest between two words of a guest that is in no trial: path checks, the next trial's
+/// Longest time between two messages of a guest that is in no trial: path checks, the next trial's
 /// beginning, the end.
 const BETWEEN: Duration = Duration::from_secs(180);
 
-/// How much longer than the engine inside the controller waits for a trial. The engine inside ends
-/// what hangs; only a guest that hangs as a whole is seen here.
+/// Time that the controller waits for a trial beyond the limit of the engine in the guest. That
+/// engine ends a trial that hangs; this limit is only for a guest that hangs as a whole.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// How much longer a trial may take by the machine's clock than by a virtual one. Mostly it takes
-/// less; a machine with other work may need more.
+/// Factor by which a trial may take longer by the machine's clock than by a virtual one. Mostly it
+/// takes less; a machine with other work may need more.
 const SLOWER: u32 = 10;
 
-/// Guests that may end without having finished a trial, one after the other.
+/// Most guests in a row that may end without having finished a trial.
 const FRUITLESS: u32 = 3;
 
-/// A run in a guest. It can be stopped as every run can.
+/// Run in a guest, which can be stopped as every run can.
 pub struct GuestRun {
     plan: Plan,
     options: RunOptions,
     image: Image,
     program: PathBuf,
-    /// Guests at once.
+    /// Number of guests at once.
     jobs: u32,
     asked: Arc<AtomicBool>,
     stopper: Stopper,
-    /// Kept so that a wish to stop can be sent; the flag is what counts here.
+    /// Receiver that is kept so that a request to stop can be sent; the flag `asked` is what counts
+    /// here.
     _signals: Mutex<Receiver<Signal>>,
 }
 
-/// How a guest ended.
+/// Manner in which a guest ended.
 enum End {
     /// The run is over.
     Over(Ending),
-    /// It ended, or was ended, before its run.
+    /// The guest ended, or was ended, before its run.
     Early(Vec<String>),
 }
 
-/// What is known of the run across its guests.
+/// Progress of the run across its guests.
 struct Progress {
     started: bool,
     done: Done,
-    /// The trial under way, and since when.
+    /// Record number of the trial under way, and the time at which it began.
     current: Option<(u32, i64)>,
 }
 
 impl GuestRun {
-    /// A run of this plan on this kernel; `program` is this program's file.
+    /// Creates a run of this plan on this kernel; `program` is this program's file.
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
         let (wake, signals) = mpsc::channel();
@@ -104,7 +106,7 @@ impl GuestRun {
         }
     }
 
-    /// Divides the rounds among so many guests, which run at once. Only with virtual clocks do they
+    /// Divides the rounds among `jobs` guests, which run at once. Only with virtual clocks do they
     /// not disturb one another.
     #[must_use]
     pub fn with_jobs(mut self, jobs: u32) -> Self {
@@ -112,40 +114,40 @@ impl GuestRun {
         self
     }
 
-    /// What is to be run.
+    /// Returns the plan of the run.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Trials that an earlier part of the run has done.
+    /// Returns the trials that an earlier part of the run has done.
     pub(super) fn done(&self) -> &Done {
         &self.options.done
     }
 
-    /// Guests at once.
+    /// Returns the number of guests at once.
     pub(super) fn jobs(&self) -> u32 {
         self.jobs
     }
 
-    /// Has all guests end.
+    /// Asks all guests to end.
     pub(super) fn give_up(&self) {
         self.asked.store(true, Ordering::SeqCst);
     }
 
-    /// A handle that stops the run, from any thread.
+    /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Runs what is left of the plan in a guest and tells the listener of everything. A guest that
+    /// Runs the rest of the plan in a guest and sends all events to the listener. A guest that
     /// hangs or dies is ended, its trial has failed, and another guest goes on with the rest.
     ///
-    /// It must be called on a thread that lives as long as the run.
+    /// Call this on a thread that lives as long as the run.
     ///
     /// # Errors
-    /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot keep
-    /// what is measured; what was told before is whole.
+    /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot
+    /// keep the results; the events sent before are complete.
     pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
         if self.jobs > 1 {
@@ -155,7 +157,7 @@ impl GuestRun {
         }
     }
 
-    /// Runs what is not done in one guest at a time.
+    /// Runs the trials that are not in `done`, in one guest at a time.
     pub(super) fn work(
         &self,
         done: &Done,
@@ -245,7 +247,7 @@ impl GuestRun {
             Guests::Two => {
                 let [near_ends, far_ends] = wires().map_err(GuestError::Wires)?;
                 let far = Order {
-                    arguments: vec![FAR_COMMAND.to_owned()],
+                    arguments: vec![SECOND_GUEST_COMMAND.to_owned()],
                     payload: String::new(),
                     ..order.clone()
                 };
@@ -271,7 +273,7 @@ impl GuestRun {
         })
     }
 
-    /// Hears a guest out.
+    /// Follows a guest's messages until it ends.
     fn follow(
         &self,
         watch: &mut Watch,
@@ -375,7 +377,7 @@ impl GuestRun {
         }
     }
 
-    /// Takes note of an event and passes it on.
+    /// Takes note of an event and forwards it to the listener.
     fn note(
         &self,
         event: Event,
@@ -419,7 +421,7 @@ impl GuestRun {
         })
     }
 
-    /// An event of the guest's as one of this run's: what only the outside knows is put in.
+    /// Converts an event of the guest into one of this run: adds what only the controller knows.
     fn outside(
         &self,
         mut event: Event,
@@ -479,7 +481,7 @@ impl GuestRun {
         }
     }
 
-    /// How long a trial may take by this machine's clock.
+    /// Returns the longest time that a trial may take by this machine's clock.
     fn longest(&self, trial: &PlannedTrial) -> Duration {
         let workload = self.plan.workload(trial.cell);
         let inside = limits::hang(self.plan.study(), self.plan.condition(trial.cell), workload)
@@ -491,7 +493,7 @@ impl GuestRun {
         inside.saturating_mul(factor).saturating_add(MARGIN)
     }
 
-    /// The record of the trial during which a guest ended.
+    /// Makes the record of the trial during which a guest ended.
     fn failed(&self, trial: &PlannedTrial, since: i64, reasons: Vec<String>) -> TrialRecord {
         TrialRecord {
             index: trial.index,
@@ -514,8 +516,8 @@ impl GuestRun {
     }
 }
 
-/// What a guest's program is to have of this one's environment, and what keeps a virtual clock's
-/// runs alike.
+/// Returns the environment of a guest's program: a part of this program's, and with a virtual clock
+/// the setting that makes runs alike.
 fn environment(clock: Clock) -> Vec<(String, String)> {
     // What is not UTF-8 cannot be told.
     let mut all: Vec<_> = std::env::vars_os()
@@ -531,11 +533,11 @@ fn environment(clock: Clock) -> Vec<(String, String)> {
     all
 }
 
-/// Has AWS-LC and BoringSSL take random numbers from the kernel instead of the processor, whose
-/// cannot be seeded: bit 62 of the capabilities is RDRAND.
+/// Variable that makes AWS-LC and BoringSSL take random numbers from the kernel instead of the
+/// processor, whose generator cannot be seeded: bit 62 of the capabilities is RDRAND.
 const CAPABILITIES: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");
 
-/// Says once for the run what a reader of its figures must know.
+/// Returns the run's warning about the figures of a virtual clock.
 fn virtual_clock() -> Warning {
     Warning {
         code: "virtual_clock".to_owned(),
@@ -547,8 +549,8 @@ fn virtual_clock() -> Warning {
     }
 }
 
-/// The directory for what transports leave. It has to be there before a guest can write to it, and
-/// goes again if nothing was left.
+/// Directory for files of transports. It must exist before a guest can write to it, and is removed
+/// if it is left empty.
 pub(super) struct Files(Option<PathBuf>);
 
 impl Files {

@@ -1,8 +1,8 @@
-//! A run divided among guests that run at once.
+//! Run divided among guests that run at once.
 //!
-//! Each has a part of the rounds, so that every cell is in every part. To a guest with a virtual clock
-//! it makes no difference how much of the machine it gets, so that the parts do not disturb one
-//! another.
+//! Each guest has a part of the rounds, so that every cell is in every part. A guest with a virtual
+//! clock gives the same results however much of the machine it gets, so that the parts do not
+//! disturb one another.
 
 use std::{
     sync::mpsc::{self, Receiver, Sender},
@@ -17,7 +17,7 @@ use crate::{
     run::tell,
 };
 
-/// What a part of the run tells, and which part it is.
+/// Listener of one part of the run, which forwards events with the part's number.
 struct Part {
     number: usize,
     events: Sender<(usize, Event)>,
@@ -29,7 +29,7 @@ impl Listener for Part {
     }
 }
 
-/// Runs all parts and tells of them as of one run.
+/// Runs all parts and reports them as one run.
 pub(super) fn run(
     run: &GuestRun,
     files: &Files,
@@ -87,7 +87,7 @@ pub(super) fn run(
     Ok(ending)
 }
 
-/// For each part the trials that it is not to run.
+/// Returns the trials that each part must skip.
 fn divide(run: &GuestRun) -> Vec<Done> {
     let jobs = run.jobs();
     let left = run.plan().rounds_left(run.done());
@@ -103,7 +103,8 @@ fn divide(run: &GuestRun) -> Vec<Done> {
         .collect()
 }
 
-/// Passes on what the parts tell, once where each tells the same; says whether the run has begun.
+/// Forwards the events of the parts, and once only those that each part sends; returns whether the
+/// run has begun.
 fn pass_on(
     heard: &Receiver<(usize, Event)>,
     listener: &mut dyn Listener,
@@ -123,7 +124,7 @@ fn pass_on(
     Ok(started)
 }
 
-/// The worst of the endings; that a part was stopped because another failed does not count.
+/// Returns the worst of the endings; a part that was stopped because another failed does not count.
 fn conclude(
     endings: Vec<Result<Ending, EngineError>>,
     started: bool,

@@ -1,4 +1,4 @@
-//! The guests at work, as the controller hears them: whether they live, and their last words.
+//! Running guests: signs of life, and the last lines of their output.
 
 use std::{
     collections::VecDeque,
@@ -8,47 +8,48 @@ use std::{
 use regatta_bed::guest::{Guest, Said};
 use regatta_model::shell::printable;
 
-/// How often it is looked whether somebody asked to stop while the guest says nothing.
+/// Time between two looks at whether the run is to stop, while the guest sends nothing.
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// Longest that a guest with a real clock is silent, which tells every two seconds that it is at work.
+/// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// How long after the end of the receiver's guest the sender's may tell that the run is over.
+/// Time after the end of the receiver's guest within which the sender's may report the end of the
+/// run.
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
-/// Lines of the console and of the program that explain an end.
+/// Number of last lines of the console and of the program that explain an end.
 const LAST_WORDS: usize = 8;
 
-/// The guest that has host b where each host has one of its own.
+/// Guest of host b, where each host has a guest of its own.
 pub(super) struct Far {
     pub(super) guest: Guest,
     pub(super) begun: Instant,
-    /// How long it took to be ready.
+    /// Time that the guest took to be ready.
     pub(super) start: Option<Duration>,
-    /// When it was last heard, once it is ready.
+    /// Time of the last message, once the guest is ready.
     pub(super) heard: Option<Instant>,
-    /// When it ended, and why.
+    /// Time and cause of the guest's end.
     pub(super) ended: Option<(Instant, FarEnd)>,
 }
 
-/// Why the other guest ended before its time.
+/// Reasons why the other guest ended early.
 #[derive(Clone)]
 pub(super) struct FarEnd {
     /// The causes, outermost first.
     pub(super) reasons: Vec<String>,
-    /// Whether this machine makes no guests at all.
+    /// Whether this machine cannot run guests at all.
     pub(super) unsupported: bool,
 }
 
-/// A guest at work.
+/// Running guest.
 pub(super) struct Watch {
     pub(super) guest: Guest,
     pub(super) far: Option<Far>,
     pub(super) begun: Instant,
-    /// When a guest that has a real clock and is ready was last heard.
+    /// Time of the last message of a guest that is ready and has a real clock.
     pub(super) heard: Option<Instant>,
-    /// When the guest is taken to hang.
+    /// Time from which on the guest is taken to hang.
     pub(super) until: Instant,
     pub(super) last_words: VecDeque<String>,
 }
@@ -59,7 +60,8 @@ impl Watch {
         self.until = self.begun + longest;
     }
 
-    /// How long the guest may be listened to before the other one is.
+    /// Returns the time for which to wait for a message of the guest before the other one's are
+    /// read.
     pub(super) fn look_around(&self) -> Duration {
         match &self.far {
             Some(Far { start: None, .. }) => LOOK_AROUND / 20,
@@ -67,7 +69,7 @@ impl Watch {
         }
     }
 
-    /// Hears what the other guest says; gives its end, if it has ended before its time.
+    /// Reads the other guest's messages; returns its end, if it has ended early or is silent.
     pub(super) fn hear_far(&mut self) -> Option<FarEnd> {
         loop {
             let far = self.far.as_mut()?;
@@ -136,7 +138,7 @@ impl Watch {
     }
 }
 
-/// Whether a guest that told that it is at work has long not done so.
+/// Whether a guest that sends signs of life has sent none for [`SILENCE`].
 pub(super) fn is_silent(heard: Option<Instant>) -> bool {
     heard.is_some_and(|heard| heard.elapsed() > SILENCE)
 }

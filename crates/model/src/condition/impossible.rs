@@ -1,45 +1,45 @@
-//! Which paths cannot be, whatever carries them.
+//! Checks for conditions that no path can have, whichever emulator carries them.
 
 use std::time::Duration;
 
 use super::{Condition, Link, QueueDiscipline, RateOf};
 use crate::units::{Ratio, format_duration};
 
-/// Most packets that a list of losses names.
+/// Maximum number of packets in a list of losses.
 const LONGEST_LIST: usize = 1_000_000;
 
-/// Where in a condition something is wrong.
+/// Place of a mistake in a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In what it begins as, from the connecting host to the listening one.
+    /// Initial setting, from the connecting host to the listening one.
     Forward,
-    /// In what it begins as, the other way.
+    /// Initial setting, from the listening host to the connecting one.
     Reverse,
-    /// In this step of the schedule, from 0, from the connecting host to the listening one.
+    /// Step of the schedule with this index, from the connecting host to the listening one.
     StepForward(usize),
-    /// In this step of the schedule, from 0, the other way.
+    /// Step of the schedule with this index, from the listening host to the connecting one.
     StepReverse(usize),
 }
 
-/// Why a condition cannot be.
+/// Error of a condition that no path can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Impossible {
-    /// Where it is.
+    /// Place of the mistake.
     pub place: Place,
-    /// The key of a study that is at fault.
+    /// Key of the study that is at fault.
     pub key: &'static str,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to write instead.
+    /// Suggestion of a valid value.
     pub hint: String,
 }
 
-/// What is wrong with one link: key, message, hint.
+/// Mistake in one link: key, message, hint.
 type Fault = (&'static str, String, String);
 
 impl Condition {
-    /// Holds this condition to what any path can be.
+    /// Checks that a path can have this condition.
     ///
     /// # Errors
     /// The first thing that cannot be, with the key of a study that says so.

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::trace::DeliveryTrace;
 use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
 
-/// How the random part of a delay is distributed around the delay.
+/// Distribution of the random part of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DelayDistribution {
-    /// Evenly between `delay` − `jitter` and `delay` + `jitter`, as netem without a distribution.
+    /// Uniform between `delay` − `jitter` and `delay` + `jitter`, as netem without a distribution.
     #[default]
     Uniform,
-    /// Gaussian with standard deviation `jitter`, cut off at four of them; draws below zero delay
-    /// are zero.
+    /// Gaussian with standard deviation `jitter`, cut off at four standard deviations; negative
+    /// delays become zero.
     Normal,
     /// Pareto with shape 3, cut off at `delay` + 4 `jitter`, shifted to mean `delay` and scaled to
     /// standard deviation `jitter`: the long tail of wide-area paths. It begins at `delay` − 0.82
@@ -24,14 +24,14 @@ pub enum DelayDistribution {
 }
 
 impl DelayDistribution {
-    /// Every distribution, with its name in a study.
+    /// Names of the distributions in a study.
     pub const NAMES: [(&'static str, Self); 3] = [
         ("uniform", Self::Uniform),
         ("normal", Self::Normal),
         ("pareto", Self::Pareto),
     ];
 
-    /// Its name in a study.
+    /// Returns the name of the distribution in a study.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl DelayDistribution {
         }
     }
 
-    /// Longest that a delay can be above its mean, in amplitudes.
+    /// Returns the largest deviation of a delay above its mean, in units of `jitter`.
     #[must_use]
     pub const fn reach(self) -> u32 {
         match self {
@@ -69,7 +69,7 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Mean probability of loss in the long run.
+    /// Returns the mean probability of loss in the long run.
     #[must_use]
     pub fn mean_loss(&self) -> Ratio {
         let changes = self.to_bad_ratio.0 + self.to_good_ratio.0;
@@ -83,15 +83,15 @@ impl GilbertElliott {
     }
 }
 
-/// Which packets a bottleneck's queue drops.
+/// Queue discipline of a bottleneck: the choice of the packets to drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum QueueDiscipline {
-    /// A packet that finds the queue full.
+    /// Drop of packets that arrive at a full queue.
     #[default]
     DropTail,
-    /// Beside those, packets from the head when all have waited longer than `target` for longer
-    /// than `interval`: Controlled Delay, RFC 8289.
+    /// Drop-tail, and drops from the head when all packets have waited longer than `target` for
+    /// longer than `interval`: Controlled Delay, RFC 8289.
     Codel {
         /// Acceptable standing queueing delay.
         #[serde(rename = "target_ns", with = "nanos")]
@@ -102,31 +102,32 @@ pub enum QueueDiscipline {
     },
 }
 
-/// Which bytes a link's rate counts.
+/// Bytes that a link's rate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateOf {
-    /// Those of whole IP packets.
+    /// Bytes of whole IP packets.
     #[default]
     Ip,
-    /// Those that an Ethernet of this rate spends: header, check sequence, preamble, start delimiter
+    /// Bytes that an Ethernet of this rate sends: header, check sequence, preamble, start delimiter
     /// and gap beside the packet, and padding of a short one.
     Ethernet,
 }
 
 impl RateOf {
-    /// Every choice, with its name in a study.
+    /// Names of the choices in a study.
     pub const NAMES: [(&'static str, Self); 2] = [("ip", Self::Ip), ("ethernet", Self::Ethernet)];
 
     /// Shortest payload of an Ethernet frame, in bytes.
     const SHORTEST_PAYLOAD: u64 = 46;
 
-    /// Header (14), frame check sequence (4), preamble and start delimiter (8), gap (12), in bytes.
+    /// Overhead of a frame beside its payload, in bytes: header (14), frame check sequence (4),
+    /// preamble and start delimiter (8), gap (12).
     ///
     /// Source: IEEE 802.3, clauses 3 and 4.4.2.
     const AROUND_PAYLOAD: u64 = 38;
 
-    /// Bytes that the rate counts for an IP packet.
+    /// Returns the number of bytes that the rate counts for an IP packet of `packet` bytes.
     #[must_use]
     pub const fn bytes_of(self, packet: u64) -> u64 {
         match self {
@@ -139,7 +140,7 @@ impl RateOf {
     }
 }
 
-/// One direction of the path: what happens to each IP packet that enters it.
+/// Configuration of one direction of the path.
 ///
 /// A packet meets the parts in this order: the queue of the bottleneck (drop when full, or by its
 /// discipline), the bottleneck's rate, loss on the wire (independent, in bursts, by list),
@@ -150,14 +151,14 @@ pub struct Link {
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
     /// Amplitude of the random delay: packets are delayed by `delay` ± a draw of this size, see
-    /// [`DelayDistribution`]. How draws follow one another says [`Link::jitter_span`].
+    /// [`DelayDistribution`]. [`Link::jitter_span`] says how draws follow one another.
     #[serde(rename = "jitter_ns", with = "nanos")]
     pub jitter: Duration,
     /// Whether a packet may overtake another through jitter or a step to a shorter delay, as with
     /// netem without a rate: each packet has a draw of its own.
     pub jitter_reorders: bool,
-    /// Time after which the random delay is independent of what it was; zero has each packet draw its
-    /// own. If absent it is sized from the jitter: see [`Link::jitter_span`].
+    /// Time after which the random delay is independent of its earlier value; zero gives each
+    /// packet its own draw. If absent it is sized from the jitter: see [`Link::jitter_span`].
     #[serde(rename = "jitter_correlation_ns", default, with = "optional_nanos")]
     pub jitter_correlation: Option<Duration>,
     /// Probability with which each packet is lost, independently of the others.
@@ -166,24 +167,24 @@ pub struct Link {
     /// Rate of the bottleneck, counting what `rate_of` says; unlimited if absent.
     #[serde(rename = "link_rate_bps")]
     pub rate: Option<BitRate>,
-    /// What the rate counts. Queue and bursts count whole IP packets whatever it is.
+    /// Bytes that the rate counts. Queue and bursts always count whole IP packets.
     #[serde(default)]
     pub rate_of: RateOf,
-    /// Limit of the bottleneck's queue, counting whole IP packets. If absent it is sized from the
-    /// path: see [`Condition::queue_limit`].
+    /// Limit of the bottleneck's queue, in bytes of whole IP packets. If absent it is sized from
+    /// the path: see [`Condition::queue_limit`].
     #[serde(rename = "queue_bytes")]
     pub queue: Option<Bytes>,
-    /// How the jitter is distributed.
+    /// Distribution of the jitter.
     #[serde(default)]
     pub jitter_distribution: DelayDistribution,
-    /// Loss in bursts, beside the independent one.
+    /// Loss in bursts, in addition to the independent loss.
     #[serde(default)]
     pub loss_bursts: Option<GilbertElliott>,
-    /// Packets that are lost whatever else happens, by their position in the direction's sequence
-    /// of packets since the condition was set, from 1, rising.
+    /// Packets that are always lost, by their position in the direction's sequence of packets since
+    /// the condition was set, from 1, in ascending order.
     #[serde(default)]
     pub loss_list: Vec<u64>,
-    /// Probability with which a packet skips the propagation delay and so overtakes those under
+    /// Probability with which a packet skips the propagation delay and so overtakes packets under
     /// way, as netem's `reorder`.
     #[serde(default)]
     pub reorder_ratio: Ratio,
@@ -193,18 +194,18 @@ pub struct Link {
     /// Probability with which one random bit of a packet is flipped.
     #[serde(default)]
     pub corrupt_ratio: Ratio,
-    /// Bytes that may pass the bottleneck at once after it was idle: depth of its token bucket.
-    /// Absent, packets leave one after another at the rate.
+    /// Number of bytes that may pass the bottleneck at once after it was idle: depth of its token
+    /// bucket. If absent, packets leave one after another at the rate.
     #[serde(default)]
     pub burst_bytes: Option<Bytes>,
-    /// Limit of the bottleneck's queue in packets, instead of bytes. The one under transmission
+    /// Limit of the bottleneck's queue in packets, instead of bytes. The packet under transmission
     /// does not count.
     #[serde(default)]
     pub queue_packets: Option<u64>,
-    /// Which packets the queue drops.
+    /// Queue discipline.
     #[serde(default)]
     pub discipline: QueueDiscipline,
-    /// When the bottleneck can carry packets, instead of a rate.
+    /// Delivery opportunities of the bottleneck, instead of a rate.
     #[serde(default)]
     pub trace: Option<DeliveryTrace>,
 }
@@ -219,26 +220,27 @@ impl Link {
         self.rate.is_some() || self.trace.is_some()
     }
 
-    /// Rate of the bottleneck, of a trace its mean; `None` without a limit.
+    /// Returns the rate of the bottleneck, which is the mean rate if it is a trace; `None` without
+    /// a limit.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         self.rate
             .or_else(|| self.trace.as_ref().map(DeliveryTrace::mean_rate))
     }
 
-    /// Longest propagation delay that a packet can draw.
+    /// Returns the longest propagation delay that a packet can draw.
     #[must_use]
     pub fn longest_propagation(&self) -> Duration {
         self.delay + self.jitter * self.jitter_distribution.reach()
     }
 
-    /// Time after which the random delay is independent of what it was, while it changes steadily in
-    /// between; `None` where each packet has a draw of its own.
+    /// Returns the time after which the random delay is independent of its earlier value, while it
+    /// changes steadily in between; `None` where each packet has a draw of its own.
     ///
-    /// By default [`Link::JITTER_SPANS`] times the widest that a delay can be from its mean. The delay
-    /// then falls, with evenly distributed jitter, by at most half a second per second, so that no
-    /// packet comes to overtake the one before it, and the mean and the spread of the delay are the
-    /// same for flows of any rate. Where packets that keep their order have draws of their own, one
+    /// By default [`Link::JITTER_SPANS`] times the largest deviation of the delay from its mean.
+    /// The delay then falls, with uniform jitter, by at most half a second per second, so that no
+    /// packet overtakes the one before it, and the mean and the spread of the delay are the same
+    /// for flows of any rate. Where packets that keep their order have draws of their own, one
     /// whose draw would let it overtake waits for the one before it, and in a dense flow the mean
     /// delay rises towards `delay` + `jitter`.
     #[must_use]
@@ -251,14 +253,14 @@ impl Link {
         Some(span.unwrap_or(widest * Self::JITTER_SPANS)).filter(|span| !span.is_zero())
     }
 
-    /// Whether packets leave in the order in which they came. Duplicates do.
+    /// Whether packets leave in the order in which they arrived; duplicates do.
     #[must_use]
     pub fn keeps_order(&self) -> bool {
         !self.jitter_reorders && self.reorder_ratio.0 <= 0.0
     }
 
-    /// Mean probability of loss on the wire in the long run, independent and in bursts; the list
-    /// of single packets is not in it.
+    /// Returns the mean probability of loss on the wire in the long run, independent and in bursts;
+    /// the list of lost packets is not included.
     #[must_use]
     pub fn mean_loss(&self) -> Ratio {
         let bursts = self.loss_bursts.map_or(0.0, |bursts| bursts.mean_loss().0);

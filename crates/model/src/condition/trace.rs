@@ -1,4 +1,4 @@
-//! Opportunities of delivery, as Mahimahi records them.
+//! Delivery opportunities, as Mahimahi records them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,25 +8,25 @@ use crate::units::{BitRate, UnitError};
 /// link carries up to 1504 bytes. The list is repeated from its beginning when it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryTrace {
-    /// Name of the file it was read from, for readers.
+    /// Name of the source file, for display.
     pub name: String,
-    /// Milliseconds since the beginning, not falling; the last one is the period.
+    /// Milliseconds since the beginning, never decreasing; the last one is the period.
     pub opportunities_ms: Vec<u32>,
 }
 
 impl DeliveryTrace {
-    /// Bytes that one opportunity carries at most.
+    /// Maximum number of bytes that one opportunity carries.
     pub const OPPORTUNITY_BYTES: u64 = 1504;
 
-    /// What each packet counts for beside its own bytes: the header with which Mahimahi's device
-    /// hands packets over, so that one opportunity carries exactly one packet of 1500 bytes.
+    /// Number of bytes that each packet counts beside its own: the header with which Mahimahi's
+    /// device hands packets over, so that one opportunity carries exactly one packet of 1500 bytes.
     pub const PACKET_HEADER_BYTES: u64 = 4;
 
-    /// Most opportunities of one trace.
+    /// Maximum number of opportunities in one trace.
     pub const MOST: usize = 1_000_000;
 
-    /// Reads a trace: one whole number of milliseconds a line, not falling, the last one above
-    /// zero. `name` is for readers.
+    /// Parses a trace: one whole number of milliseconds per line, never decreasing, the last one
+    /// above zero. `name` is for display.
     ///
     /// # Errors
     /// [`UnitError`] with the line that is wrong.
@@ -73,13 +73,13 @@ impl DeliveryTrace {
         }
     }
 
-    /// Time after which the trace begins anew, in milliseconds.
+    /// Returns the time after which the trace repeats, in milliseconds.
     #[must_use]
     pub fn period_ms(&self) -> u32 {
         self.opportunities_ms.last().copied().unwrap_or(0)
     }
 
-    /// Rate over the whole trace if every opportunity carries a packet of 1500 bytes.
+    /// Returns the mean rate of the trace, if every opportunity carries a packet of 1500 bytes.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         let bytes = Self::OPPORTUNITY_BYTES - Self::PACKET_HEADER_BYTES;

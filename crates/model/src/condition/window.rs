@@ -11,15 +11,15 @@ const READING_PAUSE: Duration = Duration::from_millis(20);
 /// Smallest window, in bytes: two messages of 64 KiB.
 const LEAST_BYTES: f64 = 131_072.0;
 
-/// Payload of a full packet as a part of what queues and rates count.
+/// Ratio of a full packet's payload to the bytes that queues and rates count.
 const PAYLOAD_RATIO: f64 = 15.0 / 16.0;
 
 impl Condition {
-    /// Flow-control window of one flow in a direction, in bytes of payload; `None` where a link
-    /// of that direction has no rate.
+    /// Returns the flow-control window of one flow in a direction, in bytes of payload; `None`
+    /// where a link of that direction has no rate.
     ///
-    /// The payload that the path holds with its queue full: a flow that is alone then neither waits
-    /// for the window nor overflows the queue in slow start. At least
+    /// The payload that the path holds with its queue full: a single flow then neither waits for
+    /// the window nor overflows the queue in slow start. At least
     /// - two bandwidth-delay products, so that where the queue is shorter the flow goes on while a
     ///   lost packet is sent again;
     /// - what arrives in one round trip and 20 ms, in which a process may wait for a processor;
@@ -60,7 +60,7 @@ mod tests {
         units::BitRate,
     };
 
-    /// The same link each way.
+    /// Returns a path with the same link each way.
     fn path(milliseconds: u64, rate: u64) -> Condition {
         let link = Link {
             delay: Duration::from_millis(milliseconds) / 2,

@@ -1,10 +1,10 @@
-//! A link in words, for readers of plans and reports.
+//! Descriptions of a link in words, for plans and reports.
 
 use super::{DelayDistribution, Link, QueueDiscipline, RateOf};
 use crate::units::{Bytes, format_duration};
 
 impl Link {
-    /// How fast it is: its rate, its trace, or no limit.
+    /// Describes the link's rate: a rate, a trace, or no limit.
     #[must_use]
     pub fn rate_in_words(&self) -> String {
         match (&self.trace, self.rate) {
@@ -17,14 +17,14 @@ impl Link {
         }
     }
 
-    /// Limit of the queue; `bytes` is [`super::Condition::queue_limit`].
+    /// Describes the queue's limit; `bytes` is [`super::Condition::queue_limit`].
     #[must_use]
     pub fn queue_in_words(&self, bytes: Bytes) -> String {
         self.queue_packets
             .map_or_else(|| bytes.to_string(), |packets| format!("{packets} packets"))
     }
 
-    /// Everything that it has beside delay, jitter, independent loss, rate and queue, each in a few
+    /// Describes each setting other than delay, jitter, independent loss, rate and queue, in a few
     /// words.
     #[must_use]
     pub fn particulars(&self) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What the work costs both hosts: CPU, memory, packets.
+//! Metrics of the cost to both hosts: CPU, memory, packets.
 
 use super::{Better, MetricDefinition, Unit};
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use series::{SERIES, SeriesDefinition, find_series};
 
-/// The unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
+/// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
 /// scaled (ms, MB, Mbit/s, %).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
@@ -30,10 +30,10 @@ pub enum Unit {
     /// Events per second.
     #[serde(rename = "1/s")]
     PerSecond,
-    /// A number of things.
+    /// Dimensionless count.
     #[serde(rename = "1")]
     Count,
-    /// A part of a whole, 0 to 1.
+    /// Part of a whole, 0 to 1.
     #[serde(rename = "ratio")]
     Ratio,
     /// CPU time over elapsed time; 1 is one whole core, more is several.
@@ -42,7 +42,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As written in JSON.
+    /// Returns the name of the unit in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,30 +58,30 @@ impl Unit {
     }
 }
 
-/// Which direction a user wants a metric to go.
+/// Direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// More is better.
+    /// Higher values are better.
     Higher,
-    /// Less is better.
+    /// Lower values are better.
     Lower,
     /// Neither direction is better in itself.
     Neither,
 }
 
-/// One metric.
+/// Definition of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MetricDefinition {
-    /// Name in every file.
+    /// Name in all files.
     pub name: &'static str,
     /// Unit of the stored value.
     pub unit: Unit,
     /// Short title for tables and axes.
     pub title: &'static str,
-    /// Which direction is better.
+    /// Direction in which the metric improves.
     pub better: Better,
-    /// What is measured, between which events, with its source.
+    /// Quantity that is measured, and between which events, with its source.
     pub definition: &'static str,
 }
 
@@ -91,12 +91,12 @@ pub fn find(name: &str) -> Option<&'static MetricDefinition> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// The tables, in the order in which files and reports show their metrics.
+/// Tables of metrics, in the order in which files and reports show them.
 const TABLES: [&[MetricDefinition]; 3] = [work::METRICS, hosts::METRICS, network::METRICS];
 
 const COUNT: usize = TABLES[0].len() + TABLES[1].len() + TABLES[2].len();
 
-/// Every metric of a trial, in the order in which tables show them.
+/// All metrics of a trial, in the order in which tables show them.
 pub const METRICS: &[MetricDefinition] = &all();
 
 const fn all() -> [MetricDefinition; COUNT] {

@@ -1,4 +1,4 @@
-//! What the transport's stack and the emulated path say of the network.
+//! Metrics of the network, from the transport's stack and the emulated path.
 
 use super::{Better, MetricDefinition, Unit};
 

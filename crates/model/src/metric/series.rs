@@ -1,23 +1,23 @@
-//! The series: what is sampled over time.
+//! Series: quantities sampled over time.
 
 use serde::Serialize;
 
 use super::Unit;
 
-/// A quantity that is sampled over time during a trial.
+/// Definition of a quantity that is sampled over time during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SeriesDefinition {
-    /// Name in every file.
+    /// Name in all files.
     pub name: &'static str,
     /// Unit of the stored value.
     pub unit: Unit,
     /// Short title for axes.
     pub title: &'static str,
-    /// What is sampled.
+    /// Quantity that is sampled.
     pub definition: &'static str,
 }
 
-/// Every series. A sample at time `t` describes the interval that ends at `t`, or, for a level
+/// All series. A sample at time `t` describes the interval that ends at `t`, or, for a level
 /// (window, RTT, memory), the value at `t`.
 pub const SERIES: &[SeriesDefinition] = &[
     SeriesDefinition {

@@ -1,4 +1,4 @@
-//! What the workloads and their probes measure.
+//! Metrics of the workloads and their probes.
 
 use super::{Better, MetricDefinition, Unit};
 

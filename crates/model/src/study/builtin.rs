@@ -1,18 +1,18 @@
 //! The studies that come with Regatta: one TOML file each, in `studies/`.
 
-/// A study that comes with Regatta.
+/// Study that comes with Regatta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
     /// Name for `regatta run NAME`.
     pub name: &'static str,
-    /// Text of its file.
+    /// Text of the study file.
     pub text: &'static str,
 }
 
 /// Name of the study that runs when none is named.
 pub const DEFAULT: &str = "gadasin-2026-short";
 
-/// Every study that comes with Regatta.
+/// All studies that come with Regatta.
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: DEFAULT,

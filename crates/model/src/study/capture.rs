@@ -1,4 +1,4 @@
-//! Whether the packets of the path are captured.
+//! Setting for the capture of the path's packets.
 
 use std::str::FromStr;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use super::{Emulator, PathSetup};
 use crate::units::{Bytes, UnitError};
 
-/// How much of each packet a capture keeps.
+/// Part of each packet that a capture keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSetup {
-    /// Its first bytes, from the IP header on; all of it if absent.
+    /// Number of bytes kept, from the IP header on; the whole packet if absent.
     pub snap_bytes: Option<u32>,
 }
 
 impl CaptureSetup {
-    /// The headers of every transport here, and the beginning of what they carry.
+    /// Capture of the headers of every transport, and the beginning of their payload.
     pub const HEADERS: Self = Self {
         snap_bytes: Some(128),
     };
 
-    /// Whole packets.
+    /// Capture of whole packets.
     pub const FULL: Self = Self { snap_bytes: None };
 
-    /// A path that can be captured: netem does not tell what it does to each packet, so it is not
-    /// chosen where the choice is free.
+    /// Returns a path setup that can be captured: netem does not report what it does to each
+    /// packet, so it is not chosen where the choice is free.
     ///
     /// # Errors
     /// The setting that asks for netem.
@@ -52,7 +52,7 @@ impl FromStr for CaptureSetup {
         }
         let wrong = || UnitError {
             message: format!("`{text}` is not how much of each packet a capture keeps"),
-            hint: "write `headers` (128 bytes), `full`, or a size from 20 to 65535 bytes"
+            hint: "write `headers` (128 bytes), `full`, or a size from `20B` to `65535B`"
                 .to_owned(),
         };
         let size: Bytes = text.parse().map_err(|_| wrong())?;

@@ -1,13 +1,13 @@
-//! What stands between the two hosts of a bed.
+//! Emulator of the path between the two hosts of a bed, and its settings.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Who delays, loses and queues the packets of the path.
+/// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Emulator {
-    /// The kernel's netem where the bed's kernel has it and it can do every condition of the
-    /// study, else Regatta's own.
+    /// The kernel's netem where the bed's kernel has it and can carry every condition of the study,
+    /// else Regatta's own.
     #[default]
     Auto,
     /// Queueing disciplines of the kernel: netem, tbf, CoDel.
@@ -17,7 +17,7 @@ pub enum Emulator {
 }
 
 impl Emulator {
-    /// As studies and options say it.
+    /// Names in studies and options.
     pub const WORDS: &[(&'static str, Self)] = &[
         ("auto", Self::Auto),
         ("netem", Self::Netem),
@@ -25,55 +25,55 @@ impl Emulator {
     ];
 }
 
-/// Where netem stands.
+/// Placement of netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// On routers between the hosts, each part of the path on an interface of its own.
     #[default]
     Between,
-    /// On the hosts' own interfaces, as published experiments have it: there TCP's small queues
-    /// and the delayed packets of the sending host meet.
+    /// On the hosts' own interfaces, as in some published experiments: there TCP's small queues and
+    /// the delayed packets of the sending host interact.
     Ends,
 }
 
 impl Placement {
-    /// As studies and options say it.
+    /// Names in studies and options.
     pub const WORDS: &[(&'static str, Self)] = &[("between", Self::Between), ("ends", Self::Ends)];
 }
 
-/// Who draws the random losses of a path of netem's.
+/// Source of the random losses of a path that netem carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossBy {
     /// The emulator itself.
     #[default]
     Emulator,
-    /// The `statistic` match of iptables, as some published experiments have it; it draws from the
-    /// kernel's own random numbers, so that no seed gives the same losses again.
+    /// The `statistic` match of iptables, as in some published experiments; it draws from the
+    /// kernel's own random numbers, so that no seed reproduces the losses.
     Iptables,
 }
 
 impl LossBy {
-    /// As studies say it.
+    /// Names in studies.
     pub const WORDS: &[(&'static str, Self)] =
         &[("emulator", Self::Emulator), ("iptables", Self::Iptables)];
 }
 
-/// Whether hosts hand packets to netem that are larger than those of the wire.
+/// Setting for the offloads of the hosts: packets that are larger than those of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offloads {
-    /// Segmentation and aggregation are off: loss, queue and rate act on each packet of the wire.
+    /// Segmentation and aggregation off: loss, queue and rate act on each packet of the wire.
     #[default]
     Off,
-    /// They are left on, as on hosts that nobody has changed: loss takes whole super-packets of up to
+    /// Offloads left on, as on hosts with default settings: loss drops whole super-packets of up to
     /// 64 KiB, and a queue in packets counts them.
     On,
 }
 
 impl Offloads {
-    /// As studies and options say it.
+    /// Names in studies and options.
     pub const WORDS: &[(&'static str, Self)] = &[("off", Self::Off), ("on", Self::On)];
 
     fn are_off(&self) -> bool {
@@ -81,16 +81,16 @@ impl Offloads {
     }
 }
 
-/// How the path is made.
+/// Settings of the path's emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PathSetup {
-    /// Who delays, loses and queues.
+    /// Emulator that delays, drops and queues.
     pub emulator: Emulator,
-    /// Where netem stands.
+    /// Placement of netem.
     pub placement: Placement,
-    /// Who draws the random losses.
+    /// Source of the random losses.
     pub loss_by: LossBy,
-    /// Whether the interfaces' offloads are left on.
+    /// Setting for the interfaces' offloads.
     #[serde(skip_serializing_if = "Offloads::are_off")]
     pub offloads: Offloads,
 }
@@ -104,7 +104,7 @@ impl PathSetup {
         offloads: Offloads::Off,
     };
 
-    /// The setting that only netem can have, if there is one.
+    /// Returns a setting that only netem supports, if there is one.
     #[must_use]
     pub fn needs_netem(&self) -> Option<&'static str> {
         if self.placement == Placement::Ends {
@@ -118,7 +118,7 @@ impl PathSetup {
         }
     }
 
-    /// Why the settings exclude one another, if they do.
+    /// Returns the reason for which the settings exclude one another, if they do.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let needs = self.needs_netem()?;
@@ -127,7 +127,7 @@ impl PathSetup {
     }
 }
 
-/// Before there was a choice, a study said `"emulator"` and meant Regatta's own.
+/// Accepts the form of earlier versions too, in which a study said `"emulator"` for Regatta's own.
 impl<'de> Deserialize<'de> for PathSetup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

@@ -1,11 +1,11 @@
-//! Whether a study compares what is encrypted with what is not, without telling the two apart.
+//! Warning about a study that compares encrypted with unencrypted transports.
 
 use super::Study;
 use crate::record::Warning;
 
 impl Study {
-    /// Warns of plain TCP beside QUIC without TLS over TCP: what encryption costs is then a part of every
-    /// difference between them.
+    /// Returns a warning if a study has plain TCP and QUIC, but no TLS over TCP: the cost of
+    /// encryption is then a part of every difference between them.
     #[must_use]
     pub fn encryption_warning(&self) -> Option<Warning> {
         let labels = |of: fn(&str) -> bool| -> Vec<String> {

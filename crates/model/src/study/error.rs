@@ -1,4 +1,4 @@
-//! What is wrong with a study file, where, and what to type instead.
+//! Errors in a study file, with their place and a hint.
 
 use std::{fmt, ops::Range};
 
@@ -6,20 +6,20 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::shell::printable;
 
-/// A mistake in a study file. Its display shows the file, the line and a caret.
+/// Error in a study file. Its display shows the file, the line and a caret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StudyError {
     pub(super) file: String,
     pub(super) text: String,
     pub(super) span: Range<usize>,
-    /// What is wrong, without a full stop.
+    /// Description of the error, without a full stop.
     pub message: String,
-    /// What to type instead.
+    /// Hint on what to type instead.
     pub hint: String,
 }
 
 impl StudyError {
-    /// Line of the mistake, from 1.
+    /// Returns the line of the error, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         1 + self.text[..self.span.start]
@@ -28,7 +28,7 @@ impl StudyError {
             .count()
     }
 
-    /// The whole message with the excerpt of the file, with colours if asked for.
+    /// Returns the whole message with the excerpt of the file, in colour if `colour` is set.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let snippet = Snippet::source(&self.text)

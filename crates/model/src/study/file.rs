@@ -1,12 +1,16 @@
-//! Reads a study file: every default filled in, every mistake with its place.
+//! Reader of study files, which fills in every default and reports every mistake with its place.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
 
 use toml::de::DeTable;
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, LossBy, Offloads, PathSetup, Placement,
-    Study, Transport,
+    Study,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -19,8 +23,8 @@ use crate::{
     workload::Workload,
 };
 
-/// A study that was read, with the places of its transports, so that what only the registry of
-/// drivers knows to be wrong can be shown in the file too.
+/// Parsed study, with the places of its transports, so that mistakes that only the registry of
+/// drivers can find are shown in the file too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyFile {
     /// The study.
@@ -38,8 +42,8 @@ pub(super) struct TransportPlace {
 }
 
 impl StudyFile {
-    /// Reads a study from the text of a file; `file` is its name for messages. It may name no
-    /// other files.
+    /// Parses a study from the text of a file; `file` is its name for messages. The study must not
+    /// name other files.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -47,8 +51,8 @@ impl StudyFile {
         Self::parse_beside(text, file, &no_files)
     }
 
-    /// Reads a study that may name other files, such as traces: `beside` reads one by its name as
-    /// the study has it.
+    /// Parses a study that may name other files, such as traces: `beside` reads one by its name as
+    /// written in the study.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -132,43 +136,31 @@ impl StudyFile {
             .transpose()?;
         let mut places = Vec::new();
         let mut transports = Vec::new();
+        let mut labels = BTreeSet::new();
         for section in root.sections("transport", "transport")? {
             let (transport, place) = read_transport(&source, section)?;
-            unique(
-                &source,
-                "label",
-                &transports,
-                |t: &Transport| &t.label,
-                &transport.label,
-                place.1,
-            )?;
+            unique(&source, "label", &mut labels, &transport.label, place.1)?;
             transports.push(transport);
             places.push(place.0);
         }
         let mut conditions: Vec<Condition> = Vec::new();
+        let mut names = BTreeSet::new();
         for section in root.sections("condition", "condition")? {
             let span = section.span();
             let (condition, place) = read_condition(&source, section)?;
             let place = place.unwrap_or(span);
-            unique(
-                &source,
-                "name",
-                &conditions,
-                |c| &c.name,
-                &condition.name,
-                place,
-            )?;
+            unique(&source, "name", &mut names, &condition.name, place)?;
             conditions.push(condition);
         }
         let mut workloads: Vec<Workload> = Vec::new();
+        let mut names = BTreeSet::new();
         for section in root.sections("workload", "workload")? {
             let span = section.span();
             let (workload, place) = read_workload(&source, section, deadline)?;
             unique(
                 &source,
                 "name",
-                &workloads,
-                |w| &w.name,
+                &mut names,
                 &workload.name,
                 place.unwrap_or(span),
             )?;
@@ -195,14 +187,6 @@ impl StudyFile {
             .map(|section| read_published(&source, section, &conditions, &workloads))
             .collect::<Result<_, _>>()?;
 
-        let cells = transports.len() * conditions.len() * workloads.len();
-        if cells as u64 * rounds > u64::from(u32::MAX) {
-            return Err(source.error(
-                0..0,
-                format!("{rounds} rounds of {cells} cells are more trials than a run can hold"),
-                "ask for fewer rounds",
-            ));
-        }
         let study = Study {
             name,
             title,
@@ -235,7 +219,7 @@ impl StudyFile {
         })
     }
 
-    /// An error at the guest's kernel, if the study names one.
+    /// Returns an error at the guest's kernel, if the study names one.
     #[must_use]
     pub fn kernel_error(
         &self,
@@ -246,7 +230,7 @@ impl StudyFile {
         Some(self.error(span, message, hint))
     }
 
-    /// An error at the driver's name of one transport, or at one of its options.
+    /// Returns an error at the driver's name of one transport, or at one of its options.
     #[must_use]
     pub fn transport_error(
         &self,
@@ -283,11 +267,14 @@ impl StudyFile {
 }
 
 impl Study {
+    /// Most rounds of a run.
+    pub const MOST_ROUNDS: u32 = 1_000_000;
+
     /// Fewest rounds after which a run with `until` may end. Intervals of fewer are narrow by chance
     /// too often.
     pub const LEAST_ROUNDS: u32 = 10;
 
-    /// Reads a study from the text of a file; `file` is its name for messages.
+    /// Parses a study from the text of a file; `file` is its name for messages.
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
@@ -303,14 +290,14 @@ fn no_files(name: &str) -> Result<String, UnitError> {
     })
 }
 
-/// `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
+/// Reads the number of rounds: `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
 fn read_rounds(
     file: &File<'_>,
     root: &mut Section<'_>,
 ) -> Result<(u64, Option<Ratio>), StudyError> {
-    const MOST: u64 = 1_000_000;
+    let most = u64::from(Study::MOST_ROUNDS);
     if !root.is_table("rounds") {
-        return Ok((root.number("rounds", 1, MOST)?.unwrap_or(5), None));
+        return Ok((root.number("rounds", 1, most)?.unwrap_or(5), None));
     }
     let Some(mut table) = root.section("rounds", "`rounds`")? else {
         return Ok((5, None));
@@ -318,7 +305,7 @@ fn read_rounds(
     let until = table.parsed::<Ratio>("until", "3%")?;
     let (until, span) = table.required("until", "\"3%\"", until)?;
     let least = u64::from(Study::LEAST_ROUNDS);
-    let at_most = table.number("at_most", least, MOST)?;
+    let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
     table.end()?;
     if !(0.0005..=0.5).contains(&until.0) {
@@ -331,7 +318,8 @@ fn read_rounds(
     Ok((at_most, Some(until)))
 }
 
-/// How the path is made. The key `path` of earlier versions had one value, Regatta's own emulator.
+/// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,
+/// Regatta's own emulator.
 fn read_path(
     file: &File<'_>,
     root: &mut Section<'_>,
@@ -373,15 +361,15 @@ fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), S
     ))
 }
 
-fn unique<T>(
+/// Checks that a name is not among those before it, and adds it to them.
+fn unique(
     file: &File<'_>,
     key: &str,
-    before: &[T],
-    name_of: impl Fn(&T) -> &String,
+    before: &mut BTreeSet<String>,
     name: &str,
     span: Range<usize>,
 ) -> Result<(), StudyError> {
-    if !before.iter().any(|other| name_of(other) == name) {
+    if before.insert(name.to_owned()) {
         return Ok(());
     }
     Err(file.error(
@@ -401,9 +389,18 @@ fn check_study_name(file: &File<'_>, name: &str, span: Range<usize>) -> Result<(
     if fits {
         return Ok(());
     }
+    let length = name.chars().count();
+    let message = if length > LONGEST_NAME {
+        format!(
+            "this name has {length} characters, and the longest name of a study has {LONGEST_NAME}: \
+             it names a directory"
+        )
+    } else {
+        format!("`{name}` cannot be the name of a study: it names a directory")
+    };
     Err(file.error(
         span,
-        format!("`{name}` cannot be the name of a study: it names a directory"),
+        message,
         format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
     ))
 }

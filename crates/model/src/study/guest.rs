@@ -1,4 +1,4 @@
-//! The bed `uml`: how many guests, their clock and their kernel.
+//! Settings of the bed `uml`: number of guests, their clock and their kernel.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -10,106 +10,109 @@ use super::{
 };
 use crate::condition::Condition;
 
-/// Which clock a study runs by.
+/// Clock that a study runs by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// The machine's.
+    /// Clock of the machine.
     #[default]
     Real,
-    /// A guest's own, which stands still while the guest works and jumps over every wait: a run is
-    /// the same each time, whatever else the machine does.
+    /// Clock of a guest, which stands still while the guest works and jumps over every wait: a run
+    /// is the same each time, independent of the machine's load.
     Virtual,
 }
 
-/// In how many guests the two hosts are.
+/// Number of guests that hold the two hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guests {
     /// Both hosts are namespaces of one guest.
     #[default]
     One,
-    /// Each host is a guest of its own, and a virtual Ethernet joins them.
+    /// Each host is a guest of its own; a virtual Ethernet connects them.
     Two,
 }
 
 impl Guests {
-    /// Whether it is what a study has that says nothing of it.
+    /// Whether this is the default.
     #[must_use]
     pub fn is_one(&self) -> bool {
         *self == Self::One
     }
 }
 
-/// What a study says of the guest that it runs in.
+/// Settings of the guest that a study runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestSetup {
-    /// How many there are.
+    /// Number of guests.
     #[serde(default, skip_serializing_if = "Guests::is_one")]
     pub guests: Guests,
-    /// Its clock.
+    /// Clock of the guests.
     #[serde(default)]
     pub clock: Clock,
-    /// File of its kernel; the one that is found if absent.
+    /// Kernel file of the guests; if absent, the kernel that is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<PathBuf>,
 }
 
-/// Largest IP packet on the wire between two guests.
+/// Largest IP packet on the wire between two guests, in bytes.
 const LARGEST_ON_WIRE_BYTES: u32 = 1500;
 
-/// A study that its bed cannot run.
+/// Reason for which a bed cannot run a study.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuestMistake {
-    /// Only a guest has a clock of its own.
+    /// Virtual clock without a guest: only a guest has a clock of its own.
     #[error("time is virtual in the bed `uml` alone")]
     ClockWithoutGuest,
-    /// Only a guest has a kernel of its own.
+    /// Kernel without a guest: only a guest has a kernel of its own.
     #[error("a kernel is named, and the bed is not `uml`")]
     KernelWithoutGuest,
-    /// Only the bed `uml` has guests.
+    /// Number of guests for another bed: only the bed `uml` has guests.
     #[error("two guests are asked for, and the bed is not `uml`")]
     GuestsWithoutGuest,
-    /// Each of them would jump over its own waits, and nothing keeps them in step.
+    /// Virtual clock with two guests: each would jump over its own waits, and nothing synchronises
+    /// them.
     #[error("two guests have no virtual clock in common")]
     TwoClocks,
-    /// There is no third guest in which routers could stand.
+    /// netem between two guests: there is no third guest for the routers.
     #[error("between two guests there is only a wire: netem stands on both ends of it")]
     NothingBetween,
-    /// The forwarder reads and writes the devices of both hosts.
+    /// User-space emulator with two guests: the forwarder reads and writes the devices of both
+    /// hosts.
     #[error("the user-space emulator needs both hosts in one guest")]
     UserspaceEmulator,
-    /// The rule that drops stands on another host than the netem whose counters it completes.
+    /// Losses by iptables with two guests: the rule that drops is on another host than the netem
+    /// whose counters it completes.
     #[error("losses by iptables need both hosts in one guest")]
     IptablesLoss,
-    /// The wire between guests carries single frames.
+    /// Offloads with two guests: the wire between guests carries single frames.
     #[error("offloads that stay on need both hosts in one guest")]
     Offloads,
-    /// The wire's frames are Ethernet's.
+    /// Packets larger than the frames of the wire, which are Ethernet's.
     #[error(
         "the path `{condition}` has packets of up to {mtu_bytes} bytes, and the wire between two guests carries at most {LARGEST_ON_WIRE_BYTES}"
     )]
     LargestPacket {
         /// Name of the condition.
         condition: String,
-        /// What it asks for.
+        /// Packet size that the condition asks for, in bytes.
         mtu_bytes: u32,
     },
-    /// While the guest works its clock stands still, so an unlimited link carries any amount of
-    /// data in no time, and the transfer never ends.
+    /// Unlimited link in virtual time: while the guest works its clock stands still, so the link
+    /// carries any amount of data in no time, and the transfer never ends.
     #[error(
         "the path `{condition}` has no rate {direction}, and in virtual time nothing else limits a transfer"
     )]
     NoRate {
         /// Name of the condition.
         condition: String,
-        /// `forward` or `in reverse`.
+        /// Direction: `forward` or `in reverse`.
         direction: &'static str,
     },
 }
 
 impl GuestMistake {
-    /// What to write instead.
+    /// Returns a suggestion of a valid setting.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -127,7 +130,7 @@ impl GuestMistake {
                 "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`"
             }
             Self::UserspaceEmulator => {
-                "write `emulator = \"netem\"` or leave it out, or write `guests = 1`"
+                "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest"
             }
             Self::LargestPacket { .. } => "write `mtu = 1500`, or `guests = 1`",
             Self::IptablesLoss => "leave `loss_by` out, or write `guests = 1`",
@@ -140,7 +143,7 @@ impl GuestMistake {
 }
 
 impl GuestSetup {
-    /// Reads `guests`, `clock` and `kernel`, and says where they stand.
+    /// Reads `guests`, `clock` and `kernel`, and their places in the file.
     pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places), StudyError> {
         const CLOCKS: [(&str, Clock); 2] = [("real", Clock::Real), ("virtual", Clock::Virtual)];
         let guests = match root.number("guests", 1, 2)? {
@@ -162,14 +165,14 @@ impl GuestSetup {
     }
 }
 
-/// Where a study file says something of the guest.
+/// Places of the guest's keys in a study file.
 pub(super) struct Places {
     clock: Option<Range<usize>>,
     pub kernel: Option<Range<usize>>,
 }
 
 impl Places {
-    /// The mistake as an error in the file.
+    /// Converts the mistake to an error in the file.
     pub fn error(&self, source: &File<'_>, mistake: &GuestMistake) -> StudyError {
         let place = match mistake {
             GuestMistake::ClockWithoutGuest | GuestMistake::NoRate { .. } => &self.clock,
@@ -191,7 +194,7 @@ impl Places {
 }
 
 impl Study {
-    /// Whether its bed can run it.
+    /// Checks that the study's bed can run it.
     ///
     /// # Errors
     /// [`GuestMistake`], the first that is found.
@@ -248,7 +251,7 @@ impl Study {
     }
 }
 
-/// The direction in which a path has neither a rate nor a trace of one.
+/// Returns a path with a direction that has neither a rate nor a trace, and that direction.
 fn unlimited(condition: &Condition) -> Option<(&Condition, &'static str)> {
     [
         (&condition.forward, "forward"),

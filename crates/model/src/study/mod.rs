@@ -1,4 +1,4 @@
-//! A study: transports × conditions × workloads, rounds, seed, bed.
+//! Study: transports × conditions × workloads, rounds, seed, bed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,6 +23,7 @@ pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::StudyFile;
 pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
+pub use parts::LONGEST_NAME;
 pub use path::change_condition;
 pub use section::nearest;
 
@@ -32,13 +33,13 @@ use crate::{
     workload::Workload,
 };
 
-/// Where a study runs.
+/// Bed that a study runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BedKind {
     /// Two network namespaces on this machine.
     Netns,
-    /// The same in a guest, a User Mode Linux kernel over this machine's files.
+    /// Two network namespaces in a guest, a User Mode Linux kernel over this machine's files.
     Uml,
 }
 
@@ -54,49 +55,49 @@ pub enum OptionValue {
     Text(String),
 }
 
-/// A driver with its options, under a label.
+/// Driver with its options, under a label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// Unique in the study.
+    /// Label, unique in the study.
     pub label: String,
     /// Name in the registry: `tcp`, `tcp-tls`, `udp`, `quic-quinn`, ….
     pub driver: String,
-    /// The driver checks names and values before the first trial.
+    /// Options by name. The driver checks names and values before the first trial.
     pub options: BTreeMap<String, OptionValue>,
 }
 
-/// Where a study comes from.
+/// Publication that a study reproduces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Authors, title, journal.
+    /// Citation: authors, title, journal.
     pub citation: String,
     /// Digital object identifier, if there is one.
     pub doi: Option<String>,
-    /// How the published method differs from ours, one sentence each.
+    /// Differences between the published method and this one, one sentence each.
     pub differences: Vec<String>,
 }
 
-/// One published figure, to stand beside the measured one.
+/// Published figure for comparison with the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// Label of the transport in this study, or a name of the publication that this study does
-    /// not run (then the figure stands alone).
+    /// Label of the transport in this study, or the publication's name of a transport that this
+    /// study does not run (then the figure stands alone).
     pub transport: String,
     /// Name of the condition.
     pub condition: String,
-    /// Name of the workload; of the first one that has the metric, if absent.
+    /// Name of the workload; if absent, the first workload that has the metric.
     #[serde(default)]
     pub workload: Option<String>,
     /// Name in [`crate::metric::METRICS`].
     pub metric: String,
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: f64,
-    /// How the published figure was had, where that differs.
+    /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
 }
 
 impl Published {
-    /// Whether it belongs beside what was measured with this workload.
+    /// Whether the figure is to be compared with this workload.
     #[must_use]
     pub fn is_of_workload(&self, name: &str) -> bool {
         self.workload
@@ -105,18 +106,18 @@ impl Published {
     }
 }
 
-/// A study with every default filled in.
+/// Study with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {
     /// Short name: letters, digits, hyphens.
     pub name: String,
-    /// One line.
+    /// Title of one line.
     pub title: String,
-    /// A paragraph; may be empty.
+    /// Description of one paragraph; may be empty.
     pub description: String,
-    /// Where it comes from, if it was published.
+    /// Publication that the study reproduces, if there is one.
     pub source: Option<Source>,
-    /// How often every cell is run, at most if `until` is set.
+    /// Number of runs of each cell; the maximum if `until` is set.
     pub rounds: u32,
     /// Relative half-width of the intervals at which the run ends before `rounds`: see
     /// [`Study::LEAST_ROUNDS`].
@@ -124,21 +125,21 @@ pub struct Study {
     pub until: Option<Ratio>,
     /// Seed of the order of trials, of the paths and of random data.
     pub seed: u64,
-    /// Where it runs.
+    /// Bed that the study runs in.
     pub bed: BedKind,
-    /// Clock and kernel of the guest where the bed is one.
+    /// Guest settings, for a bed with guests.
     #[serde(default)]
     pub guest: GuestSetup,
-    /// How the path between the hosts is made.
+    /// Settings of the path's emulation.
     pub path: PathSetup,
-    /// Whether the packets of every trial are captured.
+    /// Setting for the capture of every trial's packets; `None` without capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureSetup>,
-    /// Longest that a transfer may take from the moment when its connection can carry data; one that
-    /// reaches it is measured on what was delivered.
+    /// Longest duration of a transfer from the time when its connection can carry data; a transfer
+    /// that reaches it is measured on what was delivered.
     #[serde(rename = "deadline_ns", with = "nanos")]
     pub deadline: Duration,
-    /// Longest that a connection may take to be made; a trial without one has timed out.
+    /// Longest time for the establishment of a connection; a trial without one has timed out.
     #[serde(
         rename = "connect_deadline_ns",
         with = "nanos",
@@ -148,11 +149,11 @@ pub struct Study {
     /// Time between the samples of series.
     #[serde(rename = "sample_interval_ns", with = "nanos")]
     pub sample_interval: Duration,
-    /// At least one, with different labels.
+    /// Transports: at least one, with different labels.
     pub transports: Vec<Transport>,
-    /// At least one, with different names.
+    /// Conditions: at least one, with different names.
     pub conditions: Vec<Condition>,
-    /// At least one, with different names.
+    /// Workloads: at least one, with different names.
     pub workloads: Vec<Workload>,
     /// Published figures.
     pub published: Vec<Published>,

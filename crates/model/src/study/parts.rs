@@ -17,12 +17,12 @@ use crate::{
     workload::Workload,
 };
 
-/// Longest name or label.
-pub(super) const LONGEST_NAME: usize = 64;
+/// Longest name or label, in characters.
+pub const LONGEST_NAME: usize = 64;
 /// Longest time that a study can ask for.
 const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
 
-/// A name or label that tables can show: some visible characters on one line.
+/// Checks that a name or label can be shown in tables: some visible characters on one line.
 pub(super) fn visible(
     file: &File<'_>,
     key: &str,
@@ -35,14 +35,21 @@ pub(super) fn visible(
     {
         return Ok(());
     }
+    let length = name.chars().count();
+    let message = if length > LONGEST_NAME {
+        format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
+    } else {
+        format!("`{}` cannot be a {key}", name.escape_debug())
+    };
     Err(file.error(
         span,
-        format!("`{}` cannot be a {key}", name.escape_debug()),
+        message,
         format!("write 1 to {LONGEST_NAME} visible characters on one line"),
     ))
 }
 
-/// A time that was taken, or its default; neither zero nor longer than [`LONGEST_TIME`].
+/// Returns a time that was read, or its default; refuses zero and times longer than
+/// [`LONGEST_TIME`].
 pub(super) fn time(
     file: &File<'_>,
     taken: Option<(Duration, Range<usize>)>,
@@ -72,7 +79,7 @@ pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError
     })
 }
 
-/// The transport, the places of its parts, and the place of its label.
+/// Reads a transport; returns it, the places of its parts, and the place of its label.
 pub(super) fn read_transport(
     file: &File<'_>,
     mut section: Section<'_>,
@@ -191,10 +198,10 @@ pub(super) fn read_published(
     })
 }
 
-/// Reads a value into a metric's unit.
+/// Reader of a value into a metric's unit.
 type ReadValue = fn(&str) -> Result<f64, UnitError>;
 
-/// How a value of a unit is written, and how it is read into that unit.
+/// Returns an example of a value in `unit`, and the reader of such values.
 fn value_reader(unit: Unit) -> (&'static str, ReadValue) {
     match unit {
         Unit::BitsPerSecond => ("91.8Mbit/s", |text| {

@@ -1,4 +1,4 @@
-//! `[[condition]]`: the path, each way, and what it becomes in time.
+//! `[[condition]]`: the path, each way, and its changes over time.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -22,20 +22,21 @@ use crate::{
 const CODEL_TARGET: Duration = Duration::from_millis(5);
 const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A link while it is read: what refers to the whole path is not known yet.
+/// Link under construction: settings that depend on the whole path are not known yet.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub link: Link,
-    /// Multiples of the bandwidth-delay product become bytes when the whole path is known.
+    /// Queue size as written; multiples of the bandwidth-delay product become bytes when the whole
+    /// path is known.
     queue: Option<QueueSize>,
-    /// Where the file says what.
+    /// Places of the keys in the file.
     places: BTreeMap<&'static str, Range<usize>>,
-    /// Where the section is, for what it does not say.
+    /// Place of the section, for keys that it does not have.
     whole: Range<usize>,
 }
 
 impl Draft {
-    /// What is read is put over `link`.
+    /// Creates a draft whose keys replace those of `link`.
     fn over(link: &Link, whole: Range<usize>) -> Self {
         Self {
             link: link.clone(),
@@ -54,7 +55,7 @@ impl Draft {
         place.unwrap_or(&self.whole).clone()
     }
 
-    /// A quantity of the link, if the file has it, with its place.
+    /// Stores a value of the link and its place, if the file has the key.
     fn put<T>(
         &mut self,
         key: &'static str,
@@ -68,7 +69,7 @@ impl Draft {
     }
 }
 
-/// A rate, or none.
+/// Rate, or `None` for an unlimited link.
 #[derive(Debug, Clone, Copy)]
 struct Limit(Option<BitRate>);
 
@@ -79,7 +80,7 @@ fn limit(text: &str) -> Result<Limit, UnitError> {
     }
 }
 
-/// Reads the keys of a link that are there, over what is given.
+/// Reads the keys of a link that are present, over the given values.
 fn read_link(
     file: &File<'_>,
     section: &mut Section<'_>,
@@ -215,7 +216,7 @@ fn read_bottleneck(
     Ok(())
 }
 
-/// Reads both ways of a path, over what is given: keys for both, then those of each.
+/// Reads both directions of a path, over the given values: keys for both, then those of each.
 fn read_ways(
     file: &File<'_>,
     section: &mut Section<'_>,
@@ -283,12 +284,12 @@ pub(super) fn read_condition(
     read_over(file, section, empty).map(|condition| (condition, place))
 }
 
-/// A condition with some of its keys said anew, as the command line does with a study's: `keys` is
-/// the text of a `[[condition]]` without `name`, and `file` its name for messages.
+/// Replaces some keys of a condition, as options of the command line do for a study's conditions:
+/// `keys` is the text of a `[[condition]]` without `name`, and `file` its name for messages.
 ///
-/// What is said holds at every step of the condition's schedule, unless the keys have a schedule,
-/// which then takes the place of the other. A queue that a study sized in bandwidth-delay products
-/// keeps the bytes that it had.
+/// The keys apply to every step of the condition's schedule, unless they have a schedule, which
+/// then replaces it. A queue that a study sized in bandwidth-delay products keeps the bytes that it
+/// had.
 ///
 /// # Errors
 /// The first mistake, with its place in `keys` and a hint.
@@ -314,7 +315,7 @@ pub fn change_condition(
     read_over(&file, section, before.clone())
 }
 
-/// Reads the keys of a condition that are there, over what it is.
+/// Reads the keys of a condition that are present, over its current values.
 fn read_over(
     file: &File<'_>,
     mut section: Section<'_>,
@@ -362,7 +363,7 @@ fn read_over(
     finish(file, (before.name, mtu), ways, schedule)
 }
 
-/// A step while it is read.
+/// Step under construction.
 struct DraftStep {
     at: Duration,
     at_place: Range<usize>,
@@ -391,7 +392,8 @@ fn read_steps(
     Ok(steps)
 }
 
-/// The steps of a quantity that rises or falls evenly; the path begins with its first value.
+/// Returns the steps of a quantity that rises or falls evenly; the path begins with its first
+/// value.
 fn climb(
     file: &File<'_>,
     staircase: &Staircase,
@@ -427,7 +429,7 @@ fn climb(
         .collect())
 }
 
-/// The condition of what was read, held to what can be.
+/// Builds the condition from its parts, and checks it.
 fn finish(
     file: &File<'_>,
     (name, mtu_bytes): (String, u32),

@@ -1,4 +1,4 @@
-//! A table of a study file whose keys are taken one by one; what is left over is unknown.
+//! Table of a study file whose keys are read one by one; keys left over at the end are unknown.
 
 use std::{ops::Range, str::FromStr, time::Duration};
 
@@ -10,10 +10,10 @@ use toml::{
 use super::error::StudyError;
 use crate::units::{UnitError, parse_duration};
 
-/// Reads a file that a study names, by its name as written there.
+/// Function that reads a file that a study names, by its name as written there.
 pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
 
-/// The file that is being read.
+/// Study file being read.
 #[derive(Clone, Copy)]
 pub(super) struct File<'a> {
     pub name: &'a str,
@@ -47,14 +47,14 @@ impl File<'_> {
     }
 }
 
-/// A value that was taken, with its place in the file.
+/// Value that was read, with its place in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
-/// One table, by name, with the keys that were asked for so far.
+/// One table of the file, with its name and the keys that were read so far.
 #[derive(Clone)]
 pub(super) struct Section<'a> {
     file: File<'a>,
-    /// As a user would say it: `the study`, `[[transport]]`.
+    /// Name in messages: `the study`, `[[transport]]`.
     name: String,
     span: Range<usize>,
     table: DeTable<'a>,
@@ -90,7 +90,8 @@ impl<'a> Section<'a> {
     ) -> StudyError {
         let found = match value.get_ref() {
             DeValue::String(_) => "a text",
-            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Integer(_) => "a number",
+            DeValue::Float(_) => "a decimal number",
             DeValue::Boolean(_) => "true or false",
             DeValue::Datetime(_) => "a date",
             DeValue::Array(_) => "a list",
@@ -103,7 +104,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&mut self, key: &'static str) -> Result<Taken<String>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
@@ -114,7 +115,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A quantity with a unit, written as a text; a bare number is refused with the unit named.
+    /// Reads a quantity with a unit, written as a text; refuses a bare number and names the unit.
     pub fn quantity<T>(
         &mut self,
         key: &'static str,
@@ -138,7 +139,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A quantity whose type reads itself.
+    /// Reads a quantity by its type's [`FromStr`].
     pub fn parsed<T: FromStr<Err = UnitError>>(
         &mut self,
         key: &'static str,
@@ -147,7 +148,7 @@ impl<'a> Section<'a> {
         self.quantity(key, example, str::parse)
     }
 
-    /// A span of time.
+    /// Reads a time span.
     pub fn duration(
         &mut self,
         key: &'static str,
@@ -156,7 +157,7 @@ impl<'a> Section<'a> {
         self.quantity(key, example, parse_duration)
     }
 
-    /// A list of whole numbers, or the name of a file with one on each line.
+    /// Reads a list of whole numbers, or the name of a file with one on each line.
     pub fn numbers(&mut self, key: &'static str) -> Result<Taken<Vec<u64>>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
@@ -209,13 +210,13 @@ impl<'a> Section<'a> {
         Ok(Some((numbers, span)))
     }
 
-    /// The text of a file that is named at `span`.
+    /// Returns the text of a file that is named at `span`.
     pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String, StudyError> {
         (self.file.beside)(name)
             .map_err(|error| self.file.error(span.clone(), error.message, error.hint))
     }
 
-    /// A whole number between two bounds, both allowed.
+    /// Reads a whole number from `lowest` to `highest`, inclusive.
     pub fn number(
         &mut self,
         key: &'static str,
@@ -241,7 +242,7 @@ impl<'a> Section<'a> {
             })
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
@@ -252,7 +253,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of several words.
+    /// Reads one of several words.
     pub fn choice<T: Copy>(
         &mut self,
         key: &'static str,
@@ -261,7 +262,7 @@ impl<'a> Section<'a> {
         Ok(self.choice_at(key, choices)?.map(|(value, _)| value))
     }
 
-    /// One of several words, with its place.
+    /// Reads one of several words, and its place.
     pub fn choice_at<T: Copy>(
         &mut self,
         key: &'static str,
@@ -281,7 +282,7 @@ impl<'a> Section<'a> {
         ))
     }
 
-    /// A list of texts.
+    /// Reads a list of texts.
     pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(Vec::new());
@@ -298,7 +299,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Refuses two keys of which one is enough. To be asked before either is read.
+    /// Refuses two keys of which only one may be present. To be called before either is read.
     pub fn not_both(&self, one: &str, other: &str) -> Result<(), StudyError> {
         match (self.table.get(one), self.table.get(other)) {
             (Some(_), Some(value)) => Err(self.file.error(
@@ -318,7 +319,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// A table inside this one.
+    /// Reads a table inside this one.
     pub fn section(&mut self, key: &'static str, name: &str) -> Result<Option<Self>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
@@ -337,7 +338,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The tables of a list `[[name]]`, whose last part is the key.
+    /// Reads the tables of a list `[[name]]`, whose last part is the key.
     pub fn sections(&mut self, key: &'static str, name: &str) -> Result<Vec<Self>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(Vec::new());
@@ -366,7 +367,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// What was taken, or an error that the key is missing.
+    /// Returns `taken`, or an error that the key is missing.
     pub fn required<T>(&self, key: &str, example: &str, taken: Option<T>) -> Result<T, StudyError> {
         taken.ok_or_else(|| {
             self.file.error(
@@ -377,12 +378,12 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Every key that was not asked for, with its value.
+    /// Returns all keys that were not read, with their values.
     pub fn rest(self) -> DeTable<'a> {
         self.table
     }
 
-    /// An error for the first key that was not asked for.
+    /// Returns an error for the first key that was not read.
     pub fn end(self) -> Result<(), StudyError> {
         let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
@@ -403,7 +404,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The nearest of some names to a mistyped one, if any is near.
+/// Returns the one of `names` nearest to a mistyped `word`, if one is near.
 #[must_use]
 pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     names

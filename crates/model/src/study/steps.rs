@@ -1,4 +1,4 @@
-//! `steps`: a quantity of the path that rises or falls evenly, said in one line.
+//! `steps`: a quantity of the path that rises or falls evenly, written in one line.
 
 use std::{ops::Range, time::Duration};
 
@@ -11,16 +11,16 @@ use crate::{
     units::{BitRate, Ratio, UnitError, parse_duration},
 };
 
-/// Most steps of one schedule.
+/// Maximum number of steps in one schedule.
 const MOST_STEPS: f64 = 10_000.0;
 
-/// Reads a value of a quantity, in its base unit.
+/// Reader of a value of a quantity, in its base unit.
 type ReadValue = fn(&str) -> Result<f64, UnitError>;
 
-/// Sets a quantity of a link.
+/// Setter of a quantity of a link.
 type Apply = fn(&mut Link, f64);
 
-/// A quantity that can rise or fall: key, example, reader, what it sets.
+/// Quantities that can rise or fall: key, example, reader, setter.
 const QUANTITIES: [(&str, (&str, ReadValue, Apply)); 5] = [
     (
         "rtt",
@@ -62,16 +62,16 @@ fn nanoseconds(text: &str) -> Result<f64, UnitError> {
     parse_duration(text).map(|value| value.as_nanos() as f64)
 }
 
-/// Up to 30 days, which a float holds to the nanosecond.
+/// Converts nanoseconds to a time; times go up to 30 days, which a float holds to the nanosecond.
 fn time(nanoseconds: f64) -> Duration {
     Duration::from_nanos(nanoseconds.round() as u64)
 }
 
-/// A quantity from one value to another by equal steps at equal times.
+/// Quantity that goes from one value to another by equal steps at equal times.
 pub(super) struct Staircase {
     pub key: &'static str,
     pub every: Duration,
-    /// How many steps there are after the first value.
+    /// Number of steps after the first value.
     pub steps: u32,
     pub span: Range<usize>,
     from: f64,
@@ -81,8 +81,8 @@ pub(super) struct Staircase {
 }
 
 impl Staircase {
-    /// Sets the quantity to its value after so many steps; the last one is `to`, however far the
-    /// one before was.
+    /// Sets the quantity to its value after `steps` steps; the last step ends at `to`, even if it
+    /// is smaller than the others.
     pub fn apply(&self, link: &mut Link, steps: u32) {
         let value = if steps == self.steps {
             self.to

@@ -15,19 +15,20 @@ use crate::{
     },
 };
 
-/// Largest message: both ends hold one in memory.
+/// Largest message: both ends hold a whole message in memory.
 const LARGEST_MESSAGE: Bytes = Bytes(64 << 20);
 
 /// Largest question and answer of the small exchanges.
 const LARGEST_EXCHANGE: Bytes = Bytes(16 << 20);
 
-/// Most connections, streams and requests under way at once: each costs memory at both ends.
+/// Maximum number of concurrent connections, streams and requests: each costs memory at both ends.
 const MOST_AT_ONCE: u64 = 1024;
 
-/// Most requests, messages and connections of one trial: each leaves a value in memory.
+/// Maximum number of requests, messages and connections of one trial: each leaves a value in
+/// memory.
 const MOST_EXCHANGES: u64 = 10_000_000;
 
-/// The kinds, by their names in a file.
+/// Workload kinds, by their names in a file.
 const KINDS: &[(&str, Kind)] = &[
     ("bulk", Kind::Bulk),
     ("stop-and-wait", Kind::StopAndWait),
@@ -170,7 +171,7 @@ fn read_stop_and_wait(
     })
 }
 
-/// Size, message size and pattern of a transfer.
+/// Reads size, message size and pattern of a transfer.
 fn read_content(
     file: &File<'_>,
     section: &mut Section<'_>,
@@ -193,7 +194,7 @@ fn read_content(
     Ok((size, message, pattern))
 }
 
-/// Sizes of a question and of its answer.
+/// Reads the sizes of a question and of its answer.
 fn read_exchange(file: &File<'_>, section: &mut Section<'_>) -> Result<(Bytes, Bytes), StudyError> {
     let request = section.parsed("request", "100B")?;
     let response = section.parsed("response", "1kB")?;
@@ -318,7 +319,7 @@ fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, Study
     Ok(probe)
 }
 
-/// A size that was taken, or its default; neither zero nor above a limit.
+/// Returns a size that was read, or its default; refuses zero and sizes above `largest`.
 fn amount(
     file: &File<'_>,
     taken: Option<(Bytes, Range<usize>)>,

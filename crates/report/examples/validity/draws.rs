@@ -1,13 +1,13 @@
-//! Values of trials, made so that the truth is known.
+//! Synthetic values of trials, whose true differences are known.
 
-/// Standard deviation of what all cells of a round share, of logarithms.
+/// Standard deviation of the logarithms' component that all cells of a round share.
 const ROUND: f64 = 0.06;
 
-/// Lag-1 autocorrelation of the series that have one.
+/// Lag-1 autocorrelation of the autoregressive series.
 const RHO: f64 = 0.5;
 
-/// Model by which the values of a run are drawn. Every value is the exponential of a level, a round's effect
-/// and the trial's own deviation.
+/// Model of a run's random values. Every value is the exponential of a level, a round's effect and
+/// the trial's own deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Normal logarithms; transports differ in their spread.
@@ -24,7 +24,7 @@ pub enum Kind {
     MissingByTrial,
 }
 
-/// A small generator with a fixed seed, so that tables do not change with a library.
+/// Small generator with a fixed seed, so that tables do not change with a library.
 pub struct Rng(u64);
 
 impl Rng {
@@ -32,7 +32,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// SplitMix64, scaled to 0..1.
+    /// Returns the next number of SplitMix64, scaled to 0..1.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -41,13 +41,13 @@ impl Rng {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Standard normal, by Box and Muller.
+    /// Returns a standard normal number, by Box and Muller.
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// A stationary series of standard deviation 1.
+    /// Returns a stationary series of standard deviation 1.
     fn series(&mut self, n: usize, rho: f64) -> Vec<f64> {
         let mut value = self.normal();
         (0..n)
@@ -60,7 +60,7 @@ impl Rng {
     }
 }
 
-/// Standard deviation of a transport's own deviations.
+/// Returns the standard deviation of a transport's own deviations.
 fn spread(kind: Kind, transport: usize) -> f64 {
     match kind {
         Kind::MissingByTrial => 0.03,
@@ -68,13 +68,13 @@ fn spread(kind: Kind, transport: usize) -> f64 {
     }
 }
 
-/// Effects of the rounds on all cells, of standard deviation 1.
+/// Returns the effects of the rounds on all cells, of standard deviation 1.
 pub fn round_effects(rng: &mut Rng, kind: Kind, rounds: usize) -> Vec<f64> {
     rng.series(rounds, if kind == Kind::SharedAr1 { RHO } else { 0.0 })
 }
 
-/// Logarithms of one metric in one place, by transport and round; `None` where the trial is missing.
-/// `levels` are their means.
+/// Returns logarithms of one metric in one place, by transport and round; `None` where the trial is
+/// missing. `levels` are their means.
 pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], round: &[f64]) -> Vec<Vec<Option<f64>>> {
     let own_rho = if kind == Kind::OwnAr1 { RHO } else { 0.0 };
     (levels.iter().enumerate())
@@ -99,7 +99,7 @@ pub fn place(rng: &mut Rng, kind: Kind, levels: &[f64], round: &[f64]) -> Vec<Ve
         .collect()
 }
 
-/// Mean of the exponential of a value at level 0, where nothing is missing.
+/// Returns the mean of the exponential of a value at level 0, without missing trials.
 pub fn arithmetic_mean(kind: Kind, transport: usize) -> f64 {
     let normal = |sd: f64| (sd * sd / 2.0).exp();
     let own = match kind {

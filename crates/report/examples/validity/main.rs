@@ -1,7 +1,8 @@
-//! `make validity`: what the statistics of a report are worth, on made data, through `summarise()`.
+//! `make validity`: error rates, coverage and power of a report's statistics, measured with
+//! synthetic data and `summarise()`.
 //!
-//! `validity FILE [RUNS]` puts its tables into FILE between the lines `<!-- validity -->` and
-//! `<!-- end -->`. It fails if false claims are more than 5 % by more than chance, for the kinds of
+//! `validity FILE [RUNS]` puts its tables into FILE between the lines `<!-- validity -->` and `<!--
+//! end -->`. It fails if the rate of false claims exceeds 5 % by more than chance, for the kinds of
 //! data for which that is promised.
 
 mod draws;
@@ -13,7 +14,7 @@ use draws::Kind;
 use regatta_stats::{binomial_interval, rounds_to_detect};
 use runs::{Held, Setup, Totals, repeat};
 
-/// Transports and rounds of the runs without any difference.
+/// Numbers of transports and rounds of the runs without any difference.
 const SIZES: [(usize, usize); 8] = [
     (2, 3),
     (2, 10),
@@ -25,13 +26,13 @@ const SIZES: [(usize, usize); 8] = [
     (12, 40),
 ];
 
-/// Rounds of the tables of coverage and power.
+/// Numbers of rounds in the tables of coverage and power.
 const ROUNDS: [usize; 5] = [3, 5, 10, 20, 40];
 
 /// Kinds for which 5 % is not promised, as the page says.
 const EXCEPTED: [Kind; 1] = [Kind::OwnAr1];
 
-/// Every kind, in the order of the tables, as they name it.
+/// All kinds, in the order of the tables, with their titles.
 const KINDS: [(Kind, &str); 6] = [
     (Kind::LogNormal, "log-normal"),
     (Kind::Bimodal, "bimodal"),
@@ -51,7 +52,7 @@ fn percent(count: u64, of: u64) -> String {
     format!("{:.1} %", 100.0 * count as f64 / of.max(1) as f64)
 }
 
-/// Runs `work` for each item on all processors; the results are in the order of the items.
+/// Runs `work` for each item on all processors; returns the results in the order of the items.
 fn spread<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let next = std::sync::atomic::AtomicUsize::new(0);
@@ -73,7 +74,7 @@ fn spread<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A table of kinds against columns.
+/// Formats a table of kinds against columns.
 fn table(
     head: &[String],
     setups: &[(Kind, Vec<Setup>)],
@@ -106,7 +107,8 @@ fn for_each_kind(setups: impl Fn(Kind) -> Vec<Setup>) -> Vec<(Kind, Vec<Setup>)>
         .collect()
 }
 
-/// False claims in places and whole runs without any difference, and with some.
+/// Writes the rates of false claims in places and whole runs, without any difference and with some;
+/// returns whether all are within the promise.
 fn false_claims(out: &mut String, runs: u64) -> bool {
     let failed = std::cell::Cell::new(false);
     let head: Vec<String> = (SIZES.iter()).map(|(k, n)| format!("{k} × {n}")).collect();
@@ -162,7 +164,7 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
     failed.get()
 }
 
-/// Writes which part of the printed intervals holds the truth.
+/// Writes the share of the printed intervals that hold the true value.
 fn coverage(out: &mut String, runs: u64) {
     let head: Vec<String> = ROUNDS.iter().map(|n| format!("{n} rounds")).collect();
     let held = |held: Held| percent(held.held, held.of);
@@ -212,7 +214,8 @@ fn coverage(out: &mut String, runs: u64) {
     );
 }
 
-/// Writes how often differences are detected, and whether planned rounds detect theirs.
+/// Writes how often differences are detected, and whether the planned number of rounds detects
+/// them.
 fn power(out: &mut String, runs: u64) {
     // Spreads of the logarithms of the two transports: 0.02 and 0.03.
     let sd = 0.02_f64.hypot(0.03);

@@ -1,4 +1,4 @@
-//! Made runs, and what `summarise()` says of them.
+//! Synthetic runs, and an assessment of their summaries.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use regatta_results::RunState;
 
 use super::draws::{Kind, Rng, arithmetic_mean, place, round_effects};
 
-/// Parameters of a made run.
+/// Parameters of a synthetic run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Model of its values.
+    /// Model of the values.
     pub kind: Kind,
     /// Means of the logarithms of each transport's goodput.
     pub levels: Vec<f64>,
-    /// Conditions; all are alike.
+    /// Number of conditions; all are alike.
     pub conditions: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Metrics that are compared; the first is that of the ranking.
+    /// Metrics that are compared; the first is the metric of the ranking.
     pub metrics: &'static [&'static str],
 }
 
-/// The metrics that a run by bulk transfers has.
+/// Metrics of a run by bulk transfers.
 pub const METRICS: [&str; 3] = [
     "goodput_bps",
     "round_trip_delay_ns",
     "goodput_per_core_percent_bps",
 ];
 
-/// A size that stands for the unit of every metric.
+/// Typical value, used for the unit of every metric.
 const UNIT: f64 = 1e7;
 
 impl Setup {
-    /// Transports that are all the same.
+    /// Returns the parameters of a run whose transports are all the same.
     pub fn equal(kind: Kind, transports: usize, rounds: usize) -> Self {
         Self {
             kind,
@@ -49,7 +49,8 @@ impl Setup {
         }
     }
 
-    /// One metric under one condition, so that the intervals are at 95 %.
+    /// Returns the parameters of a run with one metric under one condition, so that the intervals
+    /// are at 95 %.
     pub fn simple(kind: Kind, levels: &[f64], rounds: usize) -> Self {
         Self {
             kind,
@@ -74,7 +75,7 @@ impl Setup {
         Study::parse(&text, "made.toml").expect("it is a study")
     }
 
-    /// A run of it.
+    /// Draws a run with these parameters.
     pub fn run(&self, rng: &mut Rng) -> RunData {
         let study = self.study();
         let mut trials: BTreeMap<(usize, usize, usize), TrialRecord> = BTreeMap::new();
@@ -141,7 +142,7 @@ impl Setup {
         }
     }
 
-    /// Compares a summary of such a run with the truth.
+    /// Compares the summary of such a run with its true values.
     pub fn judge(&self, summary: &Summary) -> Judged {
         let level = |label: &str| -> f64 {
             let position: usize = label.trim_start_matches('t').parse().unwrap_or(0);
@@ -189,7 +190,7 @@ impl Setup {
     }
 }
 
-/// Count of intervals, and of those that hold the truth.
+/// Number of intervals, and of those that hold the true value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Held {
     pub held: u64,
@@ -237,7 +238,7 @@ pub struct Totals {
     pub detectable: Vec<f64>,
 }
 
-/// Makes and judges runs; the same seed gives the same ones.
+/// Draws and assesses `runs` runs; the same seed gives the same runs.
 pub fn repeat(setup: &Setup, runs: u64, seed: u64) -> Totals {
     let mut totals = Totals::default();
     let mut rng = Rng::new(seed);

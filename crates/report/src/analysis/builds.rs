@@ -1,10 +1,10 @@
-//! What the program was built of, and whether its figures are those of a release build.
+//! Builds of the program at the hosts, and warnings about builds that are not release builds.
 
 use regatta_model::{Clock, HostFacts, RunHeader};
 
 use super::summary::{Build, CountedWarning};
 
-/// The builds of a run's hosts, equal ones once; nothing of a run that does not tell.
+/// Returns the builds of a run's hosts, equal ones once; empty for a run without build facts.
 pub fn all(header: &RunHeader) -> Vec<Build> {
     let mut builds: Vec<Build> = Vec::new();
     for (host, facts) in &header.hosts {
@@ -51,7 +51,7 @@ fn build(facts: &HostFacts) -> Option<Build> {
 }
 
 impl Build {
-    /// Why its figures are not those of a release build.
+    /// Returns the reason for which the build's figures are not those of a release build.
     fn debug(&self) -> Option<String> {
         let assertions = (self.debug_assertions == Some(true)).then_some("debug assertions");
         let level = self
@@ -67,7 +67,7 @@ impl Build {
         (!parts.is_empty()).then(|| parts.join(" and "))
     }
 
-    /// On one line.
+    /// Describes the build on one line.
     #[must_use]
     pub fn in_words(&self) -> String {
         let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
@@ -94,7 +94,8 @@ impl Build {
     }
 }
 
-/// Warns of a build whose figures are not those of a release build, and of hosts whose builds differ.
+/// Returns warnings about builds whose figures are not those of a release build, and about hosts
+/// whose builds differ.
 pub fn warnings(header: &RunHeader) -> Vec<CountedWarning> {
     let builds = all(header);
     let warning = |code: &str, message: String, hint: &str| CountedWarning {

@@ -16,7 +16,7 @@ use crate::{
     data::{path_doubted, reached_deadline},
 };
 
-/// Every cell of the study, in its order, those without any trial included.
+/// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(data: &RunData) -> Vec<Cell> {
     let study = &data.header.study;
     let mut cells = Vec::new();
@@ -30,8 +30,8 @@ pub fn all(data: &RunData) -> Vec<Cell> {
     cells
 }
 
-/// Whether a transport retransmits: as its trials say, and for results of versions that
-/// did not say so, by the names of the driver and the mode that never do.
+/// Whether a transport retransmits, according to the facts of its trials; for results of versions
+/// without that fact, according to the names of the drivers and the mode that never do.
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
     let said = (data.trials.iter())
         .filter(|trial| trial.transport == transport.label)
@@ -151,8 +151,8 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
         .collect()
 }
 
-/// The 95 % interval of one cell. Equal values give an interval without width: it says that nothing
-/// varied, not that nothing can.
+/// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it says that
+/// the values did not vary, not that they cannot.
 fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
     match estimate.is_constant() {
         true => Some([estimate.mean; 2]),
@@ -160,8 +160,8 @@ fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
     }
 }
 
-/// An interval cut at what the metric can be: no metric is negative, and a part of a whole is at
-/// most one. Student's t knows of neither.
+/// Clips an interval to the metric's possible values, which Student's t does not know: no metric is
+/// negative, and a part of a whole is at most one.
 fn possible(unit: Unit, [low, high]: [f64; 2]) -> [f64; 2] {
     let most = match unit {
         Unit::Ratio => 1.0,

@@ -1,8 +1,8 @@
 //! Claims of a run, and the correction for their number.
 //!
-//! Every test of a run is in one family: each pair of transports by each headline metric in each
-//! place, and each change from one condition to another. Whatever is said of a run, in a table or in a
-//! sentence over several conditions, is said by these decisions.
+//! All tests of a run are one family: each pair of transports by each headline metric in each
+//! place, and each change from one condition to another. Every claim in a report, in a table or in
+//! a sentence over several conditions, rests on these decisions.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::RunData;
 /// Probability with which a difference of the detectable ratio is detected.
 pub const POWER: f64 = 0.8;
 
-/// Share of the 5 % that the pairs by the metric that their work is ranked by have among them. The
-/// other pairs and the changes between conditions have the rest.
+/// Share of the 5 % that belongs to the pairs by the metric of their workload's ranking. The other
+/// pairs and the changes between conditions have the rest.
 pub const PRIMARY_SHARE: f64 = 0.8;
 
 /// One-sided level at which the rounds of a place count as correlated.
@@ -28,7 +28,7 @@ const CORRELATED: f64 = 0.05;
 /// One-sided level at which the rounds of one cell count as correlated.
 pub const CORRELATED_CELL: f64 = 0.01;
 
-/// The metrics of the published table of relative differences (rate, delay, CPU), and ours.
+/// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
 pub const DIFFERENCE_METRICS: [&str; 4] = [
     "goodput_bps",
     "round_trip_delay_ns",
@@ -36,7 +36,7 @@ pub const DIFFERENCE_METRICS: [&str; 4] = [
     "goodput_per_core_percent_bps",
 ];
 
-/// A claim before it is decided.
+/// Claim that is not decided yet.
 struct Pending<T> {
     said: T,
     estimate: Option<Estimate>,
@@ -55,18 +55,18 @@ pub struct PairSpread {
     pub a: String,
     /// Label of the other.
     pub b: String,
-    /// Rounds that both have.
+    /// Number of rounds that both have.
     pub n: usize,
     /// Standard deviation of the logarithm of the ratio, larger where the rounds are correlated.
     pub deviation: f64,
 }
 
 impl PairSpread {
-    /// Limit above which no number of rounds is named.
+    /// Largest number of rounds that is reported.
     pub const MOST_ROUNDS: usize = 100_000;
 
-    /// Rounds in which a test at level 1 − `confidence` detects a ratio above 1 with a power of
-    /// [`POWER`]; `None` above [`PairSpread::MOST_ROUNDS`].
+    /// Returns the number of rounds in which a test at level 1 − `confidence` detects a ratio above
+    /// 1 with a power of [`POWER`]; `None` above [`PairSpread::MOST_ROUNDS`].
     #[must_use]
     pub fn rounds_to_detect(&self, ratio: f64, confidence: f64) -> Option<usize> {
         let most = Self::MOST_ROUNDS;
@@ -74,8 +74,8 @@ impl PairSpread {
     }
 }
 
-/// The spread of every pair of a run by the metric that its work is ranked by, where two rounds or more
-/// have both.
+/// Returns the spread of every pair of a run by the metric of its workload's ranking, for pairs
+/// with at least two shared rounds.
 #[must_use]
 pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
     (comparisons(&Index::of(data)).into_iter())
@@ -94,15 +94,16 @@ pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
         .collect()
 }
 
-/// Level of the interval of a pair by the metric of the ranking at the first and strictest step of the
-/// correction, where so many `pairs` are tested and, if there are `others`, other things too.
+/// Returns the level of a pair's interval by the metric of the ranking at the first and strictest
+/// step of the correction. `pairs` is the number of such pairs; `others` tells whether there are
+/// further tests.
 #[must_use]
 pub fn strictest_confidence(pairs: usize, others: bool) -> f64 {
     let share = if others { PRIMARY_SHARE } else { 1.0 };
     1.0 - (1.0 - CONFIDENCE) * share / pairs.max(1) as f64
 }
 
-/// Every comparison and every difference of a run, decided together.
+/// Returns all comparisons and all differences of a run, decided together.
 pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>) {
     let index = Index::of(data);
     let mut comparisons = comparisons(&index);
@@ -176,7 +177,7 @@ fn conclude(estimate: &Estimate, significant: bool, better: Better) -> Conclusio
     }
 }
 
-/// A claim of which nothing is known but its estimate.
+/// Returns an undecided claim with its estimate only.
 fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Claim {
     Claim {
         n: n as u64,
@@ -191,8 +192,8 @@ fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Cla
     }
 }
 
-/// The logarithms of one metric of some trials by round. A value that is not above zero has none: what
-/// delivered nothing in a trial is among the failures of its cell.
+/// Returns the logarithms of one metric of some trials, by round. Values that are not above zero
+/// are left out: trials that delivered nothing are among the failures of their cell.
 pub fn logarithms<'a>(
     trials: impl Iterator<Item = &'a TrialRecord>,
     metric: &str,
@@ -203,7 +204,7 @@ pub fn logarithms<'a>(
         .collect()
 }
 
-/// The measured trials of each cell, found once.
+/// Index of the measured trials of each cell.
 struct Index<'a> {
     data: &'a RunData,
     cells: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
@@ -226,15 +227,15 @@ impl<'a> Index<'a> {
         Self { data, cells }
     }
 
-    /// The logarithms of a metric of a cell by round.
+    /// Returns the logarithms of a metric of a cell, by round.
     fn logs(&self, cell: [&str; 3], metric: &str) -> BTreeMap<u32, f64> {
         let trials = self.cells.get(&cell).into_iter().flatten();
         logarithms(trials.copied(), metric)
     }
 
-    /// The pairs of each condition by one metric, with the autocorrelation of their ratios: the one that
-    /// the place shows, or the one that all places show together, whichever is more. A memory of cells is
-    /// mostly one of the machine, and a place of few rounds cannot show it alone.
+    /// Returns the pairs of each condition by one metric, with the autocorrelation of their ratios:
+    /// the larger one of that of the place and that of all places together. Autocorrelation of
+    /// cells mostly comes from the machine, and a place of few rounds is not enough to detect it.
     fn pairs(&self, workload: &str, metric: &str) -> Vec<(Vec<Pair<'a>>, f64)> {
         let study = &self.data.header.study;
         let mut all = (Vec::new(), 0);
@@ -270,7 +271,8 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Every pair under each condition and workload, for each headline metric.
+/// Returns the comparison of every pair under each condition and workload, for each headline
+/// metric.
 fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
     let study = &index.data.header.study;
     let mut comparisons = Vec::new();
@@ -316,7 +318,7 @@ fn better(name: &str) -> Better {
 struct Shared {
     /// Logarithms of the ratios, in the order of the rounds.
     ratios: Vec<f64>,
-    /// Geometric means of the two.
+    /// Geometric means of the two cells.
     means: [Option<f64>; 2],
 }
 
@@ -336,7 +338,8 @@ impl Shared {
     }
 }
 
-/// Each transport under each further condition against the first, over the rounds that have both.
+/// Returns the difference of each transport under each further condition from the first, over the
+/// rounds that have both.
 fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
     let study = &index.data.header.study;
     let Some((first, others)) = study.conditions.split_first() else {

@@ -5,10 +5,10 @@ use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric};
 use super::summary::{Failure, FailureKind};
 use crate::format::quantity;
 
-/// Largest part of any kind of work that may fail before a transport is not ranked by the rest.
+/// Largest failed share of any kind of work with which a transport is still ranked by the rest.
 pub const TOLERATED: f64 = 0.01;
 
-/// Every kind of failure that occurred in the trials of a cell.
+/// Returns the kinds of failure that occurred in the trials of a cell.
 pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
     let is = |outcome: Outcome| move |trial: &&&TrialRecord| trial.outcome == outcome;
     let measured: Vec<&TrialRecord> = trials
@@ -74,13 +74,14 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
 }
 
 impl Failure {
-    /// The part that failed, as a ratio.
+    /// Returns the failed share of the work, as a ratio.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.count as f64 / self.of.max(1) as f64
     }
 
-    /// Predicate of a sentence about the transport: `failed 1 of 5 trials`.
+    /// Describes the failure as the predicate of a sentence about the transport: `failed 1 of 5
+    /// trials`.
     #[must_use]
     pub fn in_words(&self) -> String {
         let (count, of) = (self.count, self.of);

@@ -1,11 +1,11 @@
-//! What must hold for a run to count as passed.
+//! Gates: requirements that a run must meet to pass.
 
 use regatta_model::{Outcome, PathCheck, TrialRecord};
 
 use super::summary::{Gate, Summary, out_of_tolerance};
 use crate::RunData;
 
-/// Every gate, those that hold included.
+/// Returns all gates, including those that pass.
 pub fn all(data: &RunData, summary: &Summary) -> Vec<Gate> {
     vec![
         complete(summary),
@@ -42,9 +42,9 @@ fn complete(summary: &Summary) -> Gate {
     )
 }
 
-/// Unsupported and timed out are answers, not faults; if nothing at all is supported, the exit code
-/// says so. Trials that the machine spoiled at every attempt are a fault where they leave a transport
-/// without any answer.
+/// Checks that the trials were measured. Unsupported and timed-out trials are answers, not faults;
+/// if nothing at all is supported, the exit code says so. Trials that the machine spoiled at every
+/// attempt are a fault if they leave a transport without any answer.
 fn measured(data: &RunData) -> Gate {
     let count = |outcome| data.trials.iter().filter(|t| t.outcome == outcome).count();
     let mut detail: Vec<String> = Outcome::ALL

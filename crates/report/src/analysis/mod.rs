@@ -1,7 +1,7 @@
 //! From trials to figures and sentences.
 //!
-//! Only measured trials enter a figure; those that the deadline stopped are among them, and it is
-//! said. Everything here is a pure function of the saved run.
+//! Only measured trials enter a figure; those that the deadline stopped are included and marked.
+//! Everything in this module is a pure function of the saved run.
 
 mod builds;
 mod cells;
@@ -30,7 +30,7 @@ pub use verdict::ratio_number;
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The metrics that transports are compared by.
+/// Metrics by which transports are compared.
 pub const HEADLINE_METRICS: [&str; 8] = [
     "goodput_bps",
     "requests_per_second",
@@ -42,12 +42,13 @@ pub const HEADLINE_METRICS: [&str; 8] = [
     "goodput_per_core_percent_bps",
 ];
 
-/// Whether transports or conditions are compared by a metric, so that its geometric mean is shown.
+/// Whether transports or conditions are compared by this metric, so that its geometric mean is
+/// shown.
 fn is_compared(metric: &str) -> bool {
     HEADLINE_METRICS.contains(&metric) || DIFFERENCE_METRICS.contains(&metric)
 }
 
-/// Everything that the trials of a run say together.
+/// Summarises the trials of a run.
 #[must_use]
 pub fn summarise(data: &RunData) -> Summary {
     let study = &data.header.study;

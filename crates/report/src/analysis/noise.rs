@@ -1,4 +1,4 @@
-//! The noise floor: how far apart two of the same transport come out.
+//! Noise floor: the difference measured between two instances of the same transport.
 
 use super::{
     summary::{Conclusion, NoiseFloor, Summary},
@@ -6,8 +6,8 @@ use super::{
 };
 use crate::RunData;
 
-/// The noise floor by the metrics that the work is ranked by; `None` without two transports of the
-/// same driver and options, as `regatta run --aa` makes them.
+/// Returns the noise floor by the metrics of the rankings; `None` without two transports of the
+/// same driver and options, as `regatta run --aa` creates them.
 pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
     let transports = &data.header.study.transports;
     let of = |label: &str| transports.iter().find(|t| t.label == label);
@@ -39,7 +39,7 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
     (floor.pairs > 0).then_some(floor)
 }
 
-/// The sentence after the verdict.
+/// Describes the noise floor in the sentence after the verdict.
 pub fn in_words(floor: &NoiseFloor) -> String {
     format!(
         " Noise floor: of {} of the same transport {} told apart; the largest ratio was {}, \

@@ -3,7 +3,7 @@
 use super::summary::{PublishedBeside, Summary};
 use crate::RunData;
 
-/// One for each published figure of the study, in its order.
+/// Returns a comparison for each published figure of the study, in its order.
 pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
     data.header
         .study

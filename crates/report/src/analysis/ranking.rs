@@ -1,4 +1,4 @@
-//! The order of transports in one place, and which of them cannot be told apart.
+//! Order of the transports in one place, and the pairs without a detected difference.
 
 use regatta_model::{Better, MetricDefinition, Workload, metric};
 use regatta_stats::compact_letters;
@@ -10,26 +10,27 @@ use super::{
     },
 };
 
-/// The transports of one condition and workload.
+/// Transports under one condition with one workload.
 pub struct Place<'a> {
     /// Name of the condition.
     pub condition: &'a str,
     /// The workload.
     pub workload: &'a Workload,
-    /// Metric that this work is ranked by.
+    /// Metric by which this workload is ranked.
     pub metric: &'static MetricDefinition,
-    /// Every cell, in the order of the study.
+    /// Cells, in the order of the study.
     pub cells: Vec<&'a Cell>,
-    /// The pairs, by the metric of the ranking.
+    /// Comparisons of the pairs, by the metric of the ranking.
     comparisons: Vec<&'a Comparison>,
-    /// Best first: those that did their work.
+    /// Transports that did their work, best first.
     pub ranking: Vec<Ranked>,
-    /// The others that were measured or failed, in the order of the study.
+    /// Other transports that were measured or failed, in the order of the study.
     pub not_ranked: Vec<NotRanked>,
 }
 
 impl<'a> Place<'a> {
-    /// `None` for a workload whose metric is not in the table, which a test rules out.
+    /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
+    /// rules out.
     pub fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
         let metric = metric::find(workload.kind.primary_metric())?;
         let here = |c: &str, w: &str| c == condition && w == workload.name;
@@ -85,12 +86,12 @@ impl<'a> Place<'a> {
         Some(place)
     }
 
-    /// Geometric mean of the metric of the ranking.
+    /// Returns the geometric mean of the metric of the ranking.
     fn value(&self, cell: &Cell) -> Option<f64> {
         cell.metrics.get(self.metric.name)?.geometric_mean
     }
 
-    /// Reasons for which a cell is not ranked by what it achieved; empty if it is, or was not run at all.
+    /// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
         let early = self.workload.kind.abandons() && cell.retransmits;
         let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
@@ -108,7 +109,7 @@ impl<'a> Place<'a> {
         reasons
     }
 
-    /// The comparison of two transports, and whether it is seen from `b`.
+    /// Returns the comparison of two transports, and whether it is seen from `b`.
     fn comparison(&self, a: &str, b: &str) -> Option<(&'a Claim, bool)> {
         self.comparisons.iter().find_map(|c| {
             let turned = (c.a == b && c.b == a).then_some(true);
@@ -117,7 +118,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Conclusion of the comparison of two transports, seen from `a`.
+    /// Returns the conclusion of the comparison of two transports, seen from `a`.
     pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
         match self.comparison(a, b) {
             None => Conclusion::NotEnoughRounds,
@@ -129,7 +130,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether two transports can be told apart.
+    /// Whether a difference between two transports was detected.
     fn differ(&self, a: &str, b: &str) -> bool {
         matches!(
             self.conclusion(a, b),
@@ -137,12 +138,12 @@ impl<'a> Place<'a> {
         )
     }
 
-    /// Whether a ratio of the metric has to be turned round so that above one is better.
+    /// Whether a ratio of the metric has to be inverted so that a value above one is better.
     fn invert(&self, turned: bool) -> bool {
         turned != (self.metric.better == Better::Lower)
     }
 
-    /// Ratio of `a` to `b` over the rounds that both have; above 1, `a` is better.
+    /// Returns the ratio of `a` to `b` over the rounds that both have; above 1, `a` is better.
     fn ratio(&self, a: &str, b: &str) -> Option<f64> {
         let (claim, turned) = self.comparison(a, b)?;
         let ratio = claim.ratio?;
@@ -153,7 +154,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Ratio of `a` to `b` with its interval and the number of rounds.
+    /// Returns the ratio of `a` to `b` with its interval and the number of rounds.
     pub fn margin(&self, a: &str, b: &str) -> Option<(f64, [f64; 2], u64)> {
         let (claim, turned) = self.comparison(a, b)?;
         let [low, high] = claim.interval?;
@@ -165,7 +166,8 @@ impl<'a> Place<'a> {
         Some((self.ratio(a, b)?, interval, claim.n))
     }
 
-    /// Transports that no other is better than: the first, and all that cannot be told apart from it.
+    /// Returns the transports that no other is better than: the first, and all without a detected
+    /// difference from it.
     pub fn leaders(&self) -> Vec<&Ranked> {
         let beaten = |ranked: &Ranked| {
             let others = self.ranking.iter();
@@ -183,8 +185,8 @@ impl<'a> Place<'a> {
             .collect()
     }
 
-    /// The largest of the smallest ratios that the pairs of these could have shown; `None` if it is
-    /// not known of one of them.
+    /// Returns the largest of the ratios that the pairs of these transports could have detected;
+    /// `None` if one of them is not known.
     pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {
         let mut largest: Option<f64> = None;
         for (position, a) in transports.iter().enumerate() {

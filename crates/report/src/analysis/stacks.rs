@@ -1,4 +1,4 @@
-//! What the transports' stacks did differently, from the facts that their drivers state.
+//! Differences between the transports' stacks, from the facts that their drivers state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use regatta_model::{STACK_FACTS, stack};
 use super::summary::StackRow;
 use crate::RunData;
 
-/// Every fact under each condition, with the values of the transports whose trials state it.
+/// Returns all facts under each condition, with the values of the transports whose trials state
+/// them.
 pub fn all(data: &RunData) -> Vec<StackRow> {
     let study = &data.header.study;
     let mut rows = Vec::new();
@@ -34,7 +35,8 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
     rows
 }
 
-/// What the trials of a transport under a condition state; several values where they differ.
+/// Returns the value of a fact in the trials of a transport under a condition; several values if
+/// the trials differ.
 fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option<String> {
     let values: BTreeSet<&str> = (data.trials.iter())
         .filter(|trial| trial.transport == transport && trial.condition == condition)
@@ -51,7 +53,7 @@ fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
     comparable.len() > 1
 }
 
-/// Titles of the facts in which these transports differ under a condition.
+/// Returns the titles of the facts in which these transports differ under a condition.
 pub fn differing<'a>(rows: &'a [StackRow], condition: &str, transports: &[&str]) -> Vec<&'a str> {
     (rows.iter())
         .filter(|row| row.condition == condition)

@@ -1,4 +1,4 @@
-//! The answer in sentences: which is fastest, by how much, how sure.
+//! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
 use regatta_model::{Outcome, Workload, metric::Unit};
 
@@ -13,7 +13,7 @@ use crate::{
     format::{list, number, quantity},
 };
 
-/// The verdict of each condition and workload, and the one over all.
+/// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     let study = &data.header.study;
     let mut places = Vec::new();
@@ -46,7 +46,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     }
 }
 
-/// `` under `baseline` ``, with the workload where there are several.
+/// Returns the name of a place in a sentence: `` under `baseline` ``, with the workload if there
+/// are several.
 fn name(place: &Place<'_>, several_workloads: bool) -> String {
     if several_workloads {
         format!("under `{}` with `{}`", place.condition, place.workload.name)
@@ -158,7 +159,7 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
     })
 }
 
-/// The sentence over all: the leaders with the places where they lead.
+/// Returns the sentence over all places: the leaders with the places where they lead.
 fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
         "complete" => "",
@@ -243,7 +244,8 @@ fn capitalised(text: &str) -> String {
     })
 }
 
-/// The transports that the sentence sets against each other: the leaders, or the only one and the next.
+/// Returns the transports that the sentence compares: the leaders, or a single leader and the next
+/// transport.
 fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
     let leaders = place.leaders();
     let mut names: Vec<&str> = leaders.iter().map(|r| r.transport.as_str()).collect();
@@ -255,7 +257,7 @@ fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
     names
 }
 
-/// Titles of the facts in which their stacks differ.
+/// Returns the titles of the facts in which the stacks of these transports differ.
 fn differing(summary: &Summary, place: &Place<'_>) -> Vec<String> {
     stacks::differing(&summary.stacks, place.condition, &compared(place))
         .into_iter()
@@ -330,8 +332,8 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
     notes
 }
 
-/// How long a transport took to settle after the steps of the path's schedule, and after how many it did
-/// not; `None` without a schedule.
+/// Describes the time that a transport took to settle after the steps of the path's schedule, and
+/// the number of steps after which it did not; `None` without a schedule.
 fn settling(cell: &Cell) -> Option<String> {
     let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
     let unsettled = mean("unsettled_steps")?;
@@ -345,7 +347,8 @@ fn settling(cell: &Cell) -> Option<String> {
     Some(format!("`{}` {time}{but}", cell.transport))
 }
 
-/// A ratio near one needs its decimals: `1.02`; a large one does not: `3.1`, `94`.
+/// Formats a ratio with decimals where it is near one, `1.02`, and fewer where it is large: `3.1`,
+/// `94`.
 pub fn ratio_number(ratio: f64) -> String {
     match ratio {
         // Two rounds that differ much can detect nothing that has a name.
@@ -358,7 +361,8 @@ pub fn ratio_number(ratio: f64) -> String {
     }
 }
 
-/// The ends of an interval, with as many decimals as it takes to tell them apart, up to four.
+/// Formats the ends of an interval, with as many decimals as it takes to distinguish them, up to
+/// four.
 fn interval_numbers(ends: [f64; 2]) -> [String; 2] {
     let mut texts = ends.map(ratio_number);
     for decimals in 2..=4 {

@@ -1,4 +1,4 @@
-//! Warnings, equal ones once with their number.
+//! Warnings of a run, equal ones once with their number.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,12 @@ use crate::{
     format::{number, signed_percent},
 };
 
-/// Lists those of the run first, then those of trials, in order of appearance, then what the rounds show.
+/// Lists the warnings of the run first, then those of trials, in order of appearance, then those
+/// about the rounds.
 ///
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
-/// figures. One that is a warning of the run to the letter, as a failed path check marks its trials,
-/// is listed with that.
+/// figures. One that is a warning of the run to the letter, as a failed path check marks its
+/// trials, is listed with that.
 pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
     let mut counted: Vec<CountedWarning> = Vec::new();
     for warning in &data.warnings {
@@ -83,7 +84,8 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     counted
 }
 
-/// What became of trials that were spoiled by the machine or reached no end, of each kind once.
+/// Returns warnings about trials that were spoiled by the machine or reached no end, each kind
+/// once.
 fn outcomes(data: &RunData) -> Vec<CountedWarning> {
     let is = |outcome: Outcome| move |trial: &&TrialRecord| trial.outcome == outcome;
     let first_attempts: Vec<&TrialRecord> =
@@ -127,7 +129,7 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
         .collect()
 }
 
-/// Rounds that depend on the rounds before, by the metrics that the work is ranked by.
+/// Returns a warning about rounds that depend on the rounds before, by the metrics of the rankings.
 fn correlated(
     data: &RunData,
     cells: &[Cell],
@@ -169,7 +171,7 @@ fn correlated(
     })
 }
 
-/// Cells whose values rise or fall over the rounds.
+/// Returns a warning about cells whose values rise or fall over the rounds.
 fn drifting(cells: &[Cell]) -> Option<CountedWarning> {
     let changes: Vec<(&Cell, f64)> = (cells.iter())
         .filter_map(|cell| Some((cell, cell.trend_ratio?)))

@@ -1,7 +1,7 @@
 //! `report.html`: one self-contained page that opens from disk with no network.
 //!
-//! The template says what stands where, `tables` what stands in the tables, [`figures`] what is
-//! drawn. Everything that comes from a user (labels, reasons, study text) is escaped by the
+//! The template has the page's structure, `tables` the content of the tables, [`figures`] the
+//! drawings. Everything that comes from a user (labels, reasons, study text) is escaped by the
 //! template engine or, inside figures, by the drawing library.
 
 pub mod figures;
@@ -18,11 +18,11 @@ use serde::Serialize;
 
 use crate::{ReportError, RunData, Summary, format};
 
-/// Makes the page.
+/// Renders the page.
 ///
 /// # Errors
-/// [`ReportError::Figure`] if a figure cannot be drawn, [`ReportError::Page`] if the template
-/// does not fit its data; both are faults of this crate, not of the run.
+/// [`ReportError::Figure`] if a figure cannot be drawn, [`ReportError::Page`] if the template does
+/// not fit its data; both are faults of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -74,7 +74,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         .render(Serde(&page))?)
 }
 
-/// What the template is filled with.
+/// Data of the template.
 #[derive(Serialize)]
 struct Page<'a> {
     style: &'static str,
@@ -106,14 +106,14 @@ struct Page<'a> {
     terms: Vec<&'static MetricDefinition>,
 }
 
-/// A build in words.
+/// Description of a build.
 #[derive(Serialize)]
 struct BuildText<'a> {
     hosts: &'a [String],
     text: String,
 }
 
-/// Escapes a sentence and sets what stands between backticks as code.
+/// Escapes a sentence and marks text between backticks as code.
 fn code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let mut out = String::with_capacity(text.len() + 32);

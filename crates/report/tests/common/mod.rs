@@ -1,4 +1,4 @@
-//! One made-up run, always the same: the default study in short, with trials that failed, a
+//! One synthetic run, always the same: the default study in short, with trials that failed, a
 //! transport that is not supported, and trials that reached their deadline.
 
 #![allow(dead_code, reason = "each test uses a part of this")]
@@ -18,11 +18,11 @@ use regatta_model::{
 use regatta_report::RunData;
 use regatta_results::RunState;
 
-/// 2026-11-21 00:00:00 UTC.
+/// Start of the run: 2026-11-21 00:00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
 const MS: f64 = 1e6;
 
-/// A small generator with a fixed seed, so that the fixture never changes with a library.
+/// Small generator with a fixed seed, so that the fixture never changes with a library.
 pub struct Draws(u64);
 
 impl Draws {
@@ -30,7 +30,7 @@ impl Draws {
         Self(seed)
     }
 
-    /// SplitMix64, scaled to 0..1.
+    /// Returns the next number of SplitMix64, scaled to 0..1.
     pub fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -39,7 +39,7 @@ impl Draws {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around one, about ± `spread`.
+    /// Returns a number around one, within about ± `spread`.
     fn around_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (self.unit() + self.unit() + self.unit() - 1.5) / 1.5
     }
@@ -188,7 +188,7 @@ fn header(study: Study) -> RunHeader {
     }
 }
 
-/// What a driver states of its stack, as far as the tests look at it.
+/// Returns the facts that a driver states about its stack, as far as the tests use them.
 fn stack_facts(transport: &str) -> Vec<(String, String)> {
     let is_quic = transport.starts_with("quic-");
     let values = [
@@ -225,7 +225,7 @@ fn stack_facts(transport: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a cell is made to look like: Mbit/s, ms, CPU of sender and receiver, share lost.
+/// Typical values of a cell: Mbit/s, ms, CPU of sender and receiver, share of lost messages.
 struct Shape {
     rate: f64,
     delay: f64,
@@ -434,7 +434,7 @@ fn measured(record: &mut TrialRecord, deadline: Duration) {
     }
 }
 
-/// Makes a run of a study; the outcome of each trial may be overridden.
+/// Creates a run of a study; the outcome of each trial may be overridden.
 pub fn run(
     study: Study,
     outcome: impl Fn(&TrialRecord) -> Option<(Outcome, &'static str, &'static str)>,
@@ -554,7 +554,7 @@ fn path_check(condition: &Condition) -> PathCheck {
     }
 }
 
-/// The fixed result of the snapshots.
+/// Creates the fixed result of the snapshots.
 pub fn full() -> RunData {
     let mut data = run(study(), |trial| {
         if trial.transport == "tcp-hybla" {
@@ -582,7 +582,7 @@ pub fn full() -> RunData {
     data
 }
 
-/// One trial of each transport: no interval can be given.
+/// Creates a run with one trial of each transport, which has no intervals.
 pub fn one_round() -> RunData {
     let mut study = study();
     study.rounds = 1;
@@ -593,7 +593,7 @@ pub fn one_round() -> RunData {
     run(study, |_| None)
 }
 
-/// One single trial.
+/// Creates a run with one single trial.
 pub fn one_trial() -> RunData {
     let mut data = one_round();
     data.header.study.transports.truncate(1);
@@ -606,7 +606,7 @@ pub fn one_trial() -> RunData {
     data
 }
 
-/// Nothing was saved yet.
+/// Creates an interrupted run without saved trials.
 pub fn empty() -> RunData {
     let mut data = full();
     data.trials.clear();
@@ -618,7 +618,7 @@ pub fn empty() -> RunData {
     data
 }
 
-/// Nothing of it can run here.
+/// Creates a run whose trials are all unsupported.
 pub fn unsupported() -> RunData {
     run(study(), |_| {
         Some((
@@ -629,7 +629,7 @@ pub fn unsupported() -> RunData {
     })
 }
 
-/// Labels that try to break out of every place they are put into.
+/// Creates a run with labels that try to break out of every place they are put into.
 pub fn hostile() -> RunData {
     let mut study = study();
     study.rounds = 2;
@@ -651,7 +651,7 @@ pub fn hostile() -> RunData {
     data
 }
 
-/// Every name in a summary of a run, for looking things up.
+/// Returns all names in a summary of a run, for lookups.
 pub fn labels(data: &RunData) -> BTreeSet<String> {
     data.header
         .study

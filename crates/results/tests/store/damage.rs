@@ -63,12 +63,49 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
         );
     }
 
-    let nowhere = Reader::open(Path::new("/nonexistent/run")).unwrap_err();
-    assert!(matches!(nowhere, ResultsError::Missing { .. }), "{nowhere}");
     let dir = tempdir().unwrap();
     let error = Store::open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_wrong_path_is_told_from_a_run_that_has_saved_nothing() {
+    let dir = tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let nowhere = Reader::open(&path("none")).unwrap_err();
+    assert!(
+        matches!(nowhere, ResultsError::NotFound { .. }),
+        "{nowhere}"
+    );
+    let nowhere = Claim::new(&path("none")).unwrap_err();
+    assert!(
+        matches!(nowhere, ResultsError::NotFound { .. }),
+        "{nowhere}"
+    );
+
+    fs::write(path("text"), "hello").unwrap();
+    let error = Claim::new(&path("text")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("is a file, not the directory of a run")
+    );
+    fs::create_dir_all(path("odd").join(FILE_NAME)).unwrap();
+    let error = Reader::open(&path("odd")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("is a directory, not a results file")
+    );
+
+    // The directory of several runs names them.
+    fs::create_dir(path("run")).unwrap();
+    write_run(&path("run"));
+    fs::remove_dir_all(path("odd")).unwrap();
+    let above = Reader::open(dir.path()).unwrap_err();
+    let expected = format!("name the run in it: `{}`", path("run").display());
+    assert_eq!(above.hint(), Some(expected));
 }
 
 /// Changes a stored run behind our back.
@@ -130,7 +167,7 @@ fn a_value_that_is_not_finite_is_no_measurement() {
     assert!(told.contains(&"value_not_kept"), "{told:?}");
 }
 
-/// Each of a thousand flipped bits is found, or is where nothing is read from.
+/// Checks that each of a thousand flipped bits is detected, or changes nothing that is read.
 #[test]
 fn a_flipped_bit_changes_nothing_that_is_read() {
     let dir = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A results directory that is taken away from under its run.
+//! Results directories that are removed or replaced while their run is written.
 
 use std::{fs, path::Path};
 
@@ -7,8 +7,8 @@ use tempfile::tempdir;
 
 use crate::common::{header, trial};
 
-/// A run of one trial whose directory `out` is displaced; then another trial is stored. Says where the
-/// data are.
+/// Displaces the directory `out` of a run of one trial, and stores another trial; returns the place
+/// of the data.
 fn displaced(displace: impl FnOnce(&Path)) -> (tempfile::TempDir, Displaced) {
     let dir = tempdir().unwrap();
     let out = dir.path().join("out");

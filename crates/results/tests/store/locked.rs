@@ -1,4 +1,4 @@
-//! A results file that another program has locked.
+//! Results files that another program has locked.
 
 use std::{
     path::Path,

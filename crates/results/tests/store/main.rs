@@ -1,4 +1,4 @@
-//! The results file: what is kept, what is refused, and what outlives a crash.
+//! Tests of the results file: stored data, refused data, and recovery from a crash.
 
 mod common;
 mod damage;
@@ -52,8 +52,8 @@ fn what_is_written_is_read_back() {
     assert_eq!(fs::read_dir(&run).unwrap().count(), 1);
 }
 
-/// Files of version 1 can be read for good. The file was made by `write_run`; to make one for a new
-/// version, run this crate's tests with `REGATTA_MAKE_GOLDEN` set to a new directory.
+/// Checks that files of version 1 can still be read. The file was made by `write_run`; to make one
+/// for a new version, run this crate's tests with `REGATTA_MAKE_GOLDEN` set to a new directory.
 #[test]
 fn golden_file_of_version_1_still_loads() {
     if let Some(dir) = env::var_os("REGATTA_MAKE_GOLDEN") {
@@ -197,7 +197,7 @@ fn child(part: &str, dir: &Path) -> Command {
     command
 }
 
-/// Not a test by itself: what a child process does (see [`child`]).
+/// Entry point of a child process (see [`child`]); not a test by itself.
 #[test]
 fn play_a_part() {
     let Ok(part) = env::var("REGATTA_TEST_PART") else {
@@ -287,13 +287,13 @@ fn play_a_part() {
     }
 }
 
-/// How many causes an error tells.
+/// Returns the number of causes in an error's chain.
 fn causes(error: &ResultsError) -> usize {
     let first = std::error::Error::source(error);
     std::iter::successors(first, |cause| cause.source()).count()
 }
 
-/// Kills a child in mid-run and says how many trials it had been told were kept.
+/// Kills a child in mid-run and returns the number of trials that it had reported as kept.
 fn kill_in_mid_run(dir: &Path) -> usize {
     let mut writer = child("write for ever", dir).spawn().unwrap();
     let mut said = BufReader::new(writer.stdout.take().unwrap())

@@ -1,4 +1,4 @@
-//! What needs a namespace of its own, tried in a child process.
+//! Probes that need a namespace of their own, made in a child process.
 //!
 //! The child is a fork of a process that may have threads, so it calls nothing but system calls
 //! and allocates nothing; all texts are made before the fork.
@@ -7,9 +7,9 @@ use std::{io, mem};
 
 use super::{Capability, module_hint};
 
-/// What the child tries after it has its namespaces.
+/// Probe that the child makes once it has its namespaces.
 #[derive(Clone, Copy)]
-enum Attempt {
+enum Attempt<'a> {
     /// Nothing more.
     Namespaces,
     /// Makes a TUN interface.
@@ -17,7 +17,7 @@ enum Attempt {
     /// Puts a netem queue on loopback.
     Netem,
     /// Sets a TCP socket's congestion control.
-    CongestionControl(&'static str),
+    CongestionControl(&'a str),
 }
 
 /// Texts for `/proc/self/uid_map` and `gid_map`, made before the fork.
@@ -40,8 +40,8 @@ impl IdMaps {
 /// Tries in a child, which enters namespaces of its own first. `flags` are those of `unshare`.
 ///
 /// # Errors
-/// What the kernel said to the child, or `fork`'s own failure.
-fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
+/// Error that the kernel gave the child, or `fork`'s own failure.
+fn attempt(flags: libc::c_int, what: Attempt<'_>) -> io::Result<()> {
     let maps = IdMaps::own();
     // SAFETY: the child calls system calls only and ends with `_exit`, which is allowed after a
     // fork of a process with threads; the parent waits for exactly this child.
@@ -71,11 +71,11 @@ fn attempt(flags: libc::c_int, what: Attempt) -> io::Result<()> {
     }
 }
 
-/// The child's part; returns an error number or 0. Every error number fits an exit status.
+/// Makes the attempt in the child; returns an error number or 0. Every error number fits an exit status.
 ///
 /// # Safety
 /// Only between `fork` and `_exit`.
-unsafe fn in_child(flags: libc::c_int, what: Attempt, maps: &IdMaps) -> libc::c_int {
+unsafe fn in_child(flags: libc::c_int, what: Attempt<'_>, maps: &IdMaps) -> libc::c_int {
     // SAFETY: every pointer is to memory that lives in this frame or in `maps`.
     unsafe {
         if libc::unshare(flags) != 0 {
@@ -134,7 +134,7 @@ unsafe fn tun() -> libc::c_int {
 ///
 /// # Safety
 /// As [`in_child`].
-unsafe fn congestion_control(name: &'static str) -> libc::c_int {
+unsafe fn congestion_control(name: &str) -> libc::c_int {
     // SAFETY: the name's pointer and length belong together.
     unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
@@ -176,7 +176,7 @@ struct NetemRequest {
     options: [u32; 6],
 }
 
-/// What the kernel answers to a request with NLM_F_ACK.
+/// Answer of the kernel to a request with NLM_F_ACK.
 #[repr(C)]
 struct Answer {
     header: libc::nlmsghdr,
@@ -251,7 +251,8 @@ unsafe fn netem() -> libc::c_int {
     }
 }
 
-/// What to type where an ordinary user may not make namespaces; distributions differ in the lock.
+/// Returns the hint for a system where an ordinary user may not make namespaces; distributions
+/// differ in the setting that forbids it.
 fn user_namespace_hint() -> &'static str {
     let is = |name: &str, value: &str| crate::facts::sysctl(name).as_deref() == Some(value);
     if is("kernel.unprivileged_userns_clone", "0") {
@@ -265,19 +266,36 @@ fn user_namespace_hint() -> &'static str {
     }
 }
 
-pub(super) fn capabilities() -> Vec<Capability> {
-    let user = attempt(libc::CLONE_NEWUSER, Attempt::Namespaces);
+/// Flags of `unshare` with which this user gets a network namespace of its own.
+fn network_flags() -> libc::c_int {
     // Root needs no user namespace to make the others.
     // SAFETY: takes no pointer and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
-    let plain = attempt(libc::CLONE_NEWNET, Attempt::Namespaces);
-    let (flags, by) = if root && plain.is_ok() {
-        (libc::CLONE_NEWNET, "as root")
+    if root && attempt(libc::CLONE_NEWNET, Attempt::Namespaces).is_ok() {
+        libc::CLONE_NEWNET
     } else {
-        (
-            libc::CLONE_NEWUSER | libc::CLONE_NEWNET,
-            "inside a user namespace",
-        )
+        libc::CLONE_NEWUSER | libc::CLONE_NEWNET
+    }
+}
+
+/// Whether this kernel has a congestion control, as a socket in a network namespace finds it there:
+/// outside, an ordinary user may set only those of `tcp_allowed_congestion_control`. The kernel may
+/// load its module. `None` where that cannot be tried.
+#[must_use]
+pub fn has_congestion_control(name: &str) -> Option<bool> {
+    match attempt(network_flags(), Attempt::CongestionControl(name)) {
+        Ok(()) => Some(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Some(false),
+        Err(_) => None,
+    }
+}
+
+pub(super) fn capabilities() -> Vec<Capability> {
+    let user = attempt(libc::CLONE_NEWUSER, Attempt::Namespaces);
+    let flags = network_flags();
+    let by = match flags {
+        libc::CLONE_NEWNET => "as root",
+        _ => "inside a user namespace",
     };
     let network = attempt(flags, Attempt::Namespaces);
     let without_network = network.is_err();
@@ -357,6 +375,17 @@ mod tests {
     fn the_request_has_the_kernels_layout() {
         // nlmsghdr 16, tcmsg 20, two attributes of 4 + 8 and 4 + 24.
         assert_eq!(mem::size_of::<NetemRequest>(), 16 + 20 + 12 + 28);
+    }
+
+    #[test]
+    fn a_congestion_control_of_no_kernel_is_told_from_one_that_is_there() {
+        // Every kernel has `reno`; where no namespace can be made, nothing is known.
+        let expected = [(Some(true), Some(false)), (None, None)];
+        let found = (
+            has_congestion_control("reno"),
+            has_congestion_control("cubik"),
+        );
+        assert!(expected.contains(&found), "{found:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! What this machine can do for Regatta, and what to type where it cannot.
+//! Capabilities of this machine that Regatta needs, each with a hint where it is missing.
 //!
-//! Everything is tried, not guessed from names: namespaces and devices in a child process that
-//! ends at once, sockets by opening them. Nothing stays behind, except that the kernel may load a
-//! module that was asked for (`sch_netem`), as `tc` would have it do.
+//! All are tried, not guessed from names: namespaces and devices in a child process that ends at
+//! once, sockets by opening them. Nothing stays behind, except that the kernel may load a module
+//! that was asked for (`sch_netem`), as `tc` would have it do.
 
 mod child;
 mod sockets;
+
+pub use child::has_congestion_control;
 
 use crate::{
     facts::{governor, sysctl},
@@ -17,11 +19,12 @@ use crate::{
 pub struct Capability {
     /// Stable name: `user_namespaces`, `tun`, `congestion_control.bbr`, ….
     pub name: &'static str,
-    /// Whether it can.
+    /// Whether the capability is there.
     pub available: bool,
-    /// What was tried and what came of it, in words.
+    /// Description of the attempt and its result.
     pub detail: String,
-    /// What to type where it cannot; empty where it can, or where nothing helps.
+    /// Command or setting that provides the capability; empty where it is there, or where nothing
+    /// helps.
     pub hint: String,
 }
 
@@ -40,6 +43,16 @@ impl Capability {
     }
 }
 
+/// Names of the congestion controls that this kernel has ready; it may load others. None where that
+/// cannot be read.
+#[must_use]
+pub fn congestion_controls() -> Vec<String> {
+    let names = sysctl("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    let mut names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
 /// Tries everything. Takes a few milliseconds; never fails as a whole.
 #[must_use]
 pub fn capabilities() -> Vec<Capability> {
@@ -51,8 +64,9 @@ pub fn capabilities() -> Vec<Capability> {
     all
 }
 
-/// What to type for something that the kernel has as a module; where it loads none, which setting
-/// it must be built with. The kernels of guests have all of them.
+/// Returns the hint for something that the kernel has as a module: the command that loads `module`,
+/// or, where the kernel loads none, the `setting` it must be built with. The kernels of guests have
+/// all of them.
 fn module_hint(module: &str, setting: &str) -> String {
     if std::fs::exists("/proc/modules").unwrap_or(false) {
         format!("modprobe {module}; or run with `--bed uml`, whose kernel has it")

@@ -1,4 +1,4 @@
-//! What sockets of this network namespace can do.
+//! Probes of the sockets of this network namespace.
 
 use std::{
     io,

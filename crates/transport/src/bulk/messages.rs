@@ -29,17 +29,17 @@ use crate::{
 /// The messages of one flow.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    /// Of a transfer with a duration as many as can be numbered.
+    /// Messages of the flow; of a transfer with a duration as many as can be numbered.
     plan: Plan,
-    /// Asked for, in bytes.
+    /// Size that was asked for, in bytes.
     size: u64,
-    /// Until when they are sent, since the first connect call; else until all are.
+    /// Time since the first connect call during which messages are sent; if absent, all are sent.
     duration: Option<Duration>,
     warm_up: Duration,
 }
 
 impl Messages {
-    /// The messages of an order.
+    /// Makes the messages of an order.
     ///
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
@@ -87,7 +87,7 @@ impl Messages {
     }
 }
 
-/// Why messages without a stream cannot be sent so.
+/// Returns the error for options that only streams have.
 fn for_streams() -> TransportError {
     TransportError::Unsupported(Unsupported {
         reason: "over messages a bulk transfer is one flow from the connecting host: \
@@ -174,8 +174,8 @@ impl MessageSink for MessageCheck {
     }
 }
 
-/// Sends every message, says that these were all, and waits for the acknowledgement. Returns
-/// whether it came in the flow.
+/// Sends every message and the end marker, and waits for the acknowledgement. Returns whether it
+/// came in the flow.
 async fn send_all<E: MessageEndpoint>(
     (trial, work): (&Trial, &Messages),
     endpoint: &E,
@@ -197,17 +197,17 @@ async fn send_all<E: MessageEndpoint>(
     Ok(in_band)
 }
 
-/// How far a paced sender that was held up may fall behind before it gives up catching up, so
-/// that it does not make a burst of its own.
+/// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
+/// up for more would be a burst of its own.
 const CATCH_UP: Duration = Duration::from_millis(5);
 
-/// How much a paced sender hands over at once, as time at its rate.
+/// Most data that a paced sender hands over at once, as time at its rate.
 const PACED_BATCH: Duration = Duration::from_micros(500);
 
-/// How often a paced sender that waits looks whether it is stopped.
+/// Interval at which a paced sender that waits looks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits until the moment has come, or a little longer than until the stop.
+/// Waits until `moment` has come or `stop` is raised, which it notices within [`LOOK`].
 async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &Stop) {
     while !stop.is_stopped() && !moment.has_passed() {
         let look = MonotonicTime::now() + LOOK;
@@ -215,8 +215,8 @@ async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &St
     }
 }
 
-/// Sends every message, or until their duration is over; returns when the last one's time at the
-/// asked rate is over, which has passed if no rate was asked for.
+/// Sends every message, or as many as fit into the flow's duration; returns the moment when the
+/// last message's time at the asked rate is over, which has passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
     (trial, work): (&Trial, &Messages),
     endpoint: &E,

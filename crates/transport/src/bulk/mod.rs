@@ -1,7 +1,7 @@
 //! The workload `bulk`: one flow of messages from the connecting end to the listening one, and in
-//! [`lanes`] what differs from that.
+//! [`flows`] the transfers that differ from that.
 
-pub(crate) mod lanes;
+pub(crate) mod flows;
 pub(crate) mod messages;
 mod streams;
 

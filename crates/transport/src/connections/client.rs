@@ -28,10 +28,10 @@ use crate::{
 /// Memory to receive into.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// How long after the deadline an exchange may go on if nothing else ends it.
+/// Longest time after the deadline for which an exchange may go on if nothing else ends it.
 const BEHIND_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How much longer than the path's round trip a ticket may take.
+/// Longest time, beyond the path's round trip, that a ticket may take.
 const TICKET_SLACK: Duration = Duration::from_millis(50);
 
 /// One exchange that had its whole answer.
@@ -44,7 +44,7 @@ struct Exchanged {
     facts: BTreeMap<String, String>,
 }
 
-/// Who makes the connections.
+/// The connecting end: it makes the connections.
 struct Client<'a, E> {
     trial: &'a Trial,
     work: &'a Exchanges,
@@ -55,7 +55,7 @@ struct Client<'a, E> {
 }
 
 impl<E: StreamEndpoint> Client<'_, E> {
-    /// Makes one connection with its exchange, and lets go of it.
+    /// Makes one connection with its exchange, and drops it.
     async fn exchange(
         &self,
         number: u64,
@@ -118,7 +118,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         })
     }
 
-    /// Gives the next connection's ticket the time to come. The answer to early data can be here
+    /// Waits for the ticket that the next connection uses. The answer to early data can be here
     /// before the handshake is done, and the ticket comes after that.
     async fn await_ticket<S: ByteStream>(
         &self,
@@ -136,7 +136,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
     }
 }
 
-/// What came of all exchanges.
+/// Results of all exchanges.
 struct Tally {
     set_up: Distribution,
     first_byte: Distribution,
@@ -221,7 +221,7 @@ impl Tally {
     }
 }
 
-/// As in facts.
+/// Returns the name of a handshake in facts.
 const fn name(made: Option<HandshakeMade>) -> &'static str {
     match made {
         Some(HandshakeMade::Full) => "full",
@@ -232,7 +232,7 @@ const fn name(made: Option<HandshakeMade>) -> &'static str {
     }
 }
 
-/// As in a study file.
+/// Returns the name of a handshake in a study file.
 fn asked_name(asked: Handshake) -> &'static str {
     Handshake::CHOICES
         .iter()

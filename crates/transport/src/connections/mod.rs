@@ -27,13 +27,13 @@ use crate::{
 /// Largest request and answer, in bytes: both ends hold them whole.
 const LONGEST: u64 = 256 << 20;
 
-/// Which number the exchange has that is not measured.
+/// Number of the exchange that is not measured.
 const NOT_MEASURED: u64 = u64::MAX;
 
-/// Length of the number of an exchange, which follows the opening.
+/// Length of the number of an exchange, which follows the opening, in bytes.
 const NUMBER_BYTES: usize = 8;
 
-/// What is exchanged. Both ends make the same from their orders.
+/// The exchanges of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Exchanges {
     connections: u64,
@@ -78,14 +78,14 @@ impl Exchanges {
     }
 }
 
-/// So many random bytes.
+/// Returns `length` random bytes, the same ones for the same `seed`.
 pub(crate) fn noise(seed: u64, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
     ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
     bytes.into()
 }
 
-/// What stands before a request: the opening and the number of the exchange.
+/// Returns the bytes before a request: the opening and the number of the exchange.
 fn head(token: Token, number: u64) -> [u8; OPENING_BYTES + NUMBER_BYTES] {
     let mut head = [0; OPENING_BYTES + NUMBER_BYTES];
     head[..OPENING_BYTES].copy_from_slice(&opening::encode(token, Purpose::Transfer));
@@ -93,7 +93,7 @@ fn head(token: Token, number: u64) -> [u8; OPENING_BYTES + NUMBER_BYTES] {
     head
 }
 
-/// Compares what comes with what must come.
+/// Comparison of the bytes that come with those that are expected.
 #[derive(Debug)]
 struct Expected<'a> {
     rest: &'a [u8],

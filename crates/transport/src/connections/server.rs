@@ -25,28 +25,28 @@ use crate::{
     },
 };
 
-/// How many connections are served at once: one whose exchange is under way, those before it that
-/// are being closed, and some that are not the other end's or never come to their handshake's end.
+/// Most connections that are served at once: one whose exchange is under way, those before it that
+/// are being closed, and some that are not the other end's or never complete their handshake.
 const AT_ONCE: usize = 4;
 
-/// How long a connection may take to open its stream, beyond what the path can take: some
+/// Longest time that a connection may take to open its stream, beyond what the path can take: some
 /// retransmissions.
 const STREAM_TIME: Duration = Duration::from_secs(5);
 
 /// Memory to receive into.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// What is known so far.
+/// State of the listening end.
 #[derive(Default)]
 struct State {
-    /// When the first measured connection arrived.
+    /// Arrival of the first measured connection.
     started: Option<MonotonicTime>,
-    /// Ends the connection that was served last.
+    /// Stop that ends the connection served last.
     last: Option<Stop>,
     answered: Delivered,
     refused: u64,
     damaged: u64,
-    /// What the first connection of the transfer told.
+    /// Facts about the first connection of the transfer.
     facts: Option<BTreeMap<String, String>>,
 }
 
@@ -146,7 +146,8 @@ impl<E: StreamEndpoint> Server<'_, E> {
         Ok(())
     }
 
-    /// Reads number and request; whether they are what they must be.
+    /// Reads the number and the request of an exchange; returns whether the request is the expected
+    /// one.
     async fn read_request<S: ByteStream>(
         &self,
         stream: &mut S,

@@ -1,4 +1,4 @@
-//! What the receiving end of a part of a transfer says at its end.
+//! Acknowledgement that the receiving end sends at the end of its part of a transfer.
 
 use crate::{
     clock::MonotonicTime,
@@ -7,15 +7,15 @@ use crate::{
     stream::{ByteStream, Received},
 };
 
-/// Length in bytes: `LANE`, bytes, messages, digest, check.
+/// Length of the encoding in bytes: `LANE`, bytes, messages, digest, check.
 const BYTES: usize = 4 + 8 + 8 + 8 + 4;
 
-/// So much has arrived.
+/// Bytes and messages that have arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     pub bytes: u64,
     pub messages: u64,
-    /// CRC-32 of everything, where it was asked for; else zero.
+    /// CRC-32 of all data, where it was asked for; else zero.
     pub digest: u64,
 }
 
@@ -49,7 +49,7 @@ impl Acknowledgement {
             })
     }
 
-    /// Waits for it.
+    /// Waits for an acknowledgement.
     pub(crate) async fn of<S: ByteStream>(stream: &mut S) -> Result<Self, TransportError> {
         let mut bytes = [0; BYTES];
         let mut here = 0;

@@ -1,11 +1,11 @@
-//! Which of many numbered things are here.
+//! Sets of numbers, such as those of the messages that have arrived.
 
-/// One bit for each number.
+/// A set of numbers, one bit for each.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Vec<u64>);
 
 impl Marks {
-    /// Marks a number; false if it was marked already.
+    /// Marks a number; returns false if it was marked already.
     pub(crate) fn mark(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if self.0.len() <= word {
@@ -16,7 +16,7 @@ impl Marks {
         new
     }
 
-    /// How many of the numbers below this one are marked.
+    /// Counts the marked numbers below `end`.
     pub(crate) fn count_below(&self, end: u64) -> u64 {
         let whole = usize::try_from(end / 64).unwrap_or(usize::MAX);
         let rest = (1 << (end % 64)) - 1;

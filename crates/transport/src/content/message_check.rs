@@ -10,8 +10,8 @@ use crate::clock::MonotonicTime;
 /// Most messages of one transfer, so that a sequence number fits its place.
 pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
 
-/// Sequence number (4 bytes), time of sending (8), check of both and of the trial (4);
-/// little-endian. The length is the message's own.
+/// Writes a header: sequence number (4 bytes), time of sending (8), check of both and of the trial
+/// (4); little-endian. The length is the message's own.
 pub(crate) fn write_header(plan: &Plan, sequence: u64, sent: MonotonicTime, place: &mut [u8]) {
     place[..4].copy_from_slice(&(sequence as u32).to_le_bytes());
     place[4..12].copy_from_slice(&sent.0.to_le_bytes());
@@ -27,7 +27,7 @@ fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
     (stored == check(plan.salt, &message[..12])).then_some((sequence.into(), MonotonicTime(sent)))
 }
 
-/// Counts the messages of a transfer that may lose, duplicate and reorder them.
+/// Check and counts of the messages of a transfer that may lose, duplicate and reorder them.
 #[derive(Debug)]
 pub(crate) struct MessageCheck {
     plan: Plan,
@@ -36,7 +36,7 @@ pub(crate) struct MessageCheck {
     jitter: InterarrivalJitter,
     /// Distinct messages that came whole.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub bytes: u64,
     /// Copies of messages that had come already.
     pub duplicated: u64,
@@ -71,7 +71,8 @@ impl MessageCheck {
         self.messages == self.plan.count
     }
 
-    /// How many of the first so many messages are here.
+    /// Counts the messages that have arrived of the first `sent`. Without headers, all that have
+    /// arrived count, up to `sent`.
     pub(crate) fn arrived_of(&self, sent: u64) -> u64 {
         if !self.has_headers() {
             return self.messages.min(sent);
@@ -79,12 +80,12 @@ impl MessageCheck {
         self.seen.count_below(sent)
     }
 
-    /// Smoothed interarrival jitter; `None` before the second message.
+    /// Returns the smoothed interarrival jitter in nanoseconds; `None` before the second message.
     pub(crate) fn interarrival_jitter(&self) -> Option<f64> {
         self.jitter.value()
     }
 
-    /// Takes one message; returns when it was sent if it is a good and new one.
+    /// Takes one message; returns its time of sending if it is intact and new.
     pub(crate) fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
         let last = self.plan.count.saturating_sub(1);
         if message.len() < HEADER_BYTES {
@@ -120,8 +121,8 @@ impl MessageCheck {
         Some(sent)
     }
 
-    /// A message too short for a header: all of them, or the last one of a transfer whose other
-    /// messages have one.
+    /// Takes a message that is too short for a header: any message of a transfer without headers,
+    /// or the last one of a transfer with them.
     fn consume_bare(&mut self, message: &[u8]) {
         let right = message == &self.plan.content[..message.len().min(self.plan.content.len())]
             && self.plan.count > 0;

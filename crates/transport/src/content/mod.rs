@@ -1,4 +1,4 @@
-//! What is sent, and how its receiver knows that it is that.
+//! Content of a transfer, and its check at the receiver.
 
 pub(crate) mod acknowledgement;
 mod marks;

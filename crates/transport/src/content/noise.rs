@@ -16,17 +16,17 @@ use crate::driver::{TransportError, Unsupported};
 /// Seed of the noise: the same on every host, so that two of them send the same file.
 const SEED: u64 = 0x7265_6761_7474_6121;
 
-/// How much is made and written at a time.
+/// Bytes that are made and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The file, open.
+/// The open file.
 #[derive(Debug)]
 pub(crate) struct Noise {
     file: File,
     path: PathBuf,
 }
 
-/// Where the file is: beside what else Regatta keeps for this user.
+/// Returns the directory of the file, in which Regatta keeps other things for this user as well.
 fn place() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -36,7 +36,7 @@ fn place() -> PathBuf {
     cache.join("regatta")
 }
 
-/// Writes the file under another name first, so that one that is there is whole.
+/// Makes the file under another name first, so that a file with the right name is always whole.
 fn make(path: &Path, size: u64) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("/"));
     fs::create_dir_all(directory)?;
@@ -67,7 +67,7 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 }
 
 impl Noise {
-    /// The file of this size, made if it is not there.
+    /// Opens the file of `size` bytes, and makes it first if it is not there.
     pub(crate) fn of(size: u64) -> Result<Self, TransportError> {
         let path = place().join(format!("noise-{size}.bin"));
         let shown = path.display().to_string();
@@ -88,7 +88,8 @@ impl Noise {
         Ok(Self { file, path })
     }
 
-    /// As shown in results: without directories, which differ between hosts.
+    /// Returns the file's name as shown in results: without directories, which differ between
+    /// hosts.
     pub(crate) fn name(&self) -> String {
         self.path
             .file_name()
@@ -96,7 +97,8 @@ impl Noise {
             .unwrap_or_default()
     }
 
-    /// Reads this part of it; `memory` is used again once nobody holds what was read before.
+    /// Reads `length` bytes at `offset`. `memory` is used again once nobody holds what was read
+    /// before.
     pub(crate) fn read(
         &self,
         memory: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! What a transfer consists of: how many messages, of which size, filled with what.
+//! The messages of a transfer: their number, sizes and content.
 
 use bytes::Bytes;
 use rand::{RngExt as _, SeedableRng as _};
@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub count: u64,
     /// A whole message, as it is apart from its header.
     pub content: Bytes,
-    /// Tells this trial's headers from those of any other.
+    /// Salt of the headers' checks, which tells this trial's headers from those of any other.
     pub salt: u32,
     /// Whether what arrives can be compared with [`Plan::content`]: both ends have it in memory.
     pub compared: bool,
@@ -47,7 +47,8 @@ impl Plan {
         Self::of(order, "", size, message, pattern)
     }
 
-    /// The messages of one part of a trial: `part` tells it from the trial's others.
+    /// Makes the messages of one part of a trial; the name `part` tells them from those of its
+    /// other parts.
     pub(crate) fn of(
         order: &TrialOrder,
         part: &str,
@@ -81,7 +82,8 @@ impl Plan {
         })
     }
 
-    /// A part of it with so many bytes, whose headers are told from those of other parts.
+    /// Returns messages of the same length with `size` bytes in all. `number` tells their headers
+    /// from those of other parts.
     pub(crate) fn part(&self, size: u64, number: u32) -> Self {
         Self {
             size,
@@ -91,24 +93,25 @@ impl Plan {
         }
     }
 
-    /// The same messages without an end.
+    /// Returns messages of the same length without an end, as part `number`.
     pub(crate) fn endless(&self, number: u32) -> Self {
         let most = u64::MAX / self.message as u64;
         self.part(most * self.message as u64, number)
     }
 
-    /// The payload of a message of this length, uncopied.
+    /// Returns the payload of a message of `length` bytes, uncopied.
     pub(crate) fn payload(&self, length: usize) -> Bytes {
         self.content.slice(Self::header(length)..length)
     }
 
-    /// Which message a byte of the transfer lies in, and where in it.
+    /// Returns the number of the message in which the byte at `offset` lies, and the byte's
+    /// position in it.
     pub(crate) fn place(&self, offset: u64) -> (u64, usize) {
         let message = self.message as u64;
         (offset / message, (offset % message) as usize)
     }
 
-    /// Length of the message at this position, in bytes.
+    /// Returns the length of message `sequence`, in bytes.
     pub(crate) fn length(&self, sequence: u64) -> usize {
         if sequence + 1 < self.count {
             self.message
@@ -117,7 +120,7 @@ impl Plan {
         }
     }
 
-    /// Length of the header of a message of this length: none where it does not fit.
+    /// Returns the length of the header of a message of `length` bytes: none where it does not fit.
     pub(crate) const fn header(length: usize) -> usize {
         if length >= HEADER_BYTES {
             HEADER_BYTES
@@ -127,11 +130,11 @@ impl Plan {
     }
 }
 
-/// Memory that the kernel copies from and to begins at a page's beginning: a copy whose two ends
+/// Alignment of memory that the kernel copies from and to, in bytes, a page: a copy whose two ends
 /// lie differently in their cache lines is slower.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Fills a whole message, at a page's beginning.
+/// Makes the content of a whole message, aligned to a page.
 fn fill(pattern: Pattern, length: usize, seed: u64) -> Bytes {
     let mut content: Vec<u8> = Vec::with_capacity(length + ALIGNMENT);
     // The vector does not grow beyond its capacity, so it stays where it is.
@@ -148,7 +151,7 @@ fn fill(pattern: Pattern, length: usize, seed: u64) -> Bytes {
     Bytes::from(content).slice(start..)
 }
 
-/// How many bytes are compared at the beginning and at the end of each piece of a message.
+/// Bytes that are compared at the beginning and at the end of each piece of a message.
 const SAMPLE: usize = 32;
 
 /// Whether a piece of a message is what the plan says, looking at its first and last bytes.

@@ -2,7 +2,8 @@
 
 use super::plan::{HEADER_BYTES, Plan, looks_right};
 
-/// Sequence number (8 bytes), length (4), check of both and of the trial (4); little-endian.
+/// Encodes a header: sequence number (8 bytes), length (4), check of both and of the trial (4);
+/// little-endian.
 pub(crate) fn encode_header(plan: &Plan, sequence: u64, length: usize) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -12,15 +13,15 @@ pub(crate) fn encode_header(plan: &Plan, sequence: u64, length: usize) -> [u8; H
     header
 }
 
-/// CRC-32 of a header's first 12 bytes, begun with the trial's salt.
+/// Returns the CRC-32 of a header's first 12 bytes, begun with the trial's salt.
 pub(crate) fn check(salt: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(salt);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// Reads a stream of messages piece by piece and counts them. A reliable stream can lose nothing,
-/// so whatever is not as planned is corrupt.
+/// Check and counts of the messages of a stream, which is read piece by piece. A reliable stream
+/// can lose nothing, so all that differs from the plan is corrupt.
 #[derive(Debug)]
 pub(crate) struct StreamCheck {
     plan: Plan,
@@ -57,7 +58,7 @@ impl StreamCheck {
         self.bytes == self.plan.size
     }
 
-    /// Whether nothing of a message is here that is not here whole.
+    /// Whether no message is here in part.
     pub(crate) const fn is_between_messages(&self) -> bool {
         self.offset == 0
     }

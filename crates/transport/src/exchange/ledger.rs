@@ -1,4 +1,5 @@
-//! Which requests may leave, and what became of those that left. Knows no clock and no transport.
+//! Ledger of requests and answers: it decides when requests leave and when they are given up. Knows
+//! no clock and no transport.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,11 +10,12 @@ use crate::{clock::MonotonicTime, content::Marks, trial::distribution::Distribut
 /// The rules by which requests leave and are given up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rules {
-    /// How many there are.
+    /// Number of requests.
     pub count: u64,
-    /// When they leave.
+    /// Departures of the requests: at a rate, or whenever fewer than a number are outstanding.
     pub arrivals: Arrivals,
-    /// How long an answer is waited for; `None` where it cannot be lost.
+    /// Time after which a request without an answer is given up; `None` where an answer cannot be
+    /// lost.
     pub patience: Option<Duration>,
     /// Least time between departures.
     pub gap: Duration,
@@ -22,20 +24,20 @@ pub(crate) struct Rules {
 /// A request that waits for its answer.
 #[derive(Debug, Clone, Copy)]
 struct Departure {
-    /// From when its delay counts.
+    /// Moment from which the delay counts.
     counted_from: MonotonicTime,
-    /// When it really left.
+    /// Moment of departure.
     left: MonotonicTime,
 }
 
-/// What an answer is.
+/// Kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// The first, in time.
+    /// First answer to its request, in time.
     InTime,
-    /// The first, after its request was given up.
+    /// First answer to its request, after the request was given up.
     Late,
-    /// To a request that has its answer, or to none.
+    /// Answer to a request that has one already, or to none.
     Stray,
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct Ledger {
     rules: Rules,
     begun: MonotonicTime,
     sent: u64,
-    /// Those from the oldest that waits on, in order of departure; `None` for one that waits no
+    /// Requests from the oldest that waits on, in order of departure; `None` for one that waits no
     /// longer.
     waiting: VecDeque<Option<Departure>>,
     unanswered: u64,
@@ -53,14 +55,14 @@ pub(crate) struct Ledger {
     delays: Distribution,
     late: u64,
     given_up: u64,
-    /// When the first was to leave and when it left; when the last one left.
+    /// Departure of the first request.
     first: Option<Departure>,
     last_left: MonotonicTime,
     last_answer: MonotonicTime,
 }
 
 impl Ledger {
-    /// Nothing has left; the schedule begins at `begun`.
+    /// Makes a ledger of requests none of which has left; the schedule begins at `begun`.
     pub(crate) fn new(rules: Rules, begun: MonotonicTime) -> Self {
         Self {
             rules,
@@ -78,12 +80,13 @@ impl Ledger {
         }
     }
 
-    /// When the schedule has request `number` leave, at this rate.
+    /// Returns the moment at which request `number` is due at `requests_per_second`.
     fn scheduled(&self, number: u64, requests_per_second: f64) -> MonotonicTime {
         self.begun + Duration::from_nanos((number as f64 * 1e9 / requests_per_second) as u64)
     }
 
-    /// When the next may leave for its distance from the one before.
+    /// Returns the earliest departure of the next request that keeps its distance from the one
+    /// before.
     fn spaced(&self) -> MonotonicTime {
         if self.sent == 0 {
             self.begun
@@ -92,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// How many may leave now, at most so many.
+    /// Returns the number of requests that may leave at `now`, capped at `most`.
     pub(crate) fn due(&self, now: MonotonicTime, most: u64) -> u64 {
         let mut most = most.min(self.rules.count - self.sent);
         if !self.rules.gap.is_zero() {
@@ -110,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// When the next may leave, if no answer comes first.
+    /// Returns the moment at which the next request may leave, if no answer comes first.
     pub(crate) fn next_due(&self) -> MonotonicTime {
         if self.sent == self.rules.count {
             return MonotonicTime::NEVER;
@@ -154,7 +157,7 @@ impl Ledger {
         number
     }
 
-    /// Notes an answer.
+    /// Notes an answer to request `number`; returns its kind.
     pub(crate) fn answer(&mut self, number: u64, now: MonotonicTime) -> Answered {
         if number >= self.sent || !self.answered.mark(number) {
             return Answered::Stray;
@@ -176,7 +179,7 @@ impl Ledger {
         Answered::InTime
     }
 
-    /// When the oldest that waits is given up.
+    /// Returns the moment at which the oldest request that waits is given up.
     pub(crate) fn next_given_up(&self) -> MonotonicTime {
         match (self.rules.patience, self.waiting.front()) {
             (Some(patience), Some(Some(oldest))) => oldest.left + patience,
@@ -184,7 +187,7 @@ impl Ledger {
         }
     }
 
-    /// Gives up those that have waited too long.
+    /// Gives up the requests that have waited too long at `now`.
     pub(crate) fn give_up(&mut self, now: MonotonicTime) {
         while self.next_given_up() <= now {
             self.waiting.pop_front();
@@ -196,37 +199,38 @@ impl Ledger {
         }
     }
 
-    /// Whether all have left and none waits.
+    /// Whether all requests have left and none waits.
     pub(crate) const fn is_over(&self) -> bool {
         self.sent == self.rules.count && self.unanswered == 0
     }
 
-    /// Requests that have left.
+    /// Returns the number of requests that have left.
     pub(crate) const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Requests that wait for their answer.
+    /// Returns the number of requests that wait for their answer.
     pub(crate) const fn unanswered(&self) -> u64 {
         self.unanswered
     }
 
-    /// Requests that were given up.
+    /// Returns the number of requests that were given up.
     pub(crate) const fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Answers that came after their request was given up.
+    /// Returns the number of answers that came after their request was given up.
     pub(crate) const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Delays of the answers in time.
+    /// Returns the delays of the answers in time.
     pub(crate) const fn delays(&self) -> &Distribution {
         &self.delays
     }
 
-    /// Answers in time over the time from the first departure, as counted, to the last answer.
+    /// Returns the answers in time over the time from the first departure, as counted, to the last
+    /// answer.
     pub(crate) fn answers_per_second(&self) -> Option<f64> {
         let span = self.last_answer - self.first?.counted_from;
         Some(if span > 0 {
@@ -236,8 +240,8 @@ impl Ledger {
         })
     }
 
-    /// Rate of departures over the rate that was asked for; `None` where none was, and for a
-    /// single departure.
+    /// Returns the rate of departures over the rate that was asked for; `None` where none was, and
+    /// for a single departure.
     pub(crate) fn rate_ratio(&self) -> Option<f64> {
         let Arrivals::Open {
             requests_per_second,

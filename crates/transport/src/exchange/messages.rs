@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// How often a sender that waits looks whether it is stopped.
+/// Interval at which a sender that waits looks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The answering end.
@@ -40,7 +40,7 @@ pub(crate) struct Responder {
     duplicated: u64,
     reordered: u64,
     corrupted: u64,
-    /// Whose answers are due.
+    /// Numbers of the requests that are not answered yet.
     unanswered: Vec<u64>,
     /// Memory for an answer.
     answer: Vec<u8>,
@@ -162,8 +162,8 @@ impl MessageWork for Exchange {
 }
 
 impl Exchange {
-    /// Sends all questions and takes their answers. Returns what the other end has said that it
-    /// got, if it has: it says so unasked when it has everything.
+    /// Sends all questions and takes their answers. Returns the other end's account of what it got,
+    /// if it came: the other end sends it unasked when it has everything.
     async fn exchange<E: MessageEndpoint>(
         &self,
         trial: &Trial,

@@ -1,8 +1,8 @@
 //! The workloads `stop-and-wait` and `request-response`: messages that the other end's application
 //! answers.
 //!
-//! They are one thing with two names. In stop-and-wait one message is under way at a time and its
-//! answer is an acknowledgement; in request-response so many are, or they leave on a schedule, and
+//! Both are the same exchange. In stop-and-wait one message is under way at a time and its answer
+//! is an acknowledgement; in request-response several may be, or they leave on a schedule, and
 //! answers have a size of their own.
 
 mod ledger;
@@ -33,14 +33,14 @@ use ledger::{Ledger, Rules};
 /// application that is there takes longer.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many bytes of questions, or of answers, both ends and the path hold even if nobody reads
-/// them, over any stream: less than the least receive window of the drivers.
+/// Bytes of questions, or of answers, that both ends and the path hold even if nobody reads them,
+/// over any stream: less than the least receive window of the drivers.
 const HELD_BYTES: u64 = 64 << 10;
 
 /// Length of the number that a message over a lossy transport must have room for.
 const NUMBER_BYTES: usize = 4;
 
-/// Which of the two it is.
+/// Workload of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     StopAndWait,
@@ -51,12 +51,12 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     kind: Kind,
-    /// What the connecting end sends.
+    /// Messages of the connecting end.
     requests: Plan,
-    /// What the listening end answers.
+    /// Answers of the listening end.
     responses: Plan,
     arrivals: Arrivals,
-    /// How long an answer is waited for where it can be lost.
+    /// Time after which an answer that can be lost is given up.
     patience: Duration,
 }
 
@@ -155,16 +155,17 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether one more question may be under way: the other end must be able to send the answers
-    /// of all before this one if nobody reads them, or to leave the questions unread. Else each
-    /// end could wait for the other to read.
+    /// Whether one more question may be under way beside `unanswered` others: the other end must be
+    /// able to send the answers of all before this one if nobody reads them, or to leave the
+    /// questions unread. Else each end could wait for the other to read.
     fn fits(&self, unanswered: u64) -> bool {
         let questions = (unanswered + 1).saturating_mul(self.requests.message as u64);
         let answers = (unanswered + 1).saturating_mul(self.responses.message as u64);
         unanswered == 0 || questions.min(answers) <= HELD_BYTES
     }
 
-    /// By which rules the questions leave. `patience` says whether an answer can be lost.
+    /// Returns the rules by which the questions leave. `patience` says whether an answer can be
+    /// lost.
     fn rules(&self, patience: bool, gap: Duration) -> Rules {
         Rules {
             count: self.requests.count,
@@ -175,7 +176,7 @@ impl Exchange {
     }
 }
 
-/// What the connecting end knows of its exchange.
+/// Results of an exchange at its connecting end.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     /// Absent until the flow is open.
@@ -184,7 +185,7 @@ pub(crate) struct Asked {
     stray: u64,
     /// Questions that waited because neither end may block the other.
     held_back: bool,
-    /// How long an answer was waited for, where it can be lost.
+    /// Time after which an answer was given up, where it can be lost.
     patience: Option<Duration>,
 }
 

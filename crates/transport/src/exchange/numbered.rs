@@ -1,24 +1,24 @@
 //! Messages that carry their number, however short, over a transport that may lose them.
 //!
-//! One of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one begins
-//! with the low bytes of its number, at most four, and is its pattern after them.
+//! A message of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one
+//! begins with the low bytes of its number, at most four, and its pattern follows them.
 
 use crate::content::{
     plan::{HEADER_BYTES, Plan, looks_right},
     stream_check::encode_header,
 };
 
-/// How far from the number that is due one without a check is believed: more are never lost in one
-/// go, and each number that is believed costs memory up to it.
+/// Longest distance from the number that is due at which a number without a check is believed: more
+/// messages are never lost in one go, and each number that is believed costs memory up to it.
 const FARTHEST: u64 = 1 << 20;
 
-/// How many bytes of its number a short message of this length carries.
+/// Returns the number of bytes of its own number that a short message of `length` bytes carries.
 pub(crate) fn number_bytes(length: usize) -> usize {
     length.min(4)
 }
 
-/// Writes a message's beginning; `place` is as long as the message and has its content already,
-/// apart from the beginning of an earlier one.
+/// Writes the beginning of message `number` to `place`, which is as long as the message and holds
+/// its content already, but for the beginning of an earlier one.
 pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
     let length = place.len();
     if length >= HEADER_BYTES {
@@ -31,8 +31,8 @@ pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
     }
 }
 
-/// Reads a message: its number, or `None` if it is not one of this plan. A short one can only be
-/// told from others near to the number `near`: from 255 others if it has one byte.
+/// Returns the number of a message, or `None` if it is not one of this plan. A short one can only
+/// be told from others near to the number `near`: from 255 others if it has one byte.
 pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     let length = message.len();
     let (number, begun) = if let Some(header) = message.first_chunk::<HEADER_BYTES>() {
@@ -55,7 +55,8 @@ pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     right.then_some(number)
 }
 
-/// The number with these low bytes that is nearest to another.
+/// Returns the number nearest to `near` whose lowest `bytes` bytes are `low`; `None` if it is
+/// farther than [`FARTHEST`].
 fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
     if bytes == 0 {
         return None;

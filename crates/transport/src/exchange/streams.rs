@@ -164,7 +164,7 @@ impl StreamWork for Exchange {
     }
 }
 
-/// Memory that takes some answers at once.
+/// Returns the size of a receive buffer that takes some answers at once, in bytes.
 fn answers_at_once(responses: &Plan) -> usize {
     responses.message.saturating_mul(16).max(4096)
 }

@@ -20,7 +20,7 @@ use crate::{
     testing::{Pair, run_pair},
 };
 
-/// What becomes of a message.
+/// Treatment of a message by the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Delivered,
@@ -36,10 +36,10 @@ enum Fate {
 const QUEUED: usize = 50;
 const LEAVE: usize = 30;
 
-/// How long that takes: longer than what has left is waited for.
+/// Time that leaving takes: longer than a receiver waits for messages that have left.
 const LEAVING: Duration = Duration::from_millis(200);
 
-/// Decides by a message's length and number; of control messages the number means nothing.
+/// Decision by a message's length and number; of control messages the number means nothing.
 type Decide = fn(usize, u64) -> Fate;
 
 struct End {
@@ -51,7 +51,7 @@ struct End {
 struct Wire {
     end: End,
     stop: Stop,
-    /// What came with the opening.
+    /// Messages that came with the opening.
     first: VecDeque<Vec<u8>>,
     held: Option<Vec<u8>>,
     queued: VecDeque<Vec<u8>>,
@@ -305,7 +305,7 @@ fn run(wire: &Lossy, kind: &WorkloadKind) -> Pair {
         .expect("both ends can be prepared")
 }
 
-/// Longer than a busy machine holds a thread up.
+/// Timeout that is longer than a busy machine holds a thread up.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
 #[test]

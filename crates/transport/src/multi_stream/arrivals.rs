@@ -10,7 +10,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Arrivals<'a> {
     messages: &'a Messages,
-    /// How many messages this stream has.
+    /// Number of messages of this stream.
     count: u64,
     /// The number of the message that is coming.
     number: u64,
@@ -40,7 +40,7 @@ impl<'a> Arrivals<'a> {
         self.arrived.len() as u64 + self.corrupted == self.count
     }
 
-    /// Takes the next bytes, which are here now. What comes after the last message belongs to none.
+    /// Takes the next bytes, which are here at `now`. Bytes after the last message belong to none.
     pub(super) fn take(&mut self, mut piece: &[u8], now: MonotonicTime) -> Delivered {
         let mut delivered = Delivered::default();
         while !piece.is_empty() && !self.is_complete() {
@@ -75,7 +75,7 @@ impl<'a> Arrivals<'a> {
         delivered
     }
 
-    /// Messages that did not come as they were sent.
+    /// Returns the number of messages that did not come as they were sent.
     pub(super) const fn corrupted(&self) -> u64 {
         self.corrupted
     }

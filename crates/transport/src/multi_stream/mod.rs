@@ -30,16 +30,16 @@ use crate::{
 /// Largest message, in bytes: both ends hold one in memory whole.
 const LONGEST: u64 = 256 << 20;
 
-/// Length of the number that begins a message, as far as the message has room.
+/// Length of the number that begins a message, in bytes, as far as the message has room.
 const NUMBER_BYTES: usize = 8;
 
-/// Length of a stream's index, which follows its opening.
+/// Length of a stream's index, which follows its opening, in bytes.
 const INDEX_BYTES: usize = 4;
 
-/// What the receiver says on the first stream when it has all of them.
+/// Byte that the receiver sends on the first stream when it has all of them.
 const READY: u8 = b'R';
 
-/// What is sent. Both ends make the same from their orders.
+/// The messages of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Messages {
     count: u64,
@@ -99,17 +99,18 @@ impl Messages {
         })
     }
 
-    /// When a message is due, if the first one is at `start`.
+    /// Returns the moment at which message `number` is due, if the first one is due at `start`.
     fn due(&self, start: MonotonicTime, number: u64) -> MonotonicTime {
         start + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    /// The numbers of a stream's messages, in order.
+    /// Returns the numbers of a stream's messages, in order.
     fn of_stream(&self, index: usize) -> impl Iterator<Item = u64> + use<> {
         (index as u64..self.count).step_by(self.streams)
     }
 
-    /// What begins a message, as much of it as the message has room for.
+    /// Returns the bytes that begin message `number`, and how many of them the message has room
+    /// for.
     fn head(&self, number: u64) -> ([u8; NUMBER_BYTES], usize) {
         (number.to_le_bytes(), NUMBER_BYTES.min(self.length))
     }
@@ -122,10 +123,10 @@ impl Messages {
     }
 }
 
-/// Length of what the receiver says at the end.
+/// Length of the receiver's acknowledgement, in bytes.
 const ACKNOWLEDGEMENT_BYTES: usize = 16;
 
-/// What the receiver got: messages and bytes.
+/// Encodes the receiver's acknowledgement: messages and bytes.
 fn encode_acknowledgement(delivered: Delivered) -> [u8; ACKNOWLEDGEMENT_BYTES] {
     let mut bytes = [0; ACKNOWLEDGEMENT_BYTES];
     bytes[..8].copy_from_slice(&delivered.messages.to_le_bytes());

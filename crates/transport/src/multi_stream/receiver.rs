@@ -26,7 +26,7 @@ use crate::{
 /// Memory to receive into, for each stream.
 const SCRATCH_BYTES: usize = 32 << 10;
 
-/// Length of the moment that the schedule begins with, on the first stream.
+/// Length of the schedule's beginning, a moment that is sent on the first stream, in bytes.
 const START_BYTES: usize = 8;
 
 type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
@@ -46,7 +46,7 @@ fn out_of_order() -> TransportError {
     }
 }
 
-/// Reads so many bytes, beginning with what is there already. What came after them stays.
+/// Reads `N` bytes, beginning with those that are there already. Bytes after them stay there.
 async fn read<const N: usize, S: ByteStream>(
     stream: &mut S,
     rest: &mut Vec<u8>,
@@ -135,10 +135,10 @@ async fn take_all<E: StreamEndpoint>(
     })
 }
 
-/// What came over one stream.
-struct Lane<'a> {
+/// Messages that came over one stream.
+struct Flow<'a> {
     arrivals: Arrivals<'a>,
-    /// When the schedule began; the first stream says it.
+    /// Beginning of the schedule, which the first stream brings.
     start: Option<MonotonicTime>,
     result: Result<(), TransportError>,
 }
@@ -148,23 +148,23 @@ async fn receive<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
     is_first: bool,
-    lane: &mut Lane<'_>,
+    flow: &mut Flow<'_>,
 ) -> Result<(), TransportError> {
     let live = &trial.context.live;
     let mut rest = Vec::new();
     if is_first {
         let start: [u8; START_BYTES] = read(stream, &mut rest, MonotonicTime::NEVER).await?;
-        lane.start = Some(MonotonicTime(i64::from_le_bytes(start)));
+        flow.start = Some(MonotonicTime(i64::from_le_bytes(start)));
     }
     let mut take = |piece: &[u8]| {
-        let delivered = lane.arrivals.take(piece, MonotonicTime::now());
+        let delivered = flow.arrivals.take(piece, MonotonicTime::now());
         if delivered.messages > 0 {
             live.messages_delivered
                 .fetch_add(delivered.messages, Ordering::Relaxed);
             live.bytes_delivered
                 .fetch_add(delivered.bytes, Ordering::Release);
         }
-        lane.arrivals.is_complete()
+        flow.arrivals.is_complete()
     };
     let mut complete = take(&rest);
     let mut scratch = vec![0; SCRATCH_BYTES];
@@ -188,7 +188,7 @@ async fn receive_all<'a, E: StreamEndpoint>(
     endpoint: &E,
     watch: &ReceiverWatch,
     streams: &mut [StreamOf<E>],
-) -> Result<Vec<Lane<'a>>, TransportError> {
+) -> Result<Vec<Flow<'a>>, TransportError> {
     if let Some(first) = streams.first_mut() {
         first.send_message(&[READY], &Bytes::new()).await?;
         first.flush().await?;
@@ -198,34 +198,34 @@ async fn receive_all<'a, E: StreamEndpoint>(
         .enumerate()
         .map(|(index, stream)| {
             move || async move {
-                let mut lane = Lane {
+                let mut flow = Flow {
                     arrivals: Arrivals::new(work, index),
                     start: None,
                     result: Ok(()),
                 };
-                let receiving = receive(trial, stream, index == 0, &mut lane);
+                let receiving = receive(trial, stream, index == 0, &mut flow);
                 let result = trial.stop.unless_raised(receiving).await;
                 if result.is_err() {
                     // What the others wait for does not come any more either.
                     trial.stop.stop();
                 }
-                lane.result = result;
-                lane
+                flow.result = result;
+                flow
             }
         })
         .collect();
-    let lanes = endpoint.join_all(tasks).await;
-    if lanes.iter().any(|lane| lane.result.is_err()) {
-        return Ok(lanes);
+    let flows = endpoint.join_all(tasks).await;
+    if flows.iter().any(|flow| flow.result.is_err()) {
+        return Ok(flows);
     }
-    let corrupted: u64 = lanes.iter().map(|lane| lane.arrivals.corrupted()).sum();
+    let corrupted: u64 = flows.iter().map(|flow| flow.arrivals.corrupted()).sum();
     let total = work.total();
     let delivered = Delivered {
         messages: total.messages - corrupted,
         bytes: total.bytes - corrupted * work.length as u64,
     };
     let Some(first) = streams.first_mut() else {
-        return Ok(lanes);
+        return Ok(flows);
     };
     let acknowledge = async {
         first
@@ -243,7 +243,7 @@ async fn receive_all<'a, E: StreamEndpoint>(
         .receive(&mut scratch, watch.limit(), &mut |_: &[u8]| {})
         .await
     {}
-    Ok(lanes)
+    Ok(flows)
 }
 
 /// Runs the listening end.
@@ -261,23 +261,23 @@ pub(super) async fn run<E: StreamEndpoint>(
     let taking = take_all(trial, work, endpoint, watch.limit(), &mut refused);
     let taken = trial.stop.unless_raised(taking).await;
     let mut error = None;
-    let mut lanes = Vec::new();
+    let mut flows = Vec::new();
     let mut arrived = None;
     match taken {
         Ok(mut taken) => {
             arrived = Some(taken.arrived);
             findings.0.facts.extend(std::mem::take(&mut taken.facts));
             match receive_all(trial, work, endpoint, &watch, &mut taken.streams).await {
-                Ok(received) => lanes = received,
+                Ok(received) => flows = received,
                 Err(failed) => error = Some(failed),
             }
         }
         Err(failed) => error = Some(failed),
     }
 
-    let broken = lanes
+    let broken = flows
         .iter_mut()
-        .filter_map(|lane| std::mem::replace(&mut lane.result, Ok(())).err());
+        .filter_map(|flow| std::mem::replace(&mut flow.result, Ok(())).err());
     // One that only was stopped with the others tells nothing.
     let error = error.into_iter().chain(broken).reduce(|a, b| {
         if matches!(a, TransportError::Cancelled) {
@@ -296,13 +296,13 @@ pub(super) async fn run<E: StreamEndpoint>(
         }
     };
     findings.span(arrived.unwrap_or(ended), ended);
-    let corrupted = lanes.iter().map(|lane| lane.arrivals.corrupted()).sum();
+    let corrupted = flows.iter().map(|flow| flow.arrivals.corrupted()).sum();
     findings.delivery(delivered, corrupted, None);
-    let start = lanes.first().and_then(|first| first.start);
+    let start = flows.first().and_then(|first| first.start);
     if let Some(start) = start {
         let mut delays = Distribution::new();
-        for lane in &lanes {
-            lane.arrivals.delays(start, &mut delays);
+        for flow in &flows {
+            flow.arrivals.delays(start, &mut delays);
         }
         delays.report("message_delay", "receiver", &mut findings);
     }

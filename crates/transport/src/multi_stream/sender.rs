@@ -28,21 +28,21 @@ use crate::{
     },
 };
 
-/// How long closing may take when all is agreed.
+/// Longest time that closing may take once both ends agree on what was delivered.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// How often a sender that waits for the next message's moment looks whether it is stopped.
+/// Interval at which a sender that waits for a message's moment looks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(100);
 
 type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
 
-/// The streams, opened.
+/// The open connections and streams.
 struct Opened<E: StreamEndpoint> {
     connections: Vec<E::Connection>,
     streams: Vec<StreamOf<E>>,
 }
 
-/// Reads exactly so many bytes.
+/// Reads exactly `N` bytes.
 async fn read<const N: usize, S: ByteStream>(stream: &mut S) -> Result<[u8; N], TransportError> {
     let mut bytes = Vec::with_capacity(N);
     let mut scratch = [0; N];
@@ -85,7 +85,7 @@ async fn open<C: StreamConnection>(
     Ok(stream)
 }
 
-/// Who sends.
+/// The sending end.
 struct Sender<'a, E> {
     trial: &'a Trial,
     work: &'a Messages,

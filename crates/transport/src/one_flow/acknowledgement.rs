@@ -1,4 +1,4 @@
-//! The receiver's word at the end of a stream.
+//! The receiver's acknowledgement at the end of a stream.
 
 use crate::{
     clock::MonotonicTime,
@@ -8,7 +8,8 @@ use crate::{
     trial::watch::Delivered,
 };
 
-/// What the receiver says at the end of the transfer: `ACK:`, bytes, messages, check.
+/// Acknowledgement that the receiver sends at the end of the transfer: `ACK:`, bytes, messages,
+/// check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledgement(pub Delivered);
 

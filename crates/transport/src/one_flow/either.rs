@@ -1,5 +1,5 @@
-//! One of two workloads behind one type: what surrounds a workload is compiled once for each
-//! transport, not once for each pair of both.
+//! One of two workloads behind one type: the code around a workload is compiled once for each
+//! transport, not once for each pair of transport and workload.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) enum Either<A, B> {
     B(B),
 }
 
-/// The same expression for whichever is there.
+/// Evaluates the same expression for either variant.
 macro_rules! either {
     ($self:expr, $it:ident => $result:expr) => {
         match $self {

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// How often a receiver without arrivals looks at what control says.
+/// Interval at which a receiver without arrivals looks for notes over control.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A flow that has shown this trial's token.
@@ -35,7 +35,7 @@ struct Admitted<F> {
     stop: Stop,
 }
 
-/// What is known of the flows that asked to be admitted.
+/// Flows that asked to be admitted: the purposes of those that were, the number of those refused.
 #[derive(Debug, Default)]
 struct Door {
     admitted: Vec<Purpose>,
@@ -43,7 +43,7 @@ struct Door {
 }
 
 impl Door {
-    /// The purpose of a flow whose first message this is, if it is to be admitted.
+    /// Returns the purpose of a flow whose first message is `message`, if it is to be admitted.
     fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
         match Control::decode(trial, message) {
             // A copy of an opening that was sent again before the flow was there.
@@ -122,7 +122,7 @@ async fn admit_after_idle<E: MessageEndpoint>(
     Ok(next)
 }
 
-/// What came of the transfer.
+/// Results of the transfer.
 struct Taken<K> {
     sink: K,
     deliveries: Option<Deliveries>,
@@ -131,16 +131,16 @@ struct Taken<K> {
     result: Result<(), TransportError>,
 }
 
-/// What the receiver knows of the end.
+/// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]
 struct Ending {
-    /// When the first end marker came.
+    /// Arrival of the first end marker.
     marker: Option<MonotonicTime>,
-    /// Markers that are not answered yet.
+    /// Whether a marker came that is not answered yet.
     unanswered: bool,
-    /// The sender has the acknowledgement.
+    /// Whether the sender has the acknowledgement.
     done: bool,
-    /// The flow's opening came again: its answer was lost.
+    /// Whether the flow's opening came again: its answer was lost.
     reopened: bool,
 }
 
@@ -157,7 +157,7 @@ impl Ending {
         }
     }
 
-    /// When nothing that counts can come any more, as far as is known.
+    /// Returns the moment after which nothing that counts can come any more, as far as is known.
     fn moment(
         &self,
         trial: &Trial,
@@ -186,15 +186,16 @@ impl Ending {
     }
 }
 
-/// What is still waited for after the deadline: what was under way then is not lost.
+/// Messages that are still waited for after the deadline: those that were under way then are not
+/// lost.
 #[derive(Debug)]
 struct Late {
     at: MonotonicTime,
     /// Messages that were sent by then.
     sent: u64,
-    /// How long they may take.
+    /// Longest time that a message may take after it has left.
     within: Duration,
-    /// Nothing has come since this moment, although it was looked for.
+    /// Beginning of a time up to now in which nothing came, although it was looked for.
     silent_since: Option<MonotonicTime>,
 }
 
@@ -212,14 +213,15 @@ impl Late {
         }
     }
 
-    /// Messages that left the sender: all that were sent, unless it says otherwise.
+    /// Returns the number of messages that left the sender: all that were sent, unless it says
+    /// otherwise.
     fn left(&self, watch: &ReceiverWatch) -> u64 {
         watch
             .left()
             .map_or(self.sent, |(_, messages)| messages.min(self.sent))
     }
 
-    /// Nothing came between this moment and now.
+    /// Notes that nothing came between `since` and now.
     fn is_silent(&mut self, since: MonotonicTime) {
         self.silent_since = Some(since);
     }
@@ -457,7 +459,7 @@ async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
     Ok((transfer, taken))
 }
 
-/// The report of a receiver that the transfer never reached.
+/// Returns the report of a receiver that the transfer never reached.
 fn without_transfer(
     trial: &Trial,
     watch: &ReceiverWatch,

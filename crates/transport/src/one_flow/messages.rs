@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// How much longer than late messages may take the receiver's word on them may take.
+/// Longest time that the receiver's note about late messages may take beyond those messages.
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
 /// Runs one end.
@@ -165,8 +165,8 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     Ok(findings.0)
 }
 
-/// Waits for what the receiver says over control that has arrived after the deadline as well;
-/// `None` if that takes too long.
+/// Waits for the receiver's note about messages that arrived after the deadline; returns the number
+/// of all that have arrived, or `None` if the note takes too long.
 fn arrived_late(trial: &Trial) -> Option<u64> {
     let until = MonotonicTime::now() + LEAVING + trial.late_arrivals_within()? + LATE_ANSWER;
     while let Some(note) = trial.context.mailbox.take_until(until) {
@@ -177,12 +177,12 @@ fn arrived_late(trial: &Trial) -> Option<u64> {
     None
 }
 
-/// What is known after the transfer, at its sender.
+/// Results of the transfer at its sender.
 #[derive(Debug, Default)]
 struct Sent<W> {
     set_up: Option<Duration>,
     work: W,
-    /// Messages that left this end, if the deadline stopped it.
+    /// Number of messages that left this end, if the deadline stopped it.
     left: Option<u64>,
     in_band: bool,
     probed: Option<Probed>,
@@ -245,8 +245,8 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
     Ok(())
 }
 
-/// Waits for what the deadline has left in the flow; returns how many messages have left this end,
-/// and tells the receiver.
+/// Gives the messages that are in the flow at the deadline a while to leave it; returns how many
+/// messages have left this end, and tells the receiver.
 async fn settle<F: MessageFlow>(trial: &Trial, flow: &mut F, handed_over: Delivered) -> u64 {
     // The counters lag behind by the batch under way, whose messages are among those given up.
     let messages = handed_over.messages.saturating_sub(flow.settle().await);
@@ -255,7 +255,7 @@ async fn settle<F: MessageFlow>(trial: &Trial, flow: &mut F, handed_over: Delive
     messages
 }
 
-/// Takes what arrives until the moment has come, or until an acknowledgement is among it.
+/// Takes what arrives until `until` has come, or until an acknowledgement is among it.
 async fn await_acknowledgement<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
@@ -280,7 +280,8 @@ async fn await_acknowledgement<F: MessageFlow>(
 }
 
 /// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
-/// through, over control. Returns whether it came in the flow, when, and what it says.
+/// through, over control. Returns whether it came in the flow, the moment when it came, and its
+/// content.
 ///
 /// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
 /// been sent in the time of N − 1, faster than the rate that was asked for.
@@ -341,7 +342,8 @@ pub(crate) async fn agree<F: MessageFlow>(
     }
 }
 
-/// What the receiver says over control that it has, and when that came.
+/// Takes notes from control; keeps the receiver's account of what it got, and its moment, in
+/// `over_control`.
 fn take_notes(trial: &Trial, over_control: &mut Option<(MonotonicTime, Delivered)>) {
     while let Some(note) = trial.context.mailbox.try_take() {
         if let Note::Received { messages, bytes } = note {
@@ -351,8 +353,8 @@ fn take_notes(trial: &Trial, over_control: &mut Option<(MonotonicTime, Delivered
     }
 }
 
-/// Tells the other end that its acknowledgement is here, which spares it a wait; if all of them are
-/// lost it waits. After the first it may be gone already.
+/// Tells the other end that its acknowledgement is here, which spares it a wait; if all copies of
+/// that are lost it waits. After the first one it may be gone already.
 pub(crate) async fn say_done<F: MessageFlow>(trial: &Trial, flow: &mut F) {
     for _ in 0..3 {
         let _ = message_control::send(trial, flow, Purpose::Transfer, Control::Done).await;

@@ -26,20 +26,20 @@ use crate::{
     },
 };
 
-/// What a workload sends on its one flow, whatever it is carried by.
+/// Workload that sends on one flow, over streams or messages.
 pub(crate) trait Work: Sync {
-    /// What its sender knows of it, also when the deadline has stopped it.
+    /// Results of the sender, also when the deadline has stopped it.
     type Sent: Default + Send;
 
-    /// All that it means to deliver, in bytes.
+    /// Returns the bytes that the workload means to deliver.
     fn size(&self) -> u64;
 
-    /// Whether delivered bits over time say something about it.
+    /// Whether the workload's goodput is meaningful.
     fn has_goodput(&self) -> bool {
         true
     }
 
-    /// Adds what its sender knows to the report.
+    /// Adds the sender's results to the report.
     fn report(&self, sent: &Self::Sent, findings: &mut Findings) {
         let _ = (sent, findings);
     }
@@ -47,13 +47,13 @@ pub(crate) trait Work: Sync {
 
 /// A workload over a stream.
 pub(crate) trait StreamWork: Work {
-    /// Takes what arrives.
+    /// Receiver's part of the workload.
     type Sink: StreamSink;
 
     /// Makes the receiver's part.
     fn stream_sink(&self) -> Self::Sink;
 
-    /// The sender's part: everything until the acknowledgement has arrived; it tells `watch`.
+    /// Runs the sender's part: everything until the acknowledgement has arrived; it tells `watch`.
     fn send<S: ByteStream>(
         &self,
         trial: &Trial,
@@ -71,10 +71,10 @@ pub(crate) trait StreamSink: Send {
     /// Whether all is here.
     fn is_complete(&self) -> bool;
 
-    /// What is here, whole and sound.
+    /// Returns the bytes and messages that are here, whole and sound.
     fn delivered(&self) -> Delivered;
 
-    /// Messages that came damaged.
+    /// Returns the number of messages that came damaged.
     fn corrupted(&self) -> u64;
 
     /// Answers what has come, if the workload has answers.
@@ -89,22 +89,22 @@ pub(crate) trait StreamSink: Send {
 
 /// A workload over messages.
 pub(crate) trait MessageWork: Work {
-    /// Takes what arrives.
+    /// Receiver's part of the workload.
     type Sink: MessageSink;
 
     /// Makes the receiver's part.
     fn message_sink(&self) -> Self::Sink;
 
-    /// Longest message, in bytes.
+    /// Returns the length of the longest message, in bytes.
     fn longest_message(&self) -> usize;
 
-    /// How much of the beginning is left out of goodput and of CPU time.
+    /// Returns the length of the beginning that is left out of goodput and of CPU time.
     fn warm_up(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The sender's part: everything until both ends have agreed on what was delivered; it tells
-    /// `watch`. Returns whether the acknowledgement came in the flow.
+    /// Runs the sender's part: everything until both ends have agreed on what was delivered; it
+    /// tells `watch`. Returns whether the acknowledgement came in the flow.
     fn send<E: MessageEndpoint>(
         &self,
         trial: &Trial,
@@ -117,19 +117,19 @@ pub(crate) trait MessageWork: Work {
 
 /// The receiver's part of a workload over messages.
 pub(crate) trait MessageSink: Send {
-    /// Takes one message; returns when it was sent if it is a good and new one that says so.
+    /// Takes one message; returns its time of sending if it carries one and is intact and new.
     fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime>;
 
     /// Whether all is here.
     fn is_complete(&self) -> bool;
 
-    /// What is here: distinct messages and their bytes.
+    /// Returns the number of distinct messages that are here, and their bytes.
     fn delivered(&self) -> Delivered;
 
-    /// How many of the first so many messages are here.
+    /// Counts the messages that are here of the first `sent`.
     fn arrived_of(&self, sent: u64) -> u64;
 
-    /// Messages that came damaged.
+    /// Returns the number of messages that came damaged.
     fn corrupted(&self) -> u64;
 
     /// Answers what has come, if the workload has answers.
@@ -141,6 +141,6 @@ pub(crate) trait MessageSink: Send {
         async { Ok(()) }
     }
 
-    /// Adds what else is known to the report.
+    /// Adds further results to the report.
     fn report(&self, findings: &mut Findings);
 }

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// What came of the transfer.
+/// Results of the transfer.
 struct Taken<K> {
     sink: K,
     deliveries: Option<Deliveries>,
@@ -190,7 +190,7 @@ pub(super) async fn run<W: StreamWork, E: StreamEndpoint>(
     Ok(findings.0)
 }
 
-/// The report of a receiver that the transfer never reached.
+/// Returns the report of a receiver that the transfer never reached.
 pub(crate) fn without_transfer(
     trial: &Trial,
     watch: &ReceiverWatch,

@@ -26,7 +26,7 @@ use crate::{
 /// to stay in a core's cache between copy and check.
 pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
 
-/// How long closing may take when all is agreed.
+/// Longest time that closing may take once both ends agree on what was delivered.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Runs one end.
@@ -102,7 +102,7 @@ pub(crate) fn acknowledgement_fact(end: &SenderEnd) -> &'static str {
     }
 }
 
-/// What is known after the transfer, at its sender.
+/// Results of the transfer at its sender.
 #[derive(Debug, Default)]
 struct Sent<W> {
     set_up: Option<Duration>,

@@ -60,7 +60,7 @@ macro_rules! contract_tests {
             }
         )+
 
-        /// Names of the drivers that have cases.
+        /// Returns the names of the drivers that have cases.
         #[allow(dead_code)]
         fn tested_drivers() -> ::std::vec::Vec<&'static str> {
             ::std::vec![$($module::name()),+]
@@ -369,7 +369,7 @@ pub mod workloads {
         }
     }
 
-    /// A bulk transfer over two flows.
+    /// Returns a bulk transfer over two flows.
     #[must_use]
     pub fn several_flows() -> WorkloadKind {
         bulk(BulkOptions {
@@ -378,7 +378,7 @@ pub mod workloads {
         })
     }
 
-    /// A bulk transfer in this direction.
+    /// Returns a bulk transfer in this direction.
     #[must_use]
     pub fn direction(direction: Direction) -> WorkloadKind {
         bulk(BulkOptions {
@@ -387,7 +387,7 @@ pub mod workloads {
         })
     }
 
-    /// A bulk transfer of one second.
+    /// Returns a bulk transfer of one second.
     #[must_use]
     pub fn duration() -> WorkloadKind {
         bulk(BulkOptions {
@@ -396,7 +396,7 @@ pub mod workloads {
         })
     }
 
-    /// A bulk transfer that its sender abandons.
+    /// Returns a bulk transfer that its sender abandons.
     #[must_use]
     pub fn abandoning() -> WorkloadKind {
         bulk(BulkOptions {
@@ -405,7 +405,7 @@ pub mod workloads {
         })
     }
 
-    /// Ten messages, one after another.
+    /// Returns ten messages, one after another.
     #[must_use]
     pub fn stop_and_wait() -> WorkloadKind {
         WorkloadKind::StopAndWait {
@@ -416,7 +416,7 @@ pub mod workloads {
         }
     }
 
-    /// One request.
+    /// Returns one request.
     #[must_use]
     pub fn request_response() -> WorkloadKind {
         WorkloadKind::RequestResponse {
@@ -427,7 +427,7 @@ pub mod workloads {
         }
     }
 
-    /// One connection with one request.
+    /// Returns one connection with one request.
     #[must_use]
     pub fn short_connections() -> WorkloadKind {
         WorkloadKind::ShortConnections {
@@ -438,7 +438,7 @@ pub mod workloads {
         }
     }
 
-    /// One message on a connection of its own.
+    /// Returns one message on a connection of its own.
     #[must_use]
     pub fn multi_stream() -> WorkloadKind {
         WorkloadKind::MultiStream {

@@ -1,4 +1,4 @@
-//! What every driver must do for short connections and for independent messages over many streams.
+//! Clauses of the contract for short connections and for independent messages over many streams.
 
 use std::time::{Duration, Instant};
 
@@ -153,7 +153,7 @@ pub fn short_connections_are_unsupported(driver: &dyn Driver, handshake: Handsha
     is_unsupported(driver, &short(20, handshake, 100, 1000));
 }
 
-/// More connections than there is time for: measured are those that were done by the deadline.
+/// Runs more connections than there is time for: those that were done by the deadline are measured.
 pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
     let begun = Instant::now();
     let (sender, _, pair) = pair(driver, 0, 1, |order| {
@@ -260,7 +260,7 @@ pub fn messages_over_many_streams_are_unsupported(
     is_unsupported(driver, &many(100, 1000, 1000.0, streams, spread));
 }
 
-/// More messages than there is time for: measured are those that arrived by the deadline.
+/// Sends more messages than there is time for: those that arrived by the deadline are measured.
 pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
     let spread = if driver.descriptor().multiplexes {
         Spread::Streams

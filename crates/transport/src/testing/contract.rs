@@ -1,4 +1,5 @@
-//! What every driver must do, whatever it is made of. Run over loopback, both ends in one process.
+//! Clauses of the contract that every driver must keep. Run over loopback, both ends in one
+//! process.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +31,7 @@ pub fn drivers_have_cases(tested: &[&str], drivers: &[&dyn Driver]) {
     }
 }
 
-/// The clauses are those of a driver that carries this, with this reliability.
+/// Checks that the descriptor names the same unit and reliability as the driver's tests.
 pub fn carries(driver: &dyn Driver, carries: Carries, reliable: bool) {
     let descriptor = driver.descriptor();
     assert_eq!(descriptor.carries, carries, "{}", name(driver));
@@ -139,7 +140,8 @@ fn check_times(sender: &SideReport, delivered: u64, what: &str) {
     assert!(set_up > 0.0 && set_up <= time, "{what}");
 }
 
-/// Transfer time of a sender's one connection from the moment when it could carry data.
+/// Returns the transfer time of a sender's one connection from the moment when it could carry data,
+/// in nanoseconds.
 pub(crate) fn connected_time(sender: &SideReport) -> f64 {
     metric(sender, "transfer_time_ns") - metric(sender, "set_up_time_ns")
 }
@@ -150,7 +152,7 @@ pub fn random_data_is_delivered(driver: &dyn Driver) {
     assert_eq!(metric(&receiver, "bytes_delivered"), 300_000.0);
 }
 
-/// Another seed at one end only is content that was not expected.
+/// Random content of another seed at one end only is content that was not expected.
 pub fn random_data_of_another_seed_is_not_delivered(driver: &dyn Driver) {
     let pair = run_pair(driver, 70_000, 7000, |order| {
         random(order);
@@ -177,9 +179,11 @@ fn random(order: &mut TrialOrder) {
     }
 }
 
-/// Idle probes come before the transfer, probes under load run beside it.
+/// Idle probes come before the transfer, probes under load run beside it. The transfer is as long as its
+/// deadline, as the fastest could be over before a busy processor has come to a probe.
 pub fn probes_are_answered(driver: &dyn Driver) {
-    let (sender, _, _) = pair(driver, 100_000_000, 50_000, |order| {
+    let (sender, _, _) = pair(driver, ENDLESS, 50_000, |order| {
+        order.deadline = Duration::from_millis(200);
         let probe = &mut order.workload.probe;
         probe.idle_messages = 5;
         probe.under_load = true;
@@ -263,7 +267,7 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
 pub fn the_deadline_is_kept(driver: &dyn Driver) {
     let deadline = Duration::from_millis(400);
     let begun = Instant::now();
-    let (sender, receiver, pair) = pair(driver, 40_000_000_000_000, 10_000, |order| {
+    let (sender, receiver, pair) = pair(driver, ENDLESS, 10_000, |order| {
         order.deadline = deadline;
         order.workload.probe.under_load = true;
     });
@@ -295,7 +299,7 @@ pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &
     );
 }
 
-/// Waits until the receiver has something.
+/// Waits until the receiver has got some data.
 pub(super) fn until_under_way(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
@@ -372,7 +376,7 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
     assert!(begun.elapsed() < Duration::from_secs(15), "{what}");
 }
 
-/// Longest that what a sender sent before it ended is still under way on loopback.
+/// Longest time that data of a sender that has ended is still under way on loopback.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 
 /// Runs a pair in which the sender must not be admitted.

@@ -1,4 +1,4 @@
-//! What every driver must do for messages that the other end answers: `stop-and-wait` and
+//! Clauses of the contract for messages that the other end answers: `stop-and-wait` and
 //! `request-response`.
 
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ pub fn requests_keep_their_rate(driver: &dyn Driver) {
     assert!((200.0..=1006.0).contains(&rate), "{what}: {rate}");
 }
 
-/// More is under way each way than both ends of a reliable transport can hold, and yet neither
+/// Has more under way each way than both ends of a reliable transport can hold, and yet neither
 /// waits for the other for ever.
 pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
     let closed = Arrivals::Closed { outstanding: 100 };

@@ -1,4 +1,4 @@
-//! What every driver of transfers must do.
+//! Clauses of the contract for drivers of transfers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::driver::{Driver, TransportError};
 
-/// What arrives during the warm-up of a transfer that its deadline ends is told apart.
+/// Bytes that arrive during the warm-up of a transfer that its deadline ends are counted apart.
 pub fn a_transfer_s_warm_up_is_left_out(driver: &dyn Driver) {
     let change = |order: &mut TrialOrder| {
         order.deadline = Duration::from_millis(1000);

@@ -1,4 +1,5 @@
-//! What arrives, in parts of any size and order: counted, and compared with what was sent.
+//! The content that arrives, in parts of any size and order: counted, and compared with what was
+//! sent.
 
 use std::{
     collections::BTreeMap,
@@ -22,13 +23,13 @@ use crate::{
     },
 };
 
-/// Takes the content of a transfer.
+/// Receiver of a transfer's content.
 pub struct Incoming {
     plan: Plan,
     digest: bool,
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
-    /// Ends the transfer with its last byte: what closing the connections takes is no part of it.
+    /// Handle that ends the transfer with its last byte: closing the connections is no part of it.
     completion: Option<Completion>,
     state: Mutex<State>,
 }
@@ -43,8 +44,8 @@ impl fmt::Debug for Incoming {
 
 #[derive(Default)]
 struct State {
-    /// What has arrived, by where it begins. A part that was cut stays, until it is sent again from
-    /// the same place.
+    /// Parts that have arrived, by their first offset. A part that was cut stays, until it is sent
+    /// again from the same offset.
     parts: BTreeMap<u64, Part>,
     /// Messages that lie in more than one part, by their number.
     edges: BTreeMap<u64, Edge>,
@@ -52,23 +53,24 @@ struct State {
     deliveries: Option<Deliveries>,
 }
 
-/// Of a message that lies in more than one part.
+/// State of a message that lies in more than one part.
 #[derive(Default, Clone, Copy)]
 struct Edge {
     bytes: u64,
-    /// In how many parts it was not what was sent.
+    /// Number of parts in which the message was not what was sent.
     unsound: u32,
 }
 
-/// What one part came to.
+/// State of one part.
 struct Part {
     length: u64,
-    /// Bytes of it that came in the warm-up.
+    /// Bytes of the part that came in the warm-up.
     in_warm_up: u64,
-    /// Whole messages in it, sound and not.
+    /// Number of whole messages in the part, sound or not.
     sound: u64,
     corrupted: u64,
-    /// Messages that begin before it or end after it: number, bytes here, whether these are sound.
+    /// Messages that begin before the part or end after it: number, bytes here, whether these are
+    /// sound.
     edges: Vec<(u64, u64, bool)>,
     digest: Option<crc32fast::Hasher>,
 }
@@ -95,14 +97,14 @@ impl Incoming {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of all of it.
+    /// Returns the size of the content, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.plan.size
     }
 
-    /// A part of it that arrives front to back, from a place on. What had arrived before from this
-    /// very place is forgotten: it is sent again.
+    /// Makes a part of the content that arrives front to back, from offset `start` on. What had
+    /// arrived before from this very offset is forgotten: it is sent again.
     #[must_use]
     pub fn part(self: &Arc<Self>, start: u64) -> IncomingPart {
         let mut state = self.lock();
@@ -138,7 +140,7 @@ impl Incoming {
         }
     }
 
-    /// Changes what is known of a message in several parts, and counts it when it is whole.
+    /// Changes the state of a message in several parts, and counts it when it is whole.
     fn edge(&self, state: &mut State, sequence: u64, change: impl FnOnce(&mut Edge)) {
         let length = self.plan.length(sequence) as u64;
         let edge = state.edges.entry(sequence).or_default();
@@ -168,7 +170,7 @@ impl Incoming {
         self.digest
     }
 
-    /// What has been delivered, by the live counters.
+    /// Returns the bytes and messages delivered, by the live counters.
     pub(super) fn delivered(&self) -> Delivered {
         Delivered {
             bytes: self.live.bytes_delivered.load(Ordering::Acquire),
@@ -184,7 +186,7 @@ impl Incoming {
         self.lock().deliveries
     }
 
-    /// Checks that the parts are the whole, each byte once; gives the CRC-32 of everything, zero
+    /// Checks that the parts are the whole, each byte once; returns the CRC-32 of everything, zero
     /// where it was not asked for.
     ///
     /// # Errors
@@ -334,8 +336,8 @@ impl Drop for IncomingPart {
     }
 }
 
-/// Whether these bytes of a message are what was sent, by its header and by the first and last bytes
-/// of the rest.
+/// Whether the bytes `piece` at offset `within` of message `sequence` are what was sent, by the
+/// message's header and by the first and last bytes of the rest.
 fn is_right(plan: &Plan, sequence: u64, within: usize, piece: &[u8]) -> bool {
     let length = plan.length(sequence);
     let header = Plan::header(length);

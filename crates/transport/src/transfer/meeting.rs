@@ -1,4 +1,4 @@
-//! What is said on the meeting: the receiver's offer before the transfer.
+//! Messages on the meeting: the receiver's offer before the transfer.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::{
     stream::{ByteStream, Received},
 };
 
-/// Says where to send to: its length (4 bytes, little-endian), then the text.
+/// Sends the offer: its length (4 bytes, little-endian), then the text.
 pub(super) async fn make_offer<S: ByteStream>(
     stream: &mut S,
     offer: &str,

@@ -1,14 +1,14 @@
 //! Systems that move whole files their own way, and the bulk transfer over them.
 //!
 //! Such a system has connections, framing and an end of its own, so a workload cannot be written
-//! against its flows. What is moved is still the workload's: [`Outgoing`] is the content with its
+//! against its flows. The content is still the workload's: [`Outgoing`] is the content with its
 //! headers, [`Incoming`] counts and compares what arrives, in whatever order and over however many
 //! connections. Both are a range of bytes that the system cuts into files and blocks as it likes.
 //!
 //! Beside the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the probes,
 //! and the *meeting*, which is opened with the trial's token before the clock starts. On it the
-//! receiver makes its offer (where it listens, what the transfer is called), as such systems are
-//! given theirs by other means, and in the end it says there what it got.
+//! receiver sends its offer (the address on which it listens, the name of the transfer), which such
+//! systems otherwise learn by other means, and in the end its acknowledgement.
 
 mod incoming;
 mod meeting;
@@ -48,26 +48,26 @@ pub const LONGEST_OFFER: usize = 16 << 10;
 /// One end of a driver of transfers in one trial: it listens from the moment when it is made for a
 /// receiver's order.
 pub trait TransferEndpoint: Send + Sync + Sized + 'static {
-    /// What makes the flows of the probes and the meeting. Of a receiver its listening address is
-    /// the trial's.
+    /// Endpoint of the flows of the probes and the meeting. A receiver's listening address is the
+    /// trial's.
     type Flows: StreamEndpoint;
 
-    /// The flows.
+    /// Returns the endpoint of these flows.
     fn flows(&self) -> &Self::Flows;
 
-    /// What the other end must be told to send to this one: at most [`LONGEST_OFFER`] bytes.
-    /// Asked for once, at the receiving end.
+    /// Returns the offer: the text from which the other end knows how to send to this one, at most
+    /// [`LONGEST_OFFER`] bytes. Called once, at the receiving end.
     ///
     /// # Errors
-    /// What keeps it from listening.
+    /// The error that keeps it from listening.
     fn offer(&self) -> Result<String, TransportError>;
 
-    /// Sends everything, and gives the moment when the other end's acknowledgement of all of it
+    /// Sends everything, and returns the moment when the other end's acknowledgement of all of it
     /// arrived, in the system's own way. Blocks; returns soon with any error after the stop is
     /// raised.
     ///
     /// # Errors
-    /// Whatever kept something from being delivered.
+    /// The error that kept something from being delivered.
     fn send(
         &self,
         offer: &str,
@@ -80,7 +80,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     /// any error after the stop is raised.
     ///
     /// # Errors
-    /// Whatever kept something from arriving.
+    /// The error that kept something from arriving.
     fn receive(
         &self,
         incoming: &Arc<Incoming>,
@@ -88,24 +88,24 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         stop: &Stop,
     ) -> Result<(), TransportError>;
 
-    /// What is known of this end when all is done, by the whole name of the fact.
+    /// Returns facts about this end when all is done, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What a reader must know of this end, over this path.
+    /// Returns warnings about this end, over this path.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 }
 
-/// The connections of one end's transfer: told by the driver as they are made, read by the
-/// sampler and for the report.
+/// The connections of one end's transfer: added by the driver as they are made, read by the sampler
+/// and for the report.
 pub struct Connections {
     all: AllConnections,
-    /// At a receiver: the first one opens the window, and begins the warm-up.
+    /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// At a sender: called whenever a connection is made.
+    /// Callback of a sender for each connection that is made.
     connected: Option<Box<dyn Fn() + Send + Sync>>,
     times: Mutex<Times>,
 }
@@ -117,7 +117,7 @@ struct Times {
 }
 
 impl Connections {
-    /// Those of a receiver.
+    /// Makes the connections of a receiver.
     fn arriving(end: &'static str, window: (Arc<dyn Observer>, Arc<WarmUp>)) -> Arc<Self> {
         Arc::new(Self {
             all: AllConnections::new(end),
@@ -127,7 +127,7 @@ impl Connections {
         })
     }
 
-    /// Those of a sender.
+    /// Makes the connections of a sender.
     fn made_here(end: &'static str, connected: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             all: AllConnections::new(end),
@@ -142,8 +142,8 @@ impl Connections {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection of the transfer has come to the receiver, before any work for it. The first one
-    /// opens the window.
+    /// Notes that a connection of the transfer has come to the receiver, before any work for it.
+    /// The first one opens the window.
     pub fn arrived(&self) {
         let mut times = self.times();
         if times.first.is_some() {
@@ -161,7 +161,8 @@ impl Connections {
         times.first = Some(now);
     }
 
-    /// A connection of the transfer is there; `took` from its own connect call, at a sender.
+    /// Adds a connection of the transfer; `took` is the time from its own connect call, at a
+    /// sender.
     pub fn made(&self, source: Arc<dyn StatisticsSource>, took: Option<Duration>) {
         if let Some(connected) = &self.connected {
             connected();
@@ -170,12 +171,12 @@ impl Connections {
         self.times().set_up.extend(took);
     }
 
-    /// Keeps what every connection says now; to be called before one is closed.
+    /// Samples every connection and keeps the samples; to be called before one is closed.
     pub fn remember(&self) {
         self.all.remember();
     }
 
-    /// Mean over the connections.
+    /// Returns the mean set-up time of the connections.
     fn set_up(&self) -> Option<Duration> {
         let times = self.times();
         let count = u32::try_from(times.set_up.len())
@@ -203,17 +204,19 @@ impl StatisticsSource for Connections {
     }
 }
 
-/// What is to be moved. Both ends make the same from their orders.
+/// Content of a transfer. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Content {
     plan: Plan,
-    /// At a sender from a file.
+    /// File that is sent, at a sender from a file.
     noise: Option<Noise>,
     digest: bool,
     warm_up: Duration,
 }
 
 impl Content {
+    /// Makes the content of an order.
+    ///
     /// # Errors
     /// [`TransportError::Unsupported`] for what cannot be asked of a transfer,
     /// [`TransportError::Order`] for an order that cannot be carried out.
@@ -238,7 +241,8 @@ impl Content {
     }
 }
 
-/// Whether a bulk transfer is one that whole files can make: of a size, from the connecting host.
+/// Checks that a bulk transfer is one that whole files can make: of a size, from the connecting
+/// host.
 pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
     let left_alone = BulkOptions {
         verify: options.verify,

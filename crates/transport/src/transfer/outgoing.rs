@@ -1,4 +1,4 @@
-//! What is sent, as a range of bytes that can be read at any place by several threads.
+//! The content that is sent: a range of bytes that several threads can read at any offset.
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +24,10 @@ use crate::{
     trial::warm_up::WarmUp,
 };
 
-/// About so many bytes of whole messages lie ready for a part, so that they need not be copied.
+/// Approximate bytes of whole messages that lie ready for a part, so that they need not be copied.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// What is read at a time where a digest has to be made again.
+/// Bytes that are read at a time where a digest has to be made again.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The content of a transfer.
@@ -35,7 +35,7 @@ pub struct Outgoing {
     plan: Plan,
     noise: Option<Noise>,
     live: Arc<LiveCounters>,
-    /// Read so far; what had to be sent again counts again.
+    /// Bytes read so far; those that had to be sent again count again.
     read: AtomicU64,
     digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
     warm_up: Arc<WarmUp>,
@@ -70,7 +70,7 @@ impl Outgoing {
         })
     }
 
-    /// Bytes of all of it.
+    /// Returns the size of the content, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.plan.size
@@ -85,12 +85,12 @@ impl Outgoing {
         self.digests.is_some()
     }
 
-    /// Name of the file that it is read from, where there is one.
+    /// Returns the name of the file that the content is read from, where there is one.
     pub(super) fn file(&self) -> Option<String> {
         self.noise.as_ref().map(Noise::name)
     }
 
-    /// A part of it that is read front to back, from a place on.
+    /// Makes a part of the content that is read front to back, from offset `start` on.
     #[must_use]
     pub fn part(self: &Arc<Self>, start: u64) -> OutgoingPart {
         OutgoingPart {
@@ -117,7 +117,7 @@ impl Outgoing {
         live.bytes_sent.fetch_max(sent, Ordering::Relaxed);
     }
 
-    /// Fills a place with what begins at this offset; both are within the content.
+    /// Fills `place` with the bytes from `offset` on, which are within the content.
     fn fill(&self, offset: u64, place: &mut [u8]) -> Result<(), TransportError> {
         if let Some(noise) = &self.noise {
             let mut memory = BytesMut::new();
@@ -143,7 +143,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// CRC-32 of everything that was sent; zero where it was not asked for.
+    /// Returns the CRC-32 of everything that was sent; zero where it was not asked for.
     pub(super) fn digest(&self) -> Result<u64, TransportError> {
         let Some(digests) = &self.digests else {
             return Ok(0);
@@ -182,14 +182,15 @@ impl Outgoing {
 /// Whole messages that lie in memory one after another; only their headers change.
 struct Window {
     bytes: Vec<u8>,
-    /// How many messages it holds.
+    /// Number of messages in the window.
     messages: u64,
-    /// The first message in it now.
+    /// Number of the first message in the window now.
     first: Option<u64>,
 }
 
 impl Window {
-    /// None for messages of a file, and for those that are too long to be held once more.
+    /// Makes a window; none for messages of a file, and for those that are too long to be held once
+    /// more.
     fn new(plan: &Plan, from_file: bool) -> Option<Self> {
         let fits = plan.message <= WINDOW_BYTES && !from_file && plan.size > WINDOW_BYTES as u64;
         fits.then(|| Self {
@@ -199,8 +200,8 @@ impl Window {
         })
     }
 
-    /// What begins at this offset, up to the end of the window that it lies in; `None` for the last
-    /// message and those beside it, the last one being shorter.
+    /// Returns the bytes from `offset` on, up to the end of the window that they lie in; `None` for
+    /// the last message and those beside it, the last one being shorter.
     fn at(&mut self, plan: &Plan, offset: u64) -> Option<&[u8]> {
         let (sequence, _) = plan.place(offset);
         let first = sequence - sequence % self.messages;
@@ -240,7 +241,7 @@ impl OutgoingPart {
     /// memory, else read into `scratch`, which then sets the limit.
     ///
     /// # Errors
-    /// What the file system says; [`TransportError::Protocol`] beyond the end.
+    /// The error of the file system; [`TransportError::Protocol`] beyond the end.
     pub fn read<'a>(
         &'a mut self,
         offset: u64,

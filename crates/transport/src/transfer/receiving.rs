@@ -127,7 +127,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     Ok(findings.0)
 }
 
-/// What the transfer itself needs.
+/// State of the transfer itself at the receiver.
 struct Taking<'a, E> {
     watch: &'a ReceiverWatch,
     endpoint: &'a E,
@@ -137,7 +137,7 @@ struct Taking<'a, E> {
 }
 
 impl<E: TransferEndpoint> Taking<'_, E> {
-    /// Receives everything and says so; gives the digest where one was asked for.
+    /// Receives everything and acknowledges it; returns the digest where one was asked for.
     async fn all<S: ByteStream>(&self, meeting: &mut S) -> Result<Option<u64>, TransportError> {
         make_offer(meeting, &self.endpoint.offer()?).await?;
         self.endpoint

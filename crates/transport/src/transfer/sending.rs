@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// How long closing may take when all is agreed.
+/// Longest time that closing may take once both ends agree on what was delivered.
 const CLOSING: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run<E: TransferEndpoint>(
@@ -148,7 +148,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     Ok(findings.0)
 }
 
-/// Whether what the receiver says that it got is what was sent.
+/// Checks that the receiver's acknowledgement is of what was sent.
 fn agree(got: &Acknowledgement, sent: &Outgoing, digest: u64) -> Result<(), TransportError> {
     if got.bytes != sent.size() {
         return Err(TransportError::Protocol {

@@ -1,4 +1,4 @@
-//! What every workload does at its connecting end: it begins the transfer, and learns how that ended.
+//! The connecting end of every workload: the beginning of the transfer, and its outcome.
 
 use super::{
     Trial,
@@ -8,16 +8,16 @@ use crate::{clock::MonotonicTime, context::Phase, driver::TransportError, stop::
 
 /// A transfer that has begun.
 pub(crate) struct Begun {
-    /// Stops it, and is raised at the deadline.
+    /// Stop of the transfer, raised at the deadline.
     pub transfer: Stop,
     pub watch: SenderWatch,
-    /// From when its time counts.
+    /// Moment from which the transfer's time counts.
     pub started: MonotonicTime,
 }
 
 impl Trial {
-    /// Begins the transfer: its time runs. It has until `connect_deadline` to be connected, and from
-    /// then on until `deadline`.
+    /// Begins the transfer, and with it its time. The transfer has until `connect_deadline` to be
+    /// connected, and from then on until `deadline`.
     pub(crate) fn begin(&self) -> Result<Begun, TransportError> {
         let transfer = self.stop.child();
         let watch = SenderWatch::new(
@@ -35,8 +35,9 @@ impl Trial {
         })
     }
 
-    /// How a transfer ended and what was delivered by then, of what its watch says and of what came
-    /// of sending it. `connected`: whether it ever had a connection.
+    /// Returns the outcome of a transfer and what was delivered by then, from `end`, the outcome by
+    /// its watch, and `result`, that of sending it. `connected` is whether it ever had a
+    /// connection.
     pub(crate) fn outcome(
         &self,
         end: Option<SenderEnd>,

@@ -1,4 +1,4 @@
-//! Delays that are many of a kind: what a report says of them.
+//! Distributions of delays, and their metrics in a report.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::{
     probe::{LEAST_FOR_P99, encode, new_histogram, record},
 };
 
-/// So many delays, of which the mean and the maximum are kept exactly and the others to three
-/// digits.
+/// A distribution of delays, of which the mean and the maximum are kept exactly and the others to
+/// three digits.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     histogram: Hdr<u64>,
@@ -29,7 +29,7 @@ impl Distribution {
         }
     }
 
-    /// Adds the time from one moment to another; none if it is below zero.
+    /// Adds the time from `from` to `to`; zero if `to` is earlier.
     pub(crate) fn add(&mut self, from: MonotonicTime, to: MonotonicTime) {
         self.add_duration(to.since(from));
     }

@@ -1,4 +1,4 @@
-//! What a session found, put into a report.
+//! Metrics, facts and warnings that a session puts into its report.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{clock::MonotonicTime, context::StatisticsSource, probe::Probed};
 
-/// When the receiver's application got something.
+/// First and last moment at which the receiver's application got data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deliveries {
     pub first: MonotonicTime,
@@ -21,7 +21,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Notes a delivery, after which so many bytes are here.
+    /// Notes a delivery at `now`, after which `bytes` bytes are here in all.
     pub(crate) fn note(deliveries: &mut Option<Self>, now: MonotonicTime, bytes: u64) {
         let deliveries = deliveries.get_or_insert(Self {
             first: now,
@@ -31,8 +31,8 @@ impl Deliveries {
         deliveries.last = now;
     }
 
-    /// Bits per second over the time from the first delivery to the last. The bytes of the first
-    /// came before that time began; of a single delivery nothing is known.
+    /// Returns the bits per second over the time from the first delivery to the last. The bytes of
+    /// the first came before that time began; of a single delivery nothing is known.
     fn goodput(&self, bytes: u64) -> Option<f64> {
         let nanoseconds = self.last - self.first;
         (nanoseconds > 0)
@@ -73,7 +73,7 @@ impl Findings {
         self.0.ended_monotonic_ns = ended.0;
     }
 
-    /// The sender's figures of the transfer.
+    /// Adds the sender's metrics of the transfer.
     pub(crate) fn transfer(
         &mut self,
         trial: &Trial,
@@ -109,7 +109,7 @@ impl Findings {
         }
     }
 
-    /// Delivered bits over the time of the transfer.
+    /// Adds the delivered bits over the time of the transfer.
     pub(crate) fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
         let nanoseconds = transfer.as_nanos() as f64;
         self.metric(
@@ -150,14 +150,14 @@ impl Findings {
         }
     }
 
-    /// What only this stack measures.
+    /// Adds the metrics that only this stack measures.
     pub(crate) fn stack(&mut self, source: &dyn StatisticsSource) {
         for (name, value) in source.metrics() {
             self.metric(name, value);
         }
     }
 
-    /// The idle probe's figures.
+    /// Adds the metrics of the idle probe.
     pub(crate) fn idle_probe(&mut self, trial: &Trial, probed: &Probed) {
         let delays = &probed.delays;
         self.metric("round_trip_delay_idle_ns", delays.median());
@@ -221,7 +221,7 @@ impl Findings {
         }
     }
 
-    /// The receiver's figures of the transfer.
+    /// Adds the receiver's metrics of the transfer.
     pub(crate) fn delivery(
         &mut self,
         delivered: Delivered,
@@ -244,7 +244,7 @@ impl Findings {
         }
     }
 
-    /// Flows that were not admitted.
+    /// Adds the number of flows that were not admitted.
     pub(crate) fn refused(&mut self, flows: u64) {
         if flows > 0 {
             self.warn(
@@ -256,7 +256,7 @@ impl Findings {
     }
 }
 
-/// What to ask for so that a workload takes less time.
+/// Names a change of the workload that makes it take less time.
 const fn less(kind: &WorkloadKind) -> &'static str {
     match kind {
         WorkloadKind::Bulk { .. } | WorkloadKind::StopAndWait { .. } => "a smaller `size`",
@@ -266,8 +266,8 @@ const fn less(kind: &WorkloadKind) -> &'static str {
     }
 }
 
-/// Whether so many bytes under way are a bandwidth-delay product; `false` where the stack or the path
-/// do not tell.
+/// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
+/// stack or the path do not tell.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
     let (Some(bytes), Some(rate)) = (in_flight_max, path.link_rate_bps) else {
         return false;

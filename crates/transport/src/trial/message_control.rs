@@ -19,13 +19,13 @@ const MARK: [u8; 4] = [0xff; 4];
 /// answers one that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// First of a flow; answered by `Opened`.
+    /// First message of a flow; answered by `Opened`.
     Open,
     /// The flow is admitted.
     Opened,
-    /// Everything is sent: so much; answered by `Acknowledgement`.
+    /// Everything is sent, with the totals; answered by `Acknowledgement`.
     End(Delivered),
-    /// Everything is counted: so much.
+    /// Everything is counted, with the totals.
     Acknowledgement(Delivered),
     /// The acknowledgement has arrived.
     Done,
@@ -42,7 +42,7 @@ impl Control {
         }
     }
 
-    /// A message of the flow with this purpose.
+    /// Encodes a message of the flow with this purpose.
     pub(crate) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
         let counts = match self {
             Self::End(counts) | Self::Acknowledgement(counts) => counts,
@@ -108,7 +108,7 @@ pub(crate) async fn send<F: MessageFlow>(
     flow.send_batch(&message, message.len()).await
 }
 
-/// Time after which an opening without an answer is sent again.
+/// Returns the time after which an opening without an answer is sent again.
 fn open_again_after(trial: &Trial) -> Duration {
     trial
         .probe

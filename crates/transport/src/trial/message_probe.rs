@@ -15,7 +15,7 @@ use crate::{
     stop::Stop,
 };
 
-/// How often the probe under load looks whether the transfer has ended.
+/// Interval at which the probe under load looks whether the transfer has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Sends the messages of the idle probe one after another; one without an answer is lost once
@@ -52,12 +52,13 @@ async fn idle_messages<F: MessageFlow>(
     Ok(())
 }
 
-/// Spares the other end a wait. It may be gone already, which is no fault.
+/// Tells the other end that the probe is done, which spares it a wait. The other end may be gone
+/// already, which is no error.
 async fn say_done<F: MessageFlow>(trial: &Trial, flow: &mut F, purpose: Purpose) {
     let _ = message_control::send(trial, flow, purpose, Control::Done).await;
 }
 
-/// Takes answers; false when the moment has come.
+/// Takes answers; returns false when the moment has come.
 async fn receive<F: MessageFlow>(
     flow: &mut F,
     until: MonotonicTime,

@@ -1,5 +1,5 @@
-//! What the workloads share: what an end knows of its trial, who watches its deadline, how flows are
-//! opened and probed, and what goes into its report.
+//! Parts that the workloads share: the trial at one end, the watch of its deadline, the opening and
+//! probing of flows, and the metrics of its report.
 
 pub(crate) mod connecting;
 pub(crate) mod distribution;
@@ -22,39 +22,40 @@ use crate::{
 };
 use watch::Delivered;
 
-/// How long a receiver waits for the first flow: the controller starts the sender as soon as both
-/// ends are ready.
+/// Longest time that a receiver waits for the first flow: the controller starts the sender as soon
+/// as both ends are ready.
 const FIRST_FLOW: Duration = Duration::from_secs(30);
 
 /// Most flows that a trial opens one after another: idle probe, probe under load, a meeting or an
 /// exchange that is not measured, and the transfer.
 const OPENINGS: u32 = 4;
 
-/// How much longer than the deadline an end waits for the other before it gives up.
+/// Time after the deadline for which an end waits for the other before it gives up.
 pub(crate) const MARGIN: Duration = Duration::from_secs(15);
 
-/// How much longer than the path can take a receiver waits for what control announces.
+/// Time, beyond what the path can take, for which a receiver waits for what control announces.
 pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
 
-/// How long the answer over control may take: the path that carries control can be slow, but it
-/// is not the path under test.
+/// Longest time that the answer over control may take: the path that carries control can be slow,
+/// but it is not the path under test.
 pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
-/// How long a sender that the deadline stopped may take to say that nothing more leaves it.
+/// Longest time that a sender which the deadline stopped may take to say that nothing more leaves
+/// it.
 pub(crate) const LEAVING: Duration = Duration::from_secs(2);
 
-/// Longest that a receiver waits after the deadline for what is under way then. Of a path that can
-/// take longer it is not known what was lost.
+/// Longest time that a receiver waits after the deadline for what is under way then. On a path that
+/// can take longer, the loss is not known.
 const LATE_ARRIVALS: Duration = Duration::from_secs(5);
 
-/// What every session knows of its trial.
+/// A trial at one end: its order, and the state that every session needs.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub order: TrialOrder,
     pub token: Token,
     pub probe: ProbePlan,
     pub context: TrialContext,
-    /// Stops everything of this session; the host's stop raises it.
+    /// Stop of everything in this session; the host's stop raises it.
     pub stop: Stop,
 }
 
@@ -69,25 +70,25 @@ impl Trial {
         })
     }
 
-    /// Longest that this end can have to do, if the other end is there.
+    /// Returns the longest time that this end can have work to do, if the other end is there.
     pub(crate) fn limit(&self) -> Duration {
         let openings = self.order.connect_deadline.saturating_mul(OPENINGS);
         FIRST_FLOW + openings + self.probe.idle_limit + self.order.deadline + MARGIN
     }
 
-    /// Until when a flow before the transfer's may take to open.
+    /// Returns the moment until which a flow before the transfer's may take to open, from now.
     pub(crate) fn opening_until(&self) -> MonotonicTime {
         MonotonicTime::now() + self.order.connect_deadline
     }
 
-    /// How long messages may arrive after they have left a sender that the deadline stopped; `None`
-    /// if that is too long to wait for.
+    /// Returns the time within which messages may arrive after they have left a sender that the
+    /// deadline stopped; `None` if that is too long to wait for.
     pub(crate) fn late_arrivals_within(&self) -> Option<Duration> {
         let longest = self.order.path.longest_one_way;
         (longest <= LATE_ARRIVALS).then(|| longest + NOTE_SLACK)
     }
 
-    /// The outcome of a trial whose set-up did not come to its end, over any transport.
+    /// Returns the outcome of a trial whose set-up was not completed, over any transport.
     pub(crate) fn no_connection(&self) -> TransportError {
         self.explain(TransportError::TimedOut {
             what: "connection".to_owned(),
@@ -95,7 +96,7 @@ impl Trial {
         })
     }
 
-    /// Says of a flow that could not be opened in time what [`Trial::no_connection`] says.
+    /// Replaces the time-out of a flow's opening by [`Trial::no_connection`].
     pub(crate) fn explain_opening(&self, error: TransportError) -> TransportError {
         match error {
             TransportError::TimedOut { .. } => self.no_connection(),
@@ -103,7 +104,7 @@ impl Trial {
         }
     }
 
-    /// An error of the transport, or that the trial was aborted, which is what caused it.
+    /// Returns an error of the transport, or the abort of the trial if that is what caused it.
     pub(crate) fn explain(&self, error: TransportError) -> TransportError {
         if self.context.stop.is_stopped() {
             TransportError::Cancelled
@@ -112,7 +113,7 @@ impl Trial {
         }
     }
 
-    /// The peer's address, for an end that connects and must have one.
+    /// Returns the peer's address, which an end that connects must have.
     pub(crate) fn peer_of(
         &self,
         peer: Option<std::net::SocketAddr>,
@@ -122,7 +123,7 @@ impl Trial {
             what: "the connecting end needs the other one's address".to_owned(),
         })
     }
-    /// Waits for what the receiver says over control that it got.
+    /// Waits for the receiver's account over control of what it got.
     pub(crate) fn answer_over_control(&self) -> Result<Delivered, TransportError> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
         self.context.stop.on_stop(&self.context.mailbox);
@@ -137,7 +138,7 @@ impl Trial {
         }))
     }
 
-    /// The outcome of a receiver that heard nothing of its sender for too long.
+    /// Returns the outcome of a receiver that heard nothing of its sender for too long.
     pub(crate) fn timed_out(&self) -> TransportError {
         TransportError::TimedOut {
             what: "end of the transfer".to_owned(),

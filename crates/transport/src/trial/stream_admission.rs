@@ -12,7 +12,7 @@ use crate::{
     stream::{Accepted, ByteStream, Received, StreamConnection, StreamEndpoint},
 };
 
-/// How long a flow may take to say what it is for: some retransmissions of a lossy path.
+/// Longest time that a flow may take to send its opening: some retransmissions of a lossy path.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 
 /// A flow that has shown this trial's token.
@@ -20,7 +20,7 @@ pub(crate) struct Admitted<E: StreamEndpoint> {
     pub purpose: Purpose,
     pub connection: E::Connection,
     pub stream: <E::Connection as StreamConnection>::Stream,
-    /// What came right after the opening.
+    /// Bytes that came right after the opening.
     pub rest: Vec<u8>,
     pub arrived: MonotonicTime,
     pub stop: Stop,
@@ -53,8 +53,8 @@ pub(crate) async fn read_opening<S: ByteStream>(
     Ok((opening::decode(&bytes, trial.token), rest))
 }
 
-/// Waits for a connection whose first stream shows this trial's token; refuses others. It may be
-/// the transfer's, so that the window is opened.
+/// Waits for a connection whose first stream shows this trial's token; refuses others. The flow may
+/// be the transfer's, so the window is opened.
 pub(crate) async fn admit<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
@@ -65,7 +65,8 @@ pub(crate) async fn admit<E: StreamEndpoint>(
     admit_with(trial, endpoint, until, refused, &open_window).await
 }
 
-/// The same for a connection after the transfer's first one.
+/// Does what [`admit`] does, for a connection after the transfer's first one: the window is open
+/// already.
 pub(crate) async fn admit_further<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
@@ -157,7 +158,8 @@ pub(crate) async fn admit_until_transfer<E: StreamEndpoint>(
     }
 }
 
-/// Gives the probe under load the time that its sender waits for its last answers.
+/// Waits as long as the sender of the probe under load waits for its last answers, or until
+/// `echoed` is raised.
 pub(crate) async fn last_answers<E: StreamEndpoint>(trial: &Trial, endpoint: &E, echoed: &Stop) {
     const LOOK: Duration = Duration::from_millis(5);
     let until = MonotonicTime::now() + trial.probe.last_answers_within();

@@ -15,7 +15,7 @@ use crate::{
     stream::{ByteStream, StreamConnection, StreamEndpoint},
 };
 
-/// A connection whose first stream has said what it is for.
+/// Opens a connection whose first stream has sent its opening.
 pub(crate) async fn open<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,

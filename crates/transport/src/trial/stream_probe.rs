@@ -11,10 +11,10 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How often the probe under load looks whether the transfer has ended.
+/// Interval at which the probe under load looks whether the transfer has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Cuts a stream of answers into messages of one size.
+/// A stream of answers, cut into messages of one size.
 struct Answers {
     message: Vec<u8>,
     size: usize,
@@ -153,8 +153,8 @@ async fn scheduled_messages<S: ByteStream>(
     Ok(())
 }
 
-/// Sends back everything that comes, beginning with what came with the opening, until the other
-/// end closes.
+/// Sends back everything that comes, beginning with `rest`, which came with the opening, until the
+/// other end closes.
 pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
     let mut scratch = vec![0; 64 << 10];
     let mut back = rest;

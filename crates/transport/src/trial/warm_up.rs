@@ -32,7 +32,7 @@ impl fmt::Debug for WarmUp {
 }
 
 impl WarmUp {
-    /// A warm-up of this length, which may be zero, of a transfer that has not begun.
+    /// Makes a warm-up of this length, which may be zero, of a transfer that has not begun.
     pub(crate) fn new(observer: &Arc<dyn Observer>, length: Duration) -> Self {
         Self {
             observer: Arc::clone(observer),
@@ -42,7 +42,7 @@ impl WarmUp {
         }
     }
 
-    /// The same of a transfer that began then.
+    /// Makes the warm-up of a transfer that began at `started`.
     pub(crate) fn since(
         observer: &Arc<dyn Observer>,
         started: MonotonicTime,
@@ -53,18 +53,18 @@ impl WarmUp {
         warm_up
     }
 
-    /// The transfer began then.
+    /// Starts the warm-up with the transfer, at `started`.
     pub(crate) fn begin(&self, started: MonotonicTime) {
         self.until
             .store((started + self.length).0, Ordering::Release);
     }
 
-    /// How long it is.
+    /// Returns the length.
     pub(crate) const fn length(&self) -> Duration {
         self.length
     }
 
-    /// Whether it is over at this moment. The window over which CPU time is charged begins anew
+    /// Whether the warm-up is over at `now`. The window over which CPU time is charged begins anew
     /// when it ends.
     pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
         if self.over.load(Ordering::Relaxed) {

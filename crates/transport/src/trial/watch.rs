@@ -1,4 +1,4 @@
-//! What watches a transfer from outside: the deadline, notes from the other end, samples.
+//! Thread that watches a transfer from outside: the deadline, notes from the other end, samples.
 //!
 //! Each end has one such thread. It sleeps nearly always; the transfer's own threads never look
 //! at a clock for the deadline, they are woken through a [`Stop`].
@@ -23,7 +23,7 @@ use crate::{
     stop::Stop,
 };
 
-/// What the receiver got.
+/// Bytes and messages of a transfer: those that were sent, or those that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    /// What an end has handed over so far.
+    /// Returns the bytes and messages that an end has handed over so far.
     pub(crate) fn sent(live: &LiveCounters) -> Self {
         Self {
             bytes: live.bytes_sent.load(Ordering::Relaxed),
@@ -39,7 +39,7 @@ impl Delivered {
         }
     }
 
-    /// What has come to an end so far.
+    /// Returns the bytes and messages that have arrived at an end so far.
     pub(crate) fn here(live: &LiveCounters) -> Self {
         Self {
             bytes: live.bytes_delivered.load(Ordering::Acquire),
@@ -48,7 +48,7 @@ impl Delivered {
     }
 }
 
-/// How a transfer ended for its sender.
+/// Outcome of a transfer at its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderEnd {
     /// The receiver's acknowledgement arrived.
@@ -56,8 +56,8 @@ pub(crate) enum SenderEnd {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The deadline came first; so much was handed over, and the receiver was told so. So much had
-    /// come to this end, where the other one sends as well.
+    /// The deadline came first, and the receiver was told so: `sent` was handed over by then, and
+    /// `delivered` had come to this end, where the other one sends as well.
     Deadline {
         at: MonotonicTime,
         sent: Delivered,
@@ -91,7 +91,7 @@ impl Samples {
 #[derive(Default)]
 struct SenderState {
     started: Option<MonotonicTime>,
-    /// When the transfer could carry data.
+    /// Moment from which the transfer could carry data.
     connected: Option<MonotonicTime>,
     end: Option<SenderEnd>,
     finished: bool,
@@ -104,9 +104,9 @@ struct SenderShared {
     changed: Condvar,
     context: TrialContext,
     transfer: Stop,
-    /// Longest from the first connect call until the transfer can carry data.
+    /// Longest time from the first connect call until the transfer can carry data.
     connect_deadline: Duration,
-    /// Longest from then on.
+    /// Longest time from then on until the end of the transfer.
     deadline: Duration,
     interval: Duration,
 }
@@ -232,13 +232,14 @@ impl SenderWatch {
         started
     }
 
-    /// Begins the deadline: the transfer can carry data since `at`, unless another of its connections
-    /// could before. Returns since when.
+    /// Starts the deadline: the transfer can carry data since `at`, unless another of its
+    /// connections could before. Returns the moment since which it can.
     pub(crate) fn connected(&self, at: MonotonicTime) -> MonotonicTime {
         self.shared.connected(at)
     }
 
-    /// Does what [`SenderWatch::connected`] does, for what outlives a borrow of the watch.
+    /// Returns a function that does what [`SenderWatch::connected`] does, for callers that outlive
+    /// a borrow of the watch.
     pub(crate) fn on_connected(&self) -> impl Fn() + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
         move || {
@@ -246,7 +247,7 @@ impl SenderWatch {
         }
     }
 
-    /// From when the transfer's time counts.
+    /// Returns the moment from which the transfer's time counts.
     pub(crate) fn started(&self) -> MonotonicTime {
         let started = self.shared.lock().started;
         started.unwrap_or_else(MonotonicTime::now)
@@ -281,8 +282,8 @@ impl SenderWatch {
         self.shared.changed.notify_all();
     }
 
-    /// What was handed over when the deadline stopped the transfer; `None` before that, and for one
-    /// that ended otherwise.
+    /// Returns the bytes and messages that were handed over when the deadline stopped the transfer;
+    /// `None` before that, and for a transfer that ended otherwise.
     pub(crate) fn stopped_with(&self) -> Option<Delivered> {
         match self.shared.lock().end {
             Some(SenderEnd::Deadline { sent, .. }) => Some(sent),
@@ -290,7 +291,7 @@ impl SenderWatch {
         }
     }
 
-    /// How the transfer ended, if it did, and what the samples come to.
+    /// Ends the thread; returns the outcome of the transfer, if it has ended, and its samples.
     pub(crate) fn finish(mut self) -> (Option<SenderEnd>, Samples) {
         self.end_thread();
         let state = self.shared.lock();
@@ -313,13 +314,13 @@ impl Drop for SenderWatch {
     }
 }
 
-/// How long the word that a deadline was reached may come after the end of the flow.
+/// Longest time after the end of the flow in which the note may come that the deadline was reached.
 const BREAK_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Time that the packets with which the connecting end closed may take, beside the path's longest delay.
 const CLOSE_SLACK: Duration = Duration::from_millis(500);
 
-/// How a transfer ended for its receiver.
+/// Outcome of a transfer at its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiverEnd {
     /// All that will be counted is counted.
@@ -327,7 +328,8 @@ pub(crate) enum ReceiverEnd {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The sender's deadline came first; so much was here, and so many messages were sent.
+    /// The sender's deadline came first: `delivered` was here by then, and `sent` messages were
+    /// sent.
     Deadline {
         at: MonotonicTime,
         delivered: Delivered,
@@ -340,18 +342,18 @@ pub(crate) enum ReceiverEnd {
 #[derive(Default)]
 struct ReceiverState {
     end: Option<ReceiverEnd>,
-    /// When the sender said that it has sent everything, and how many messages.
+    /// Arrival of the sender's note that it has sent everything, and the number of messages.
     sent: Option<(MonotonicTime, u64)>,
-    /// When a sender that the deadline stopped said that nothing more leaves it, and how many
-    /// messages have.
+    /// Arrival of the note of a sender stopped by the deadline that nothing more leaves it, and the
+    /// number of messages that have left.
     left: Option<(MonotonicTime, u64)>,
-    /// What the connecting end had got of this one's at its deadline.
+    /// Bytes and messages of this end that the connecting end had got at its deadline.
     theirs: Option<Delivered>,
-    /// The thread has ended: nothing will be heard any more.
+    /// Whether the thread has ended: no further note will be heard.
     deaf: bool,
-    /// Stops the transfer's flow, once it is there.
+    /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
-    /// What ends when the sender has sent everything.
+    /// Stop that is raised when the sender has sent everything.
     until_sent: Option<Stop>,
 }
 
@@ -416,8 +418,9 @@ impl ReceiverShared {
         self.changed.notify_all();
     }
 
-    /// Waits for a note. `closed_by` is when the packets with which the other end closed must have come:
-    /// a session whose transfer has ended is stopped then, as what it waits for was lost.
+    /// Waits for a note. `closed_by` is the moment by which the packets with which the other end
+    /// closed must have come: a session whose transfer has ended is stopped then, as what it waits
+    /// for was lost.
     fn next_note(&self, closed_by: &mut Option<MonotonicTime>) -> Option<Note> {
         let mailbox = &self.context.mailbox;
         if let Some(moment) = *closed_by {
@@ -486,11 +489,11 @@ impl ReceiverShared {
     }
 }
 
-/// Ends a transfer from elsewhere; see [`ReceiverWatch::completion`].
+/// Handle that ends a transfer from elsewhere; see [`ReceiverWatch::completion`].
 pub(crate) struct Completion(Arc<ReceiverShared>);
 
 impl Completion {
-    /// All is here, unless the transfer had ended otherwise.
+    /// Completes the transfer, unless it had ended otherwise.
     pub(crate) fn complete(&self, delivered: Delivered) {
         if self.0.complete(delivered) {
             self.0.context.observer.on_window(WindowEdge::End);
@@ -530,7 +533,7 @@ impl ReceiverWatch {
         })
     }
 
-    /// From now on it is this that the sender's deadline stops, and not the whole session.
+    /// Has the sender's deadline raise `stop` from now on, and not the stop of the whole session.
     pub(crate) fn transfer(&self, stop: &Stop) {
         let mut state = self.shared.lock();
         state.transfer = Some(stop.clone());
@@ -541,8 +544,8 @@ impl ReceiverWatch {
         }
     }
 
-    /// Has this raised when the sender says that it has sent everything: for a workload whose
-    /// receiver cannot know by itself what was the last.
+    /// Raises `stop` when the sender says that it has sent everything: for a workload whose
+    /// receiver cannot know by itself which message was the last.
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
         let mut state = self.shared.lock();
         state.until_sent = Some(stop.clone());
@@ -553,49 +556,52 @@ impl ReceiverWatch {
         }
     }
 
-    /// Until when this end waits for the other.
+    /// Returns the moment until which this end waits for the other.
     pub(crate) fn limit(&self) -> MonotonicTime {
         self.shared.limit
     }
 
-    /// Ends the transfer: all that will be counted is counted. False if it had ended otherwise.
+    /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
+    /// otherwise.
     pub(crate) fn complete(&self, delivered: Delivered) -> bool {
         self.shared.complete(delivered)
     }
 
-    /// What ends the transfer, and its window, where the last byte arrives.
+    /// Returns a handle that ends the transfer, and its window, where the last byte arrives.
     pub(crate) fn completion(&self) -> Completion {
         Completion(Arc::clone(&self.shared))
     }
 
-    /// When the sender's note came that it has sent everything, and how many messages it sent.
+    /// Returns the arrival of the sender's note that it has sent everything, and the number of
+    /// messages that it sent.
     pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
         self.shared.lock().sent
     }
 
-    /// When the note came that nothing more leaves a sender that the deadline stopped, and how many
-    /// messages have left it.
+    /// Returns the arrival of the note that nothing more leaves a sender that the deadline stopped,
+    /// and the number of messages that have left it.
     pub(crate) fn left(&self) -> Option<(MonotonicTime, u64)> {
         self.shared.lock().left
     }
 
-    /// How the transfer ended, when its flow has ended before all was there: a sender that its
-    /// deadline stopped says so over control, and that can come later than the end of the flow.
+    /// Waits for the outcome of a transfer whose flow has ended before all was there: a sender that
+    /// its deadline stopped says so over control, and that can come later than the end of the flow.
     pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
         self.heard(|state| state.end)
     }
 
-    /// What [`Self::left`] says, when the flow has ended: the note can come later than that.
+    /// Waits for [`Self::left`] when the flow has ended: the note can come later than that.
     pub(crate) fn left_after_break(&self) -> Option<(MonotonicTime, u64)> {
         self.heard(|state| state.left)
     }
 
-    /// What the connecting end, stopped at its deadline, says that it had got of this one's.
+    /// Waits for the account of the connecting end, stopped at its deadline, of what it had got
+    /// from this one.
     pub(crate) fn theirs_after_break(&self) -> Option<Delivered> {
         self.heard(|state| state.theirs)
     }
 
-    /// Waits a while for what control is to say.
+    /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].
     fn heard<T>(&self, what: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
         let mut state = self.shared.lock();
@@ -614,7 +620,7 @@ impl ReceiverWatch {
         }
     }
 
-    /// How the transfer ended, if it did.
+    /// Returns the outcome of the transfer, if it has ended.
     pub(crate) fn end(&self) -> Option<ReceiverEnd> {
         self.shared.lock().end
     }

@@ -25,7 +25,7 @@ const BLOCK: u64 = 50_001;
 
 const CONNECTIONS: u64 = 2;
 
-/// What comes instead of a block's offset when there is none any more.
+/// Value sent instead of a block's offset when there is no further block.
 const END: u64 = u64::MAX;
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
@@ -181,7 +181,7 @@ impl Files {
     }
 }
 
-/// The first error, if there is one.
+/// Returns the first error, if there is one.
 fn all(
     threads: Vec<thread::ScopedJoinHandle<'_, Result<(), TransportError>>>,
 ) -> Result<(), TransportError> {

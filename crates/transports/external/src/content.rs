@@ -1,14 +1,15 @@
-//! What is sent: one message again and again, the last one cut short; and its check.
+//! Content of a transfer, one message again and again with the last one cut short, and its
+//! checksum.
 
 use crc32fast::Hasher;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use regatta_model::Pattern;
 
-/// The content of a transfer. Both ends make the same from their orders.
+/// The content of a transfer. Both ends generate the same from their orders.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
-    /// One whole message.
+    /// One full-length message.
     pub message: Vec<u8>,
     /// Bytes of all messages.
     pub size: u64,
@@ -28,7 +29,8 @@ impl Content {
         Self { message, size }
     }
 
-    /// Messages that the first `bytes` hold whole; the last one may be shorter.
+    /// Returns the number of messages that are complete in the first `bytes`; the last one may be
+    /// shorter.
     pub(crate) fn messages(&self, bytes: u64) -> u64 {
         let message = (self.message.len() as u64).max(1);
         if bytes >= self.size {
@@ -38,9 +40,9 @@ impl Content {
         }
     }
 
-    /// CRC-32 of the first `bytes`.
+    /// Returns the CRC-32 of the first `bytes`.
     ///
-    /// It is put together from that of one message, in as many steps as the number of messages has
+    /// The sum is combined from that of one message, in as many steps as the number of messages has
     /// binary digits.
     pub(crate) fn crc32(&self, bytes: u64) -> u32 {
         let message = (self.message.len() as u64).max(1);

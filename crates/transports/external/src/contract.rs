@@ -8,61 +8,62 @@ use serde::{Deserialize, Serialize};
 /// Version of this contract. A change that an older program would misread raises it.
 pub(crate) const CONTRACT_VERSION: u32 = 1;
 
-/// The exit code of a program that cannot do here what it was asked for.
+/// Exit code of a program that does not support the request on this host.
 pub(crate) const UNSUPPORTED_EXIT: i32 = 77;
 
-/// What the agent says.
+/// Message of the agent to a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToProgram {
-    /// Say what you are, and end.
+    /// Answer with a description, and end.
     Describe {
         /// [`CONTRACT_VERSION`].
         contract: u32,
     },
-    /// Be the end that listens, which receives.
+    /// Be the end that listens and receives.
     Listen(Box<Order>),
-    /// Be the end that connects, which sends.
+    /// Be the end that connects and sends.
     Connect(Box<Order>),
     /// To the connecting end, once both are ready: connect to this port and send.
     Start {
-        /// Where the listening end listens.
+        /// Port of the listening end.
         port: u16,
     },
-    /// To the listening end at the deadline: say what was delivered by now.
+    /// To the listening end at the deadline: report the bytes delivered by now.
     Stop,
 }
 
-/// All that an end needs to know of a trial.
+/// Parameters of a trial for one end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Order {
     /// [`CONTRACT_VERSION`].
     pub contract: u32,
     /// This end's address on the path.
     pub local: IpAddr,
-    /// The other end's; nothing else is let in.
+    /// The other end's address; connections from any other are refused.
     pub peer: IpAddr,
-    /// 16 random bytes, hexadecimal, that the data opens with.
+    /// Token of 16 random bytes, hexadecimal, with which the data begins.
     pub token: String,
-    /// What is done: `bulk`.
+    /// Workload: `bulk`.
     pub workload: &'static str,
-    /// All that is sent.
+    /// Bytes of all messages.
     pub size_bytes: u64,
     /// Size of every message but the last, which may be shorter.
     pub message_bytes: u64,
-    /// A file with one whole message.
+    /// File with one full-length message.
     pub message_file: PathBuf,
-    /// How it ends: `agree`, or `abandon` if the program says that it can.
+    /// End of the transfer: `agree`, or `abandon` if the program has that capability.
     pub finish: &'static str,
-    /// Which congestion control the sender must use; absent where there is no choice.
+    /// Congestion control that the sender must use; absent where there is no choice.
     pub congestion_control: Option<String>,
-    /// Longest that the transfer may take once its connection can carry data, in nanoseconds.
+    /// Maximum duration of the transfer from the time when its connection can carry data, in
+    /// nanoseconds.
     pub deadline_ns: u64,
-    /// Longest that the connection may take to be made, in nanoseconds.
+    /// Maximum duration of the connection's establishment, in nanoseconds.
     pub connect_deadline_ns: u64,
-    /// For programs that encrypt.
+    /// Certificate and key, for programs that encrypt.
     pub tls: Tls,
-    /// What is known of the path.
+    /// Properties of the path.
     pub path: Path,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Tls {
     pub server_name: String,
 }
 
-/// What is known of the path.
+/// Properties of the path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Path {
     /// Round-trip propagation delay, in nanoseconds.
@@ -91,13 +92,13 @@ pub(crate) struct Path {
     pub mtu_bytes: u32,
 }
 
-/// What a program says.
+/// Message of a program to the agent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromProgram {
     /// Answer to `describe`.
     Description(Description),
-    /// Ready: a listening end says where it listens.
+    /// Ready; a listening end names its port.
     Ready {
         /// The port, at a listening end.
         #[serde(default)]
@@ -113,9 +114,9 @@ pub(crate) enum FromProgram {
         #[serde(default)]
         at_ns: Option<i64>,
     },
-    /// How far it is: bytes handed to the transport, or delivered.
+    /// Progress: bytes handed to the transport, or delivered.
     Progress {
-        /// So many since the beginning.
+        /// Bytes since the beginning.
         bytes: u64,
     },
     /// This end is done.
@@ -123,7 +124,7 @@ pub(crate) enum FromProgram {
 }
 
 impl FromProgram {
-    /// Its `type`.
+    /// Returns the value of `type`.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Description(_) => "description",
@@ -135,40 +136,40 @@ impl FromProgram {
     }
 }
 
-/// What a program is and what it can do.
+/// Identity and capabilities of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// The contract's version that it speaks.
+    /// Version of the contract that the program speaks.
     pub contract: u32,
     /// Name of the stack.
     pub name: String,
     /// The stack's version.
     pub version: String,
-    /// What it can carry out.
+    /// Workloads that the program supports.
     pub workloads: Vec<String>,
-    /// What else it can do: `abandon`.
+    /// Further capabilities: `abandon`.
     #[serde(default)]
     pub capabilities: Vec<String>,
 }
 
-/// What one end knows after the transfer.
+/// Result of the transfer at one end.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Done {
     /// Receiver: bytes delivered. Sender: bytes that the receiver has acknowledged.
     pub bytes: u64,
-    /// Receiver: CRC-32 (IEEE 802.3, as zlib's) of all that was delivered.
+    /// Receiver: CRC-32 (IEEE 802.3, as zlib's) of all bytes delivered.
     #[serde(default)]
     pub crc32: Option<u32>,
-    /// `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, or, at the receiver, when all was
-    /// delivered, in nanoseconds.
+    /// `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, or, at the receiver, when all
+    /// was delivered, in nanoseconds.
     #[serde(default)]
     pub at_ns: Option<i64>,
-    /// What was read back.
+    /// Facts that the program read back.
     #[serde(default)]
     pub facts: Option<BTreeMap<String, String>>,
-    /// Values that the stack tells, by name in `regatta_model::METRICS`.
+    /// Values that the stack reports, by name in `regatta_model::METRICS`.
     #[serde(default)]
     pub metrics: Option<BTreeMap<String, f64>>,
 }

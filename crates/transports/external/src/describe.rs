@@ -1,5 +1,6 @@
-//! Asking a program what it is. It is asked once, as long as its file stays the same: an
-//! interpreter that has to be started for each answer would double the time between trials.
+//! Request of a program's description. A description is kept as long as the program's file stays
+//! the same: an interpreter that has to be started for each answer would double the time between
+//! trials.
 
 use std::{
     collections::HashMap,
@@ -18,16 +19,16 @@ use crate::{
     program::Program,
 };
 
-/// How long a program may take to say what it is.
+/// Time in which a program must send its description.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long it may take to end after that.
+/// Time in which the program must end after that.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// The workload that is carried out with programs.
+/// The workload that programs carry out.
 pub(crate) const WORKLOAD: &str = "bulk";
 
-/// A program's file, as it is now, and its arguments.
+/// Arguments and file of a program, with the file's modification time and length.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     program: PathBuf,
@@ -38,7 +39,7 @@ struct Key {
 
 static KNOWN: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(Mutex::default);
 
-/// What a program is and what it can do.
+/// Returns the description of a program, from the cache or by starting the program.
 pub(crate) fn describe(
     path: &Path,
     arguments: &[String],

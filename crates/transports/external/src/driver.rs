@@ -71,7 +71,7 @@ static EXTERNAL: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-/// A program that comes with Regatta and is made by `make external`.
+/// A program that comes with Regatta and is built by `make external`.
 struct Named(&'static DriverDescriptor);
 
 static AIOQUIC: DriverDescriptor = DriverDescriptor {
@@ -131,7 +131,7 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
     options: &[],
 };
 
-/// Where the programs that come with Regatta are.
+/// Returns the directory of the programs that come with Regatta.
 fn directory() -> Option<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     named("REGATTA_EXTERNAL_DIR")
@@ -139,12 +139,12 @@ fn directory() -> Option<PathBuf> {
         .or_else(|| named("HOME").map(|home| Path::new(&home).join(".cache/regatta/external")))
 }
 
-/// What is started, with which congestion control.
+/// Program to start, and the congestion control to ask it for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Absent where there is no choice.
+    /// Congestion control; absent where there is no choice.
     pub congestion_control: Option<String>,
 }
 
@@ -155,7 +155,7 @@ fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'
     }
 }
 
-/// The congestion control that is asked for, or the driver's default.
+/// Returns the congestion control that is asked for, or the driver's default.
 fn congestion_control(
     descriptor: &DriverDescriptor,
     options: &BTreeMap<String, OptionValue>,
@@ -167,7 +167,7 @@ fn congestion_control(
     Some(text(options, "cc").unwrap_or(option.default).to_owned())
 }
 
-/// The program that the options name, a file that is there.
+/// Returns the program that the options name; its file must exist.
 fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionError> {
     let Some(named) = text(options, "program") else {
         return Err(OptionError::Missing {
@@ -275,8 +275,8 @@ impl Driver for Named {
     }
 }
 
-/// Whether a program says that it can run here. One that fails to say so is no lack of the host's:
-/// the trial shows what is wrong with it.
+/// Checks that a program says that it can run here. A program that fails to answer counts as
+/// supported: the trial shows what is wrong with it.
 fn can_run(command: &Command) -> Result<(), Unsupported> {
     match describe::describe(&command.program, &command.arguments, &Stop::new()) {
         Err(Broken::Unsupported(unsupported)) => Err(unsupported),

@@ -1,80 +1,80 @@
-//! What programs do wrong.
+//! Errors of external programs.
 
 use std::{io, time::Duration};
 
 use regatta_model::units::format_duration;
 use regatta_transport::{TransportError, Unsupported};
 
-/// What a program did wrong.
+/// Error of a program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("it cannot be started")]
     Start(#[source] io::Error),
-    /// It ended before it was done.
+    /// The program ended before it was done.
     #[error("it {how} before it was done")]
     Ended {
         /// `ended with exit code 1`, `was ended by signal 9`.
         how: String,
-        /// What it wrote last to standard error.
+        /// Its last lines on standard error.
         #[source]
         words: Option<LastWords>,
     },
-    /// It said nothing for too long.
+    /// The program sent nothing for too long.
     #[error("it did not say `{what}` within {}", format_duration(*within))]
     Silent {
-        /// What was waited for.
+        /// Message that was waited for.
         what: &'static str,
-        /// How long.
+        /// Duration of the wait.
         within: Duration,
-        /// What it wrote last to standard error.
+        /// Its last lines on standard error.
         #[source]
         words: Option<LastWords>,
     },
-    /// A line of its output is not of the contract.
+    /// A line of its output does not follow the contract.
     #[error("it wrote a line that is not of the contract: `{line}`")]
     Rubbish {
-        /// The line's beginning.
+        /// Beginning of the line.
         line: String,
-        /// What is wrong with it.
+        /// Error of the JSON parser.
         #[source]
         source: serde_json::Error,
     },
     /// A line of its output is too long.
     #[error("it wrote a line of more than {limit} bytes")]
     TooLong {
-        /// Longest line that is read.
+        /// Longest line that is read, in bytes.
         limit: u64,
     },
-    /// It said something that does not belong there.
+    /// The program sent a message at the wrong time.
     #[error("it said `{said}` {when}")]
     OutOfTurn {
-        /// What.
+        /// Type of the message.
         said: &'static str,
-        /// `before it was ready`.
+        /// Time of the message, in words: `before it was ready`.
         when: &'static str,
     },
-    /// It says what cannot be.
+    /// The program sent an impossible value.
     #[error("{0}")]
     Wrong(String),
-    /// It does not read what it is told.
+    /// The program does not read its input.
     #[error("it cannot be told anything")]
     Deaf(#[source] io::Error),
 }
 
-/// What a program wrote last to standard error.
+/// Last lines that a program wrote to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its last words: `{0}`")]
 pub(crate) struct LastWords(pub String);
 
-/// Why there is no more to be heard of a program.
+/// Reason why a program cannot be used any further.
 #[derive(Debug)]
 pub(crate) enum Broken {
     /// The host raised the trial's stop.
     Cancelled,
-    /// It cannot do here what it was asked for.
+    /// The program does not support the request on this host.
     Unsupported(Unsupported),
-    /// It did something wrong.
+    /// The program failed or broke the contract.
     Program(ProgramError),
 }
 
@@ -85,7 +85,7 @@ impl From<ProgramError> for Broken {
 }
 
 impl Broken {
-    /// As a driver says it.
+    /// Converts to the error of a driver, with the program's name.
     pub(crate) fn explain(self, program: &str) -> TransportError {
         match self {
             Self::Cancelled => TransportError::Cancelled,

@@ -1,5 +1,5 @@
-//! Files for a program that nobody else sees and that leave nothing behind: they live in memory,
-//! and end with the trial or with the agent, however that ends.
+//! Files for a program that are private and temporary: they live in memory, and end with the trial
+//! or with the agent, even if that is killed.
 
 use std::{
     fs::{self, File},
@@ -10,7 +10,7 @@ use std::{
 
 use regatta_control::TlsMaterial;
 
-/// A file in memory, open for as long as this lives.
+/// A file in memory, open for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
     file: File,
@@ -18,10 +18,10 @@ pub(crate) struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Makes one with this content.
+    /// Makes a file with this content.
     ///
     /// # Errors
-    /// The system's, if there is no memory or no number for it.
+    /// Error of the system, if it has no memory or no file descriptor left.
     pub(crate) fn new(content: &[u8]) -> io::Result<Self> {
         // SAFETY: the name ends with a zero byte.
         let number = unsafe { libc::memfd_create(c"regatta".as_ptr(), libc::MFD_CLOEXEC) };
@@ -41,14 +41,14 @@ impl MemoryFile {
         Ok(Self { file, path })
     }
 
-    /// Where a process of the same user reads it.
+    /// Returns the path at which a process of the same user can read the file.
     pub(crate) fn path(&self) -> PathBuf {
         debug_assert!(self.file.as_raw_fd() >= 0);
         self.path.clone()
     }
 }
 
-/// The run's certificate and, at the end that has it, its key.
+/// The run's certificate and, at the listening end, its key.
 #[derive(Debug)]
 pub(crate) struct TlsFiles {
     pub certificate: MemoryFile,
@@ -59,7 +59,7 @@ impl TlsFiles {
     /// Writes both in PEM (RFC 7468).
     ///
     /// # Errors
-    /// The system's.
+    /// Error of the system.
     pub(crate) fn new(tls: &TlsMaterial) -> io::Result<Self> {
         let file = |label, text: &str| MemoryFile::new(pem(label, text).as_bytes());
         Ok(Self {
@@ -73,7 +73,7 @@ impl TlsFiles {
     }
 }
 
-/// PEM has the same base64 as the order, in lines of 64 characters.
+/// Wraps base64 as PEM, in lines of 64 characters.
 fn pem(label: &str, base64: &str) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     let mut rest: String = base64.split_ascii_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Everything that a session waits for, in one place: what its program says, the program's end,
-//! notes of the other end, the host's abort.
+//! Queue of all events of a session: messages of its program, the program's end, notes of the other
+//! end, the host's abort.
 
 use std::{
     collections::VecDeque,
@@ -11,30 +11,30 @@ use regatta_transport::{Abort, MonotonicTime};
 
 use crate::{contract::FromProgram, error::ProgramError};
 
-/// A program that says more than is read has to wait.
+/// Maximum number of queued events; a program that sends more has to wait.
 const MOST_EVENTS: usize = 256;
 
-/// Something happened.
+/// Event of a session.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The program said this.
+    /// Message of the program.
     Said(FromProgram),
-    /// The program said what is not of the contract.
+    /// Output of the program that does not follow the contract.
     Rubbish(ProgramError),
-    /// The program ended, with this exit code or by this signal.
+    /// End of the program, with this exit code or by this signal.
     Ended(Ending),
-    /// The other end of the trial said this.
+    /// Note of the other end of the trial.
     Note(Note),
-    /// The host raised the trial's stop.
+    /// Stop of the trial, raised by the host.
     Aborted,
 }
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself, with this code.
+    /// Exit code.
     Code(i32),
-    /// By a signal.
+    /// Signal that ended the process.
     Signal(i32),
 }
 
@@ -42,12 +42,12 @@ pub(crate) enum Ending {
 struct State {
     events: VecDeque<Event>,
     ended: Option<Ending>,
-    /// Nobody takes events any more.
+    /// Whether events are discarded, as nobody takes them any more.
     closed: bool,
     aborted: bool,
 }
 
-/// Where events wait.
+/// Queue of events.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
@@ -60,7 +60,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an event in, waiting for room; false if nobody takes it any more.
+    /// Appends an event, waiting for room; returns false if the queue is closed.
     pub(crate) fn put(&self, event: Event) -> bool {
         let mut state = self.lock();
         while state.events.len() >= MOST_EVENTS && !state.closed {
@@ -81,7 +81,7 @@ impl Inbox {
         true
     }
 
-    /// The next event, the host's abort before all others; `None` once the moment has come.
+    /// Takes the next event, the host's abort before all others; `None` once `moment` has come.
     pub(crate) fn take_until(&self, moment: MonotonicTime) -> Option<Event> {
         let mut state = self.lock();
         loop {
@@ -105,7 +105,8 @@ impl Inbox {
         }
     }
 
-    /// Waits until the program has ended; returns whether it has by the moment.
+    /// Waits until the program has ended, `moment` has come or the host aborts; returns the exit
+    /// status if there is one. Events that arrive meanwhile are discarded.
     pub(crate) fn ended_by(&self, moment: MonotonicTime) -> Option<Ending> {
         let mut state = self.lock();
         loop {
@@ -127,7 +128,7 @@ impl Inbox {
         }
     }
 
-    /// Drops what waits and what comes.
+    /// Discards all events, queued and future ones.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -1,11 +1,11 @@
-//! Transports that are programs of their own, in any language: the agent starts them, speaks JSON
-//! lines with them, and measures them from outside.
+//! Transports that are programs of their own, in any language: the agent starts them, exchanges
+//! JSON lines with them, and measures them from outside.
 //!
-//! `docs/external-drivers.md` is the contract as an author reads it.
+//! `docs/external-drivers.md` describes the contract for authors of programs.
 //!
-//! - `contract` has its lines, `describe` asks a program what it is.
-//! - `program` is a process with all that it starts; `inbox` has all that a session waits for.
-//! - `session` is one end of a trial, `content` and `files` what it gives to the program.
+//! - `contract` defines the lines of the contract, `describe` asks a program for its description.
+//! - `program` is a process with all that it starts; `inbox` queues the events of a session.
+//! - `session` is one end of a trial, `content` and `files` its input for the program.
 //! - `driver` has the registry's entries: `external` for a program of the user's, and the programs
 //!   that come with Regatta.
 

@@ -1,10 +1,10 @@
-//! A program as a process: started so that nothing of it outlives the trial, heard line by line,
+//! A program as a process: started so that no part of it outlives the trial, read line by line,
 //! ended with all that it started.
 //!
 //! Where the system allows it, the program is the first process of a process namespace of its own:
-//! when it ends, or the agent does, however that happens, the kernel ends everything in there.
-//! Elsewhere it is the first of a session, whose processes are ended one by one; what has left the
-//! session is found by a mark in its environment.
+//! when the program or the agent ends, for whatever reason, the kernel kills everything in there.
+//! Elsewhere the program is the leader of a session, whose process group is killed; processes that
+//! have left the group are found by a mark in their environment.
 
 use std::{
     fs,
@@ -32,43 +32,43 @@ use crate::{
 /// Longest line that is read from a program, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// How much of a malformed line an error shows, in characters.
+/// Longest part of a malformed line in an error, in characters.
 const SHOWN: usize = 120;
 
-/// How much of standard error is kept, in bytes.
+/// Longest end of standard error that is kept, in bytes.
 const KEPT_WORDS: usize = 2 << 10;
 
-/// How long what an ended program has written may take to be read.
+/// Maximum wait for the remaining output of an ended program.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long ending a program may take; the kernel needs milliseconds.
+/// Maximum time to kill a program; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// In the environment of a program and of what it starts.
+/// Environment variable that marks a program and the processes it starts.
 const MARK: &str = "REGATTA_PROGRAM";
 
-/// A program that runs, ended when dropped.
+/// A running program, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
     input: Option<ChildStdin>,
     inbox: Arc<Inbox>,
     output: Arc<Output>,
     group: Group,
-    /// Dropped when the process may be forgotten, so that its number is used again.
+    /// Dropped when the process may be reaped, so that its number is used again.
     forget: Option<Sender<()>>,
     forgotten: Receiver<()>,
 }
 
-/// How what a program started is found.
+/// The processes of a program.
 #[derive(Debug, Clone)]
 struct Group {
     process: i32,
     mark: String,
-    /// It has a process namespace of its own.
+    /// Whether the program has a process namespace of its own.
     enclosed: bool,
 }
 
-/// What a program has written so far.
+/// Output of a program so far.
 #[derive(Debug, Default)]
 struct Output {
     state: Mutex<Written>,
@@ -79,7 +79,7 @@ struct Output {
 struct Written {
     /// The end of standard error.
     words: Vec<u8>,
-    /// Of standard output and standard error, how many have ended.
+    /// Number of streams that have ended, of standard output and standard error.
     closed: u32,
 }
 
@@ -110,7 +110,7 @@ impl Output {
         }
     }
 
-    /// The lines of standard error that are kept.
+    /// Returns the lines of standard error that are kept.
     fn lines(&self) -> Vec<String> {
         let written = self.lock();
         String::from_utf8_lossy(&written.words)
@@ -128,7 +128,7 @@ impl Output {
 }
 
 impl Program {
-    /// Starts a program. What happens from now on is in its inbox, until `stop` is raised.
+    /// Starts a program. Its events are put into its inbox, until `stop` is raised.
     pub(crate) fn start(
         program: &Path,
         arguments: &[String],
@@ -242,17 +242,17 @@ impl Program {
         Ok(())
     }
 
-    /// Its number, as this process sees it.
+    /// Returns the program's process number, as this process sees it.
     pub(crate) const fn process(&self) -> u32 {
         self.group.process.unsigned_abs()
     }
 
-    /// Where its events wait.
+    /// Returns the queue of the program's events.
     pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
     }
 
-    /// Tells it something.
+    /// Sends a message to the program.
     pub(crate) fn tell(&mut self, message: &ToProgram) -> Result<(), Broken> {
         let deaf = |source| Broken::Program(ProgramError::Deaf(source));
         let mut line = serde_json::to_vec(message).map_err(|error| deaf(error.into()))?;
@@ -270,7 +270,8 @@ impl Program {
         }
     }
 
-    /// The next thing that it says, or a note of the other end; `None` once the moment has come.
+    /// Returns the next message of the program, or a note of the other end; `None` once `until` has
+    /// come.
     pub(crate) fn next(&self, until: MonotonicTime) -> Result<Option<Event>, Broken> {
         match self.inbox.take_until(until) {
             None => Ok(None),
@@ -281,7 +282,7 @@ impl Program {
         }
     }
 
-    /// It has not said what it should within this time.
+    /// Returns the error of a program that did not send `what` within this time.
     pub(crate) fn silent(&self, what: &'static str, within: Duration) -> Broken {
         let words = self.output.last_words();
         ProgramError::Silent {
@@ -292,7 +293,7 @@ impl Program {
         .into()
     }
 
-    /// What its end means, where it must not end yet.
+    /// Returns the error of a program that ended too early.
     fn broken_by(&self, ending: Ending) -> Broken {
         if ending == Ending::Code(UNSUPPORTED_EXIT) {
             let (hints, reasons): (Vec<_>, Vec<_>) = self
@@ -317,8 +318,8 @@ impl Program {
         .into()
     }
 
-    /// Closes its input and lets it end by itself; returns what was wrong with its end. It is
-    /// ended after `within` at the latest.
+    /// Closes the program's input and lets it end by itself; returns a description of its end if
+    /// that was not a success. The program is killed after `within` at the latest.
     pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
         self.input = None;
         let words = |how: String| match self.output.last_words() {
@@ -356,7 +357,7 @@ fn in_words(ending: Ending) -> String {
     }
 }
 
-/// Waits for the end of a child and leaves it to be waited for.
+/// Waits for the end of a child without reaping it.
 fn wait_for(process: i32) -> Ending {
     loop {
         // SAFETY: an all-zero `siginfo_t` is a valid value, and it is a valid place for one.
@@ -381,7 +382,7 @@ fn wait_for(process: i32) -> Ending {
     }
 }
 
-/// Takes the end of a child, so that its number can be used again.
+/// Reaps an ended child, so that its number can be used again.
 fn reap(process: i32) {
     // SAFETY: a null status is allowed.
     while unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) } < 0 {
@@ -392,7 +393,8 @@ fn reap(process: i32) {
 }
 
 impl Group {
-    /// Ends the program and what it started. Must be called while the program's number is its own.
+    /// Kills the program and what it started. Must be called before the program is reaped, while
+    /// its number is its own.
     fn end(&self) {
         // SAFETY: neither takes a pointer; the process is a child that nobody has waited for, so
         // its number and its group's are its own.
@@ -403,7 +405,7 @@ impl Group {
         self.end_strays();
     }
 
-    /// Ends what has left the program's session.
+    /// Kills the processes that have left the program's process group, found by their mark.
     fn end_strays(&self) {
         if self.enclosed {
             return;
@@ -418,7 +420,7 @@ impl Group {
     }
 }
 
-/// Ends every process that has the mark, but the program itself; says whether there was one.
+/// Kills every process that has the mark, except the program itself; returns whether there was one.
 fn end_marked(program: i32, mark: &str) -> bool {
     let wanted = format!("{MARK}={mark}");
     let Ok(all) = fs::read_dir("/proc") else {
@@ -453,8 +455,8 @@ fn end_marked(program: i32, mark: &str) -> bool {
     found
 }
 
-/// Puts each line into the inbox, until the pipe ends or a line is rubbish: after that nothing that
-/// the program says has a meaning.
+/// Puts each line into the inbox, until the pipe ends or a line is malformed: after that no output
+/// of the program is understood.
 fn read_lines(out: impl Read, inbox: &Inbox) {
     let mut reader = BufReader::new(out);
     loop {
@@ -487,13 +489,13 @@ fn read_lines(out: impl Read, inbox: &Inbox) {
     }
 }
 
-/// The beginning of a line, with what cannot be shown written out.
+/// Returns the beginning of a line, with control characters escaped.
 fn shown(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
     visible(&text)
 }
 
-/// A text with control characters written out: it comes from a program, and goes to a terminal.
+/// Escapes control characters: the text comes from a program, and goes to a terminal.
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -506,7 +508,7 @@ fn visible(text: &str) -> String {
     shown
 }
 
-/// Keeps the end of what is written to standard error.
+/// Keeps the end of the program's standard error.
 fn keep_words(mut errors: impl Read, output: &Output) {
     let mut piece = [0; 1024];
     loop {

@@ -17,7 +17,7 @@ use regatta_transport::{
     testing::{order_for, trial_context},
 };
 
-/// Longest that a fault may take to show, beyond what it is itself.
+/// Maximum time for a fault to show, beyond its own duration.
 const SOON: Duration = Duration::from_secs(3);
 
 fn prepare(role: Role, program: &Path) -> Result<Box<dyn Session>, TransportError> {
@@ -40,7 +40,7 @@ fn receive(script: &Script) -> Result<SideReport, TransportError> {
     prepare(Role::Receiver, &script.path())?.run(None)
 }
 
-/// The failure's causes, which must be a failure and not something else, in one line.
+/// Returns the causes of an error, which must be a failure, in one line.
 fn failure<T>(result: Result<T, TransportError>) -> String {
     let error = result.err().expect("it must fail");
     assert_eq!(error.kind(), FailureKind::Failed, "{error:?}");
@@ -52,7 +52,7 @@ fn contains(text: &str, part: &str) {
     assert!(text.contains(part), "`{part}` is not in `{text}`");
 }
 
-/// Whether a process is there and is no zombie.
+/// Whether a process exists and is no zombie.
 fn lives(process: &str) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat"))
         .ok()
@@ -146,7 +146,7 @@ fn another_version_of_the_contract_is_shown() {
     contains(&text, "it speaks version `2` of the contract and not `1`");
 }
 
-/// A receiver that gets ready, says this, and hangs.
+/// Returns a receiver that gets ready, prints these lines, and hangs.
 fn said(lines: &[&str]) -> Script {
     let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
     let then = format!(
@@ -198,7 +198,7 @@ fn a_connection_without_its_time_is_refused() {
     );
 }
 
-/// As with every transport.
+/// The connect deadline applies as with every transport.
 #[test]
 fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     let begun = Instant::now();
@@ -225,7 +225,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     );
 }
 
-/// No trial waits for it for long.
+/// The trial does not wait long for such a program.
 #[test]
 fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
     let begun = Instant::now();
@@ -242,8 +242,8 @@ fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
     );
 }
 
-/// Starts processes in its session, in one of their own, and as a daemon; they ignore what can be
-/// ignored.
+/// Script that starts processes in its session, in one of their own, and as a daemon; they ignore
+/// all signals that can be ignored.
 const CHILDREN: &str = "
 sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
 setsid sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
@@ -282,7 +282,7 @@ fn nothing_that_a_program_started_outlives_it(end: &str) {
     assert_eq!(marked(), Vec::<String>::new(), "after `{end}`");
 }
 
-/// Numbers of the processes that were started with this word among their arguments.
+/// Returns the numbers of the processes that were started with this word among their arguments.
 fn processes_with(word: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc");
     all.flatten()

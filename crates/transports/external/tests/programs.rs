@@ -1,5 +1,5 @@
-//! The programs that come with Regatta, those that `make external` could make here, over loopback.
-//! One that is not there, or cannot run here, has to say so with a hint.
+//! The programs that come with Regatta, as far as `make external` could build them here, over
+//! loopback. One that is missing, or cannot run here, has to say so with a hint.
 
 mod common;
 
@@ -12,7 +12,7 @@ use regatta_transport::{
     testing::{order_for, run_pair, trial_context},
 };
 
-/// Makes the tests of each of these programs.
+/// Defines the tests of each of these programs.
 macro_rules! programs {
     ($($module:ident => $name:literal)+) => {
         regatta_transport::driver_tests! {
@@ -50,7 +50,7 @@ fn every_program_has_its_tests() {
     assert_eq!(names.collect::<BTreeSet<_>>(), tested.collect());
 }
 
-/// The driver of this name, if it runs here. Where it does not, it must say why.
+/// Returns the driver of this name, if it runs here. Where it does not, it must say why.
 fn supported(name: &str) -> Option<&'static dyn Driver> {
     let mut drivers = regatta_transport_external::drivers().iter().copied();
     let driver = drivers.find(|driver| driver.descriptor().name == name);
@@ -183,7 +183,7 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
     assert_eq!(sender.warnings[0].code, "abandoned", "{name}");
 }
 
-/// Runs a pair that must not come together, and says how its sender failed.
+/// Runs a pair that must not connect, and returns its sender's failure.
 fn refused(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> (FailureKind, String) {
     let name = driver.descriptor().name;
     let end = |role| {

@@ -1,10 +1,13 @@
-//! For how long flow control held a sender back, where its stack only says how often.
+//! Estimate of the time for which flow control held a sender back, for stacks that only report how
+//! often it did.
 
 use std::time::{Duration, Instant};
 
-/// The time between two samples counts if the stack said in between that flow control blocked it,
-/// and the congestion window has room at its end: with a full congestion window the path is the
-/// limit, whatever flow control says.
+/// Estimator of the time for which flow control held a sender back.
+///
+/// The time between two samples counts if the stack reported in between that flow control blocked
+/// it, and the congestion window has room at the end of that time: with a full congestion window
+/// the path is the limit, whatever flow control says.
 #[derive(Debug)]
 pub struct Blocked {
     sampled: Instant,
@@ -13,7 +16,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Nothing yet.
+    /// Creates an estimator without samples that starts at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
@@ -23,9 +26,10 @@ impl Blocked {
         }
     }
 
-    /// Adds a sample: how often the stack has said by now that it was blocked (DATA_BLOCKED and
-    /// STREAM_DATA_BLOCKED frames, RFC 9000 §19.12 f.), and the state of its congestion control.
-    /// Returns the time that flow control held it back so far.
+    /// Adds a sample and returns the time for which flow control has held the sender back so far.
+    ///
+    /// `frames` is the number of DATA_BLOCKED and STREAM_DATA_BLOCKED frames (RFC 9000 §19.12 f.)
+    /// sent by `now`; `in_flight_bytes` and `window_bytes` are the state of the congestion control.
     pub fn add(
         &mut self,
         now: Instant,
@@ -42,7 +46,7 @@ impl Blocked {
     }
 }
 
-/// Whether the congestion window has room for a tenth of it or more.
+/// Whether at least a tenth of the congestion window is free.
 fn has_room(in_flight_bytes: u64, window_bytes: u64) -> bool {
     (in_flight_bytes as f64) < 0.9 * window_bytes as f64
 }

@@ -17,18 +17,19 @@ use regatta_transport::{FILE_OPTIONS, TransportError};
 use regatta_transport_tls as tls;
 use rustls::KeyLog;
 
-/// Where one connection's events go (qlog, as a sequence of JSON texts, RFC 7464).
+/// Output file of one connection's events (qlog, as a sequence of JSON texts, RFC 7464).
 pub struct EventLog {
-    /// Takes them.
+    /// Buffered writer of the file.
     pub writer: Box<dyn Write + Send + Sync>,
-    /// Of the log.
+    /// Title of the log.
     pub title: String,
 }
 
-/// What a trial's options ask for, and where it may be left.
+/// Key log and event logs of one end of a trial: the options that ask for them, and the directory
+/// they are written to.
 #[derive(Debug)]
 pub struct Files {
-    /// What was asked for, by option.
+    /// Names of the options that ask for files.
     asked: Vec<&'static str>,
     directory: Option<PathBuf>,
     end: &'static str,
@@ -37,7 +38,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Of one end of a trial whose options ask for a key log, for event logs, or for neither.
+    /// Creates the files of one end of a trial whose options ask for a key log, for event logs, or
+    /// for neither.
     #[must_use]
     pub fn new(order: &TrialOrder, key_log: bool, event_log: bool) -> Self {
         Self {
@@ -65,7 +67,7 @@ impl Files {
             .filter(|_| self.asked.contains(&option))
     }
 
-    /// The directory for what an option asks for, made if need be.
+    /// Returns the directory for the file that `option` asks for, and creates it if need be.
     fn place(&self, option: &str) -> Result<Option<&PathBuf>, TransportError> {
         let Some(directory) = self.has(option) else {
             return Ok(None);
@@ -81,10 +83,10 @@ impl Files {
         format!("{}.keylog", self.end)
     }
 
-    /// The file for secrets, if it was asked for and may be left.
+    /// Creates the key log, if it was asked for and the trial has a directory for files.
     ///
     /// # Errors
-    /// [`TransportError::Io`] when it cannot be made.
+    /// [`TransportError::Io`] when the file cannot be created.
     pub fn key_log(&self) -> Result<Option<Arc<dyn KeyLog>>, TransportError> {
         let Some(directory) = self.place("keylog")? else {
             return Ok(None);
@@ -97,8 +99,8 @@ impl Files {
         Ok(Some(log))
     }
 
-    /// The file for the next connection's events, if it was asked for and may be left: the first
-    /// is `sender.sqlog`, the second `sender-2.sqlog`.
+    /// Creates the file for the next connection's events, if it was asked for and the trial has a
+    /// directory for files: the first is `sender.sqlog`, the second `sender-2.sqlog`.
     ///
     /// # Errors
     /// [`TransportError::Io`] when it cannot be made.
@@ -121,7 +123,7 @@ impl Files {
         }))
     }
 
-    /// Names of the files, by the whole name of the fact.
+    /// Returns the names of the files, keyed by the full name of the fact.
     #[must_use]
     pub fn facts(&self) -> BTreeMap<String, String> {
         let end = self.end;
@@ -139,7 +141,7 @@ impl Files {
         facts
     }
 
-    /// Says that files were asked for that may not be left.
+    /// Returns a warning if files were asked for, but the trial has no directory for them.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
         if self.directory.is_some() || self.asked.is_empty() {

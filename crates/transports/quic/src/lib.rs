@@ -9,10 +9,9 @@
 //!
 //! Each stack is a feature of this crate (`quinn`, `noq`, `quiche`, `s2n`), on by default.
 //!
-//! What does not depend on the stack stands beside the drivers: sizes from the path ([`path`]),
-//! waits with an end ([`wait`]), the time for which flow control held a sender back ([`blocked`]),
-//! options that all have ([`options`]), files
-//! that a trial leaves ([`files`]).
+//! Modules shared by all drivers: sizes from the path ([`path`]), waits with a deadline ([`wait`]),
+//! the time for which flow control held a sender back ([`blocked`]), common options ([`options`]),
+//! key logs and event logs ([`files`]).
 
 // Without some of the stacks, some of what they share is unused.
 #![cfg_attr(
@@ -43,7 +42,7 @@ pub mod wait;
 use regatta_transport::Driver;
 use regatta_transport_sockets::{socket, timer};
 
-/// Every driver of this crate, in the order of tables.
+/// Returns all drivers of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[

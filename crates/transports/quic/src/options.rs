@@ -1,5 +1,4 @@
-//! Options that mean the same whatever the stack: what they are, how they are read, and what is
-//! said of them.
+//! Options that mean the same for every stack: definitions, parser, and the facts that report them.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,24 +8,24 @@ use regatta_transport_sockets::socket::Buffers;
 
 use crate::path::{INITIAL_WINDOW_PACKETS, LEAST_PAYLOAD_BYTES, Sizes};
 
-/// Largest value of a QUIC integer (RFC 9000 §16).
+/// Largest value of a QUIC variable-length integer (RFC 9000 §16).
 pub(crate) const MOST_VARINT: u64 = (1 << 62) - 1;
 
-/// What the messages of a transfer travel in.
+/// Carrier of the messages of a transfer: streams or DATAGRAM frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Streams (RFC 9000 §2).
     #[default]
     Stream,
-    /// DATAGRAM frames (RFC 9221), one for a message.
+    /// DATAGRAM frames (RFC 9221), one per message.
     Datagram,
 }
 
 impl Mode {
-    /// As written in a study.
+    /// Names of the modes, as written in a study.
     pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
 
-    /// As written in a study.
+    /// Returns the name of the mode, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +34,7 @@ impl Mode {
         }
     }
 
-    /// Reads it from options that were checked.
+    /// Reads the mode from options that were checked.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         match text(options, "mode") {
@@ -44,7 +43,7 @@ impl Mode {
         }
     }
 
-    /// What a driver carries in it.
+    /// Returns the workloads that a driver carries in this mode.
     #[must_use]
     pub const fn carries(self) -> Carries {
         match self {
@@ -54,7 +53,7 @@ impl Mode {
     }
 }
 
-/// A flag, or its default.
+/// Returns the value of a flag, or its default.
 #[must_use]
 pub fn flag(options: &BTreeMap<String, OptionValue>, name: &str, default: bool) -> bool {
     match options.get(name) {
@@ -63,7 +62,7 @@ pub fn flag(options: &BTreeMap<String, OptionValue>, name: &str, default: bool) 
     }
 }
 
-/// A word, a size or a time as it is written.
+/// Returns the value of an option that is a word, a size or a time, as it is written.
 #[must_use]
 pub fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
     match options.get(name) {
@@ -75,11 +74,11 @@ pub fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Optio
 /// The options that every stack has, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
-    /// What messages travel in.
+    /// Carrier of messages.
     pub mode: Mode,
     /// Segmentation offload.
     pub gso: bool,
-    /// Whether the packet size is searched for.
+    /// Whether the stack searches for the packet size (path MTU discovery).
     pub mtu_discovery: bool,
     /// Flow-control window of a stream, in bytes.
     pub stream_window_bytes: Option<u64>,
@@ -87,7 +86,7 @@ pub struct Common {
     pub receive_buffer_bytes: Option<usize>,
     /// Send buffer of the socket, in bytes.
     pub send_buffer_bytes: Option<usize>,
-    /// Whether the secrets of the connections are left in a file.
+    /// Whether the secrets of the connections are written to a file.
     pub key_log: bool,
 }
 
@@ -112,7 +111,8 @@ impl Common {
         }
     }
 
-    /// What is known of an end before any connection, by the whole name of the fact.
+    /// Returns the facts of an end that are known before any connection, keyed by the full name of
+    /// the fact.
     pub(crate) fn facts(
         &self,
         side: &str,
@@ -146,8 +146,8 @@ impl Common {
     }
 }
 
-/// What the stacks have in common, for the comparison of stacks; `offloads` is `off`, or how many packets
-/// pass the kernel as one.
+/// Returns the facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or
+/// the number of packets that pass the kernel as one.
 pub(crate) fn stack_facts(
     options: &Common,
     sizes: &Sizes,
@@ -189,7 +189,7 @@ pub(crate) fn stack_facts(
     }
 }
 
-/// What messages travel in.
+/// Definition of the option for the carrier of messages.
 pub(crate) const MODE: OptionDefinition = OptionDefinition {
     name: "mode",
     kind: OptionKind::OneOf(&Mode::NAMES),
@@ -197,7 +197,7 @@ pub(crate) const MODE: OptionDefinition = OptionDefinition {
     help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
 };
 
-/// Segmentation offload.
+/// Definition of the option for segmentation offload.
 pub(crate) const GSO: OptionDefinition = OptionDefinition {
     name: "gso",
     kind: OptionKind::Flag,
@@ -205,7 +205,7 @@ pub(crate) const GSO: OptionDefinition = OptionDefinition {
     help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
 };
 
-/// The search for the packet size.
+/// Definition of the option for path MTU discovery.
 pub(crate) const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
     name: "mtu_discovery",
     kind: OptionKind::Flag,
@@ -213,7 +213,7 @@ pub(crate) const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
     help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
 };
 
-/// Flow control.
+/// Definition of the option for the flow-control window of a stream.
 pub(crate) const STREAM_WINDOW: OptionDefinition = OptionDefinition {
     name: "stream_window",
     kind: OptionKind::Size,
@@ -221,7 +221,7 @@ pub(crate) const STREAM_WINDOW: OptionDefinition = OptionDefinition {
     help: "flow-control window of a stream; from the path if not set",
 };
 
-/// Of the socket.
+/// Definition of the option for the socket's receive buffer.
 pub(crate) const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
     name: "receive_buffer",
     kind: OptionKind::Size,
@@ -229,7 +229,7 @@ pub(crate) const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
     help: "receive buffer of the UDP socket; from the path if not set",
 };
 
-/// Of the socket.
+/// Definition of the option for the socket's send buffer.
 pub(crate) const SEND_BUFFER: OptionDefinition = OptionDefinition {
     name: "send_buffer",
     kind: OptionKind::Size,
@@ -237,7 +237,7 @@ pub(crate) const SEND_BUFFER: OptionDefinition = OptionDefinition {
     help: "send buffer of the UDP socket; from the path if not set",
 };
 
-/// The log of secrets.
+/// Definition of the option for the log of secrets.
 pub(crate) const KEY_LOG: OptionDefinition = OptionDefinition {
     name: "keylog",
     kind: OptionKind::Flag,

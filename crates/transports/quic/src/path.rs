@@ -1,4 +1,4 @@
-//! Sizes of packets, windows and buffers from what is known of the path.
+//! Sizes of packets, windows and buffers from the known properties of the path.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use regatta_transport::Unsupported;
 /// Source: RFC 9000 §14.
 pub const LEAST_PAYLOAD_BYTES: u16 = 1200;
 
-/// Largest UDP payload that is used, that of a jumbo frame over IPv4. Receive buffers grow with
-/// it, and a congestion window of ten packets of 1200 bytes must still hold one.
+/// Largest UDP payload in use, that of a jumbo frame over IPv4. Receive buffers grow with it, and a
+/// congestion window of ten packets of 1200 bytes must still hold one.
 pub const MOST_PAYLOAD_BYTES: u16 = 8972;
 
 /// Largest UDP payload of one call of the kernel, whole GSO batch: an IPv4 packet without its
@@ -26,12 +26,12 @@ pub const INITIAL_WINDOW_PACKETS: u16 = 10;
 /// buffers have twice as much at least.
 const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
 
-/// Largest window where the path has no rate, in packets. A stream buffer of quinn gives up above
-/// 1024 gaps; with one packet of twenty lost, so many packets have 820.
+/// Largest window where the path has no rate, in packets. A stream buffer of quinn fails above 1024
+/// gaps; with one packet in twenty lost, a window of this size has about 820.
 const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 
-/// Rate that is assumed where the path has none, in bits per second: more than a QUIC stack moves
-/// on one core.
+/// Assumed rate where the path has none, in bits per second: more than a QUIC stack moves on one
+/// core.
 const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
 
 /// Sizes for one end of one trial.
@@ -44,14 +44,14 @@ pub struct Sizes {
     /// Flow-control window of a connection, in bytes: a stream's, and room for small streams
     /// beside it.
     pub connection_window_bytes: u64,
-    /// What a sender holds for the application, sent or not, in bytes.
+    /// Send buffer of the stack, sent and unsent data of the application together, in bytes.
     pub send_window_bytes: u64,
     /// Receive and send buffer of the socket, in bytes of payload.
     pub socket_buffer_bytes: usize,
 }
 
 impl Sizes {
-    /// Sizes for a path between this end and another one of the same IP version.
+    /// Returns the sizes for a path between this end and another one of the same IP version.
     ///
     /// The stream's window is the path's.
     ///
@@ -84,7 +84,7 @@ impl Sizes {
         Ok(Self::with_stream_window(payload_bytes, stream_window_bytes))
     }
 
-    /// The same with another window of the stream.
+    /// Returns the sizes for a given payload and a given flow-control window of the stream.
     #[must_use]
     pub fn with_stream_window(payload_bytes: u16, stream_window_bytes: u64) -> Self {
         Self {
@@ -101,13 +101,13 @@ impl Sizes {
         }
     }
 
-    /// Bytes of [`INITIAL_WINDOW_PACKETS`] packets of this payload.
+    /// Returns the size of [`INITIAL_WINDOW_PACKETS`] packets with this payload, in bytes.
     #[must_use]
     pub fn initial_window_bytes(payload_bytes: u16) -> u32 {
         u32::from(INITIAL_WINDOW_PACKETS) * u32::from(payload_bytes)
     }
 
-    /// How many packets fit one call of the kernel with segmentation offload.
+    /// Returns the maximum number of packets in one call of the kernel with segmentation offload.
     #[must_use]
     pub fn most_segments(&self) -> usize {
         MOST_BATCH_BYTES / usize::from(self.payload_bytes)

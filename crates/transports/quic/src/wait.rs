@@ -1,21 +1,21 @@
-//! Waits that end at a moment, or when a trial is stopped.
+//! Waits that end at a deadline, or when a trial is stopped.
 
 use std::future::Future;
 
 use regatta_transport::{MonotonicTime, TransportError, stop::Abort};
 use tokio::sync::Notify;
 
-/// What came of a future that had until a moment.
+/// Result of a future run with a deadline.
 #[derive(Debug)]
 pub enum Timed<T> {
-    /// Its output.
+    /// Output of the future.
     Done(T),
-    /// Nothing until the moment; the future was dropped.
+    /// Deadline reached; the future was dropped.
     Late,
 }
 
-/// Runs a future that may be dropped, at most until the moment. Once a moment has passed, it is
-/// still polled once.
+/// Runs a future that may be dropped until `moment` at most. If `moment` has passed already, the
+/// future is still polled once.
 pub async fn until<F: Future>(moment: MonotonicTime, future: F) -> Timed<F::Output> {
     if moment == MonotonicTime::NEVER {
         return Timed::Done(future.await);
@@ -26,7 +26,7 @@ pub async fn until<F: Future>(moment: MonotonicTime, future: F) -> Timed<F::Outp
     }
 }
 
-/// Waiting time for an error, from the moment when the wait began.
+/// Returns the error of a wait for `what` that began at `since`, with the time waited.
 pub fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {
     TransportError::TimedOut {
         what: what.into(),
@@ -34,12 +34,12 @@ pub fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportErro
     }
 }
 
-/// Ends a wait that has no connection yet; to be registered with a `Stop`.
+/// Stop signal for a wait that has no connection yet; to be registered with a `Stop`.
 #[derive(Debug, Default)]
 pub struct Stopped(Notify);
 
 impl Stopped {
-    /// Runs a future to its end, or until it is stopped: it is dropped then.
+    /// Runs a future to its end, or until the signal is raised: the future is dropped then.
     ///
     /// # Errors
     /// The future's own, or [`TransportError::Cancelled`].

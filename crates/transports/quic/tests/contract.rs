@@ -1,4 +1,4 @@
-//! What every driver must do, over loopback.
+//! Contract of every driver, over loopback.
 
 use regatta_transport::{Driver, testing::contract};
 use regatta_transport_quic::drivers;

@@ -1,4 +1,4 @@
-//! What `quic-quiche` promises beside the contract of every driver.
+//! Properties of `quic-quiche` beyond the contract of every driver.
 
 use std::{fs, time::Duration};
 

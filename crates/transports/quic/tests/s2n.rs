@@ -1,4 +1,4 @@
-//! What `quic-s2n` promises beside the contract of every driver.
+//! Properties of `quic-s2n` beyond the contract of every driver.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -65,7 +65,8 @@ fn what_runs_is_read_back(name: &str) {
 mod real_time {
     use super::*;
 
-    /// Seeding takes some 45 ms of CPU time, and is done before the clock starts.
+    /// Checks that random numbers are seeded, which takes some 45 ms of CPU time, before the clock
+    /// starts.
     #[test]
     fn random_numbers_are_seeded_before_the_handshake() {
         let (sender, _) = reports(pair(10_000, 10_000, |_| {}));
@@ -109,7 +110,7 @@ fn a_stream_window_below_the_path_is_seen() {
     );
 }
 
-/// Passes packets on both ways until it is told to stop, and counts Retry packets.
+/// Relays packets both ways until `stop`, and counts Retry packets.
 fn relay(front: &UdpSocket, server: SocketAddr, retries: &AtomicU32, stop: &AtomicBool) {
     let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for socket in [front, &back] {
@@ -132,7 +133,7 @@ fn relay(front: &UdpSocket, server: SocketAddr, retries: &AtomicU32, stop: &Atom
     }
 }
 
-/// An order of connections with this handshake.
+/// Creates an order of connections with this handshake.
 fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
     let mut order = order_for(role, "quic-s2n", 1, 1);
     order.path.mtu_bytes = 1500;
@@ -145,7 +146,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
     order
 }
 
-/// Sends a word and takes it back over a connection of its own.
+/// Sends a word and receives it back over a connection of its own.
 async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
@@ -171,7 +172,7 @@ async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
     connection.close(soon).await;
 }
 
-/// Takes a word and sends it back over the next connection.
+/// Receives a word and sends it back over the next connection.
 async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = match server
@@ -199,7 +200,7 @@ async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
     connection.close(soon).await;
 }
 
-/// Connections of one test, one after another.
+/// Number of connections of one test, one after another.
 const CONNECTIONS: u32 = 5;
 
 regatta_transport::test_cases! { every_connection_proves_its_address_first_when_asked:

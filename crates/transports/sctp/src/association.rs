@@ -1,4 +1,5 @@
-//! One association: the stack's state, what has arrived for its streams, who waits for it.
+//! One association: the stack's state, the messages received on its streams, and the wakers of
+//! waiting tasks.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -18,51 +19,50 @@ use crate::{
     wire::{self, Chunk, Route},
 };
 
-/// A whole user message in the pieces in which it came.
+/// User message in the pieces in which it arrived.
 pub(crate) type Message = sctp_proto::Chunks;
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8).
 const BINARY: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 
-/// Of the message of one byte that ends a direction of a stream: `WebRTC Binary Empty`. SCTP has
-/// no half-closed streams.
+/// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
+/// Binary Empty`. SCTP has no half-closed streams.
 const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmpty;
 
-/// A receiver delays its acknowledgement for so long at most; the stack's own value, RFC 9260
-/// §6.2.
+/// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// The stream numbers of an end that listens begin here and fall, those of an end that connects
-/// begin at zero and rise.
+/// First stream number of a listening end, whose numbers fall; those of a connecting end begin at
+/// zero and rise.
 const LAST_STREAM: StreamId = 65_534;
 
-/// What an association may hold.
+/// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Most user data of one DATA chunk, in bytes.
+    /// Maximum user data of one DATA chunk, in bytes.
     pub chunk_bytes: usize,
-    /// Most DATA chunks handed over and not acknowledged.
+    /// Maximum number of DATA chunks handed over and not acknowledged.
     pub outstanding_chunks: u64,
-    /// DATA chunks that may wait in the stack to be sent, or as many as are in flight.
+    /// Maximum number of DATA chunks that wait in the stack to be sent, if fewer are in flight.
     pub waiting_chunks: u64,
-    /// Most bytes that arrived and are not taken; above that the receive window closes.
+    /// Maximum number of received bytes that are not taken; above it the receive window closes.
     pub arrived_bytes: usize,
-    /// Most streams that this end opens.
+    /// Maximum number of streams that this end opens.
     pub streams: u16,
     /// Whether user messages are delivered in order.
     pub ordered: bool,
 }
 
-/// How an association ended.
+/// Reason for which an association ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// In good order.
+    /// Closed in good order.
     Done,
-    /// This end was stopped.
+    /// Stopped by this end.
     Stopped,
-    /// The other end gave it up.
+    /// Aborted by the other end.
     AbortedByPeer,
-    /// The stack gave it up, and why.
+    /// Aborted by the stack, for this reason.
     Failed(String),
 }
 
@@ -80,26 +80,26 @@ impl Ending {
     }
 }
 
-/// Counted by this driver from the packets, since the stack counts few.
+/// Counters that this driver derives from the packets, since the stack has few of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Packets sent, of every kind.
+    /// Packets sent, of all kinds.
     pub packets_sent: u64,
-    /// DATA chunks that were sent once more.
+    /// DATA chunks that were retransmitted.
     pub retransmitted_chunks: u64,
-    /// Packets with such a chunk.
+    /// Packets with a retransmitted chunk.
     pub retransmitted_packets: u64,
     /// Acknowledgements that arrived.
     pub acknowledgements: u64,
     /// Retransmission timers that expired (T3-rtx).
     pub timeouts: u64,
-    /// Chunks that were sent once more before a timer expired.
+    /// Chunks that were retransmitted before a timer expired.
     pub fast_retransmits: u64,
-    /// Bytes of user data sent and not acknowledged, at most.
+    /// Maximum number of bytes of user data sent and not acknowledged.
     pub in_flight_bytes: u64,
 }
 
-/// What arrived for a stream and is not taken yet.
+/// Messages received on a stream and not taken yet.
 #[derive(Default)]
 struct Inbox {
     messages: VecDeque<Message>,
@@ -113,7 +113,7 @@ enum Phase {
     Ended(Ending),
 }
 
-/// One association.
+/// State of one association.
 pub(crate) struct Association {
     inner: sctp_proto::Association,
     peer: SocketAddr,
@@ -121,9 +121,9 @@ pub(crate) struct Association {
     initiate_tag: Option<u32>,
     limits: Limits,
     phase: Phase,
-    /// Something may be there to be sent.
+    /// Whether there may be something to send.
     pub dirty: bool,
-    /// Nobody uses it any more.
+    /// Whether the association's user was dropped.
     pub released: bool,
     closing: bool,
     shut_down: bool,
@@ -131,17 +131,17 @@ pub(crate) struct Association {
     route: Option<Route>,
     inboxes: BTreeMap<StreamId, Inbox>,
     arrived_bytes: usize,
-    /// Streams that are readable and were left so because enough has arrived.
+    /// Readable streams that were not read because enough has arrived.
     left: BTreeSet<StreamId>,
     opened_by_peer: BTreeSet<StreamId>,
     accepted_streams: u16,
     opened_streams: u16,
     waiting: Vec<Waker>,
-    /// Streams that wait to write, in turn.
+    /// Streams that wait to write, in order of their turns.
     writers: VecDeque<(StreamId, Waker)>,
     written_chunks: u64,
     acknowledged_chunks: u64,
-    /// What was sent.
+    /// Transmission sequence numbers of the sent chunks; `None` before the first.
     tsn: Option<Tsn>,
     counts: Counts,
 }
@@ -149,7 +149,7 @@ pub(crate) struct Association {
 #[derive(Debug, Clone, Copy)]
 struct Tsn {
     first: u32,
-    /// The highest.
+    /// Highest TSN sent.
     sent: u32,
 }
 
@@ -198,7 +198,7 @@ impl Association {
         self.connects
     }
 
-    /// Of the INIT that the other end sent.
+    /// Returns the initiate tag of the INIT chunk that the other end sent.
     pub(crate) fn initiate_tag(&self) -> Option<u32> {
         self.initiate_tag
     }
@@ -227,7 +227,7 @@ impl Association {
 
     // What arrives.
 
-    /// A packet of this association.
+    /// Processes a packet of this association.
     pub(crate) fn take_in(&mut self, packet: &[u8], event: AssociationEvent) {
         for chunk in wire::chunks(packet) {
             match chunk {
@@ -258,7 +258,7 @@ impl Association {
         }
     }
 
-    /// The highest TSN up to which all is acknowledged. Serial numbers wrap.
+    /// Returns the highest TSN up to which everything is acknowledged. Serial numbers wrap.
     const fn last_acknowledged(&self, tsn: Tsn) -> u32 {
         tsn.first
             .wrapping_sub(1)
@@ -356,7 +356,7 @@ impl Association {
         self.outstanding() == 0 || self.ended().is_some()
     }
 
-    /// Chunks that the stack has sent.
+    /// Returns the number of chunks that the stack has sent.
     fn sent(&self) -> u64 {
         self.tsn.map_or(0, |tsn| {
             let in_flight = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
@@ -364,9 +364,9 @@ impl Association {
         })
     }
 
-    /// How many chunks may wait in the stack. What waits there delays every stream, since the stack
-    /// sends in the order of writing; but it must always have something to send, or its congestion
-    /// window does not grow.
+    /// Returns the maximum number of chunks that wait in the stack. Waiting chunks delay every
+    /// stream, since the stack sends in the order of writing; but the stack must always have
+    /// something to send, or its congestion window does not grow.
     fn most_waiting(&self) -> u64 {
         let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
         in_flight.max(self.limits.waiting_chunks)
@@ -381,7 +381,7 @@ impl Association {
             && self.waiting_chunks() < self.most_waiting()
     }
 
-    /// Wakes the writer whose turn it is, once half of the room is free again.
+    /// Wakes the writer whose turn it is, once half of the queue is free again.
     pub(crate) fn wake_writers(&mut self) {
         if self.has_room()
             && 2 * self.waiting_chunks() <= self.most_waiting()
@@ -391,7 +391,7 @@ impl Association {
         }
     }
 
-    /// Hands a user message to the stack if there is room and no other stream's turn.
+    /// Hands a user message to the stack if there is room and it is not another stream's turn.
     pub(crate) fn poll_write(
         &mut self,
         id: StreamId,
@@ -416,7 +416,7 @@ impl Association {
         Poll::Ready(written)
     }
 
-    /// A stream does not wait to write any more: the next one may.
+    /// Removes a stream from the queue of writers, and wakes the next one.
     pub(crate) fn leave_turn(&mut self, id: StreamId) {
         self.writers.retain(|(other, _)| *other != id);
         if self.has_room()
@@ -446,7 +446,7 @@ impl Association {
         Ok(())
     }
 
-    /// Ends this direction of a stream.
+    /// Ends the sending direction of a stream.
     pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), TransportError> {
         if let Some(ending) = self.ended() {
             return Err(ending.error());
@@ -454,7 +454,7 @@ impl Association {
         self.write(id, &Bytes::from_static(&[0]), FINISHED)
     }
 
-    /// Sends all that the stack has to send now.
+    /// Sends everything that the stack has to send now.
     pub(crate) fn transmit(&mut self, now: Instant, datagrams: &mut Datagrams) {
         self.dirty = false;
         if self.ended().is_some() {
@@ -508,7 +508,7 @@ impl Association {
         }
     }
 
-    /// Lets timers expire; returns whether one did.
+    /// Handles expired timers; returns whether there was one.
     pub(crate) fn expire(&mut self, now: Instant) -> bool {
         if self.ended().is_some() || self.next_timer().is_none_or(|timer| timer > now) {
             return false;
@@ -545,7 +545,7 @@ impl Association {
         }
     }
 
-    /// Gives it up and tells the other end.
+    /// Aborts the association and tells the other end.
     pub(crate) fn abort(&mut self, why: Ending, datagrams: &mut Datagrams) {
         if self.ended().is_none() {
             self.send_abort(datagrams);
@@ -655,7 +655,7 @@ impl Association {
         Poll::Pending
     }
 
-    /// Takes what arrived for a stream; `false` if nothing more comes.
+    /// Returns the messages received on a stream; `false` if no more will come.
     pub(crate) fn poll_read(
         &mut self,
         id: StreamId,

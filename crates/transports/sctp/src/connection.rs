@@ -16,10 +16,10 @@ use crate::{
     wait::{timed_out, within},
 };
 
-/// After so many bytes written, they are sent without waiting for the application to wait.
+/// Number of written bytes after which they are sent even if the application does not wait.
 const SEND_BYTES: usize = 256 << 10;
 
-/// Headers and short messages are copied into pieces of memory of this size.
+/// Size of the pieces of memory that headers and short messages are copied into, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// An established association; closed in good order when dropped.
@@ -182,7 +182,8 @@ impl ByteStream for SctpStream {
     }
 }
 
-/// Passes a message on through `scratch`: the stack has no other way to its bytes than a copy.
+/// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
+/// bytes only as a copy.
 pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
     let length = message.len();
     if let Some(place) = scratch.get_mut(..length)

@@ -1,5 +1,5 @@
-//! One end's socket and associations, driven by whoever has the lock: the stack itself does no
-//! input or output and has no clock.
+//! Socket and associations of one end, driven by the task that holds the lock: the stack itself
+//! does no input or output and has no clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,34 +23,34 @@ use crate::{
     wire,
 };
 
-/// Packets that are taken in before they are answered, at least where there are so many.
+/// Number of packets that are processed before they are answered, if that many have arrived.
 const PACKETS_AT_ONCE: usize = 64;
 
-/// The number of an association at this end.
+/// Number of an association at this end.
 pub(crate) type Number = usize;
 
-/// What a listening end is told.
+/// Event at a listening end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Incoming {
-    /// The other end asks for an association.
+    /// Association requested by the other end.
     Asked,
-    /// An association is established.
+    /// Association established.
     Established(Number),
 }
 
-/// The state of one end.
+/// State of one end.
 pub(crate) struct Core {
     stack: sctp_proto::Endpoint,
     config: Arc<TransportConfig>,
     limits: Limits,
     datagrams: Datagrams,
-    /// The only host from which packets are taken.
+    /// Only host from which packets are accepted.
     peer: IpAddr,
     associations: BTreeMap<Number, Association>,
     incoming: VecDeque<Incoming>,
-    /// Those who wait for associations to come, or to go.
+    /// Wakers of the tasks that wait for associations to come, or to end.
     waiting: Vec<Waker>,
-    /// The task that drives this.
+    /// Waker of the task that calls [`Core::poll_drive`].
     driver: Option<Waker>,
     received: Vec<(SocketAddr, Bytes)>,
     broken: Option<String>,
@@ -79,10 +79,10 @@ impl Core {
         }
     }
 
-    /// Begins to make an association.
+    /// Begins to establish an association.
     ///
     /// # Errors
-    /// What the stack says of the address.
+    /// The stack refuses the address.
     pub(crate) fn connect(
         &mut self,
         to: SocketAddr,
@@ -112,7 +112,7 @@ impl Core {
         self.associations.get_mut(&number)
     }
 
-    /// Takes the next news of incoming associations.
+    /// Returns the next event of incoming associations.
     pub(crate) fn poll_incoming(
         &mut self,
         context: &Context<'_>,
@@ -129,7 +129,7 @@ impl Core {
         Poll::Pending
     }
 
-    /// Whether no association is left, but those whose user still holds them.
+    /// Waits until every association has ended; those that have may still be held by a user.
     pub(crate) fn poll_quiet(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.associations.values().all(|one| one.ended().is_some()) {
             return Poll::Ready(());
@@ -142,7 +142,7 @@ impl Core {
         self.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Has the driving task look at what an association has to send.
+    /// Makes the driving task send what an association has to send.
     pub(crate) fn schedule(&mut self, number: Number) {
         if let Some(association) = self.associations.get_mut(&number)
             && !std::mem::replace(&mut association.dirty, true)
@@ -152,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Sends what the association has to send now.
+    /// Sends everything that the association has to send now.
     pub(crate) fn send(&mut self, number: Number) {
         if let Some(association) = self.associations.get_mut(&number) {
             association.transmit(Instant::now(), &mut self.datagrams);
@@ -164,7 +164,7 @@ impl Core {
         }
     }
 
-    /// Closes an association in good order as soon as the other end has what was sent.
+    /// Closes an association in good order as soon as everything sent is acknowledged.
     pub(crate) fn close(&mut self, number: Number) {
         if let Some(association) = self.associations.get_mut(&number) {
             association.close(Instant::now());
@@ -172,7 +172,7 @@ impl Core {
         self.schedule(number);
     }
 
-    /// Gives an association up at once and tells the other end.
+    /// Aborts an association at once and tells the other end.
     pub(crate) fn abort(&mut self, number: Number, why: Ending) {
         if let Some(association) = self.associations.get_mut(&number) {
             association.abort(why, &mut self.datagrams);
@@ -181,7 +181,7 @@ impl Core {
         }
     }
 
-    /// Gives up all that is left.
+    /// Aborts all associations.
     pub(crate) fn abort_all(&mut self) {
         let numbers: Vec<_> = self.associations.keys().copied().collect();
         for number in numbers {
@@ -189,7 +189,7 @@ impl Core {
         }
     }
 
-    /// The user of an association has let it go: it is closed, and forgotten when that is done.
+    /// Closes an association whose user was dropped; its state is dropped when that is done.
     pub(crate) fn release(&mut self, number: Number) {
         if let Some(association) = self.associations.get_mut(&number) {
             association.released = true;
@@ -212,8 +212,8 @@ impl Core {
         self.wake_waiting();
     }
 
-    /// Takes in what has arrived, sends what is due. The task that calls this is woken when there
-    /// is more to do but for the clock; the moment of that is returned.
+    /// Processes received packets, and sends those that are due. The task that calls this is woken
+    /// by any event but the clock; the time of the next timer is returned.
     pub(crate) fn poll_drive(&mut self, context: &mut Context<'_>) -> Option<Instant> {
         if self
             .driver

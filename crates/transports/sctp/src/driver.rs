@@ -1,4 +1,4 @@
-//! `sctp-userspace`: what it is and what it can do.
+//! Descriptor and capabilities of the driver `sctp-userspace`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! One end of a trial: a socket, a runtime of one thread, the task that drives the associations;
-//! seen as an end of streams or as an end of messages.
+//! One end of a trial: a socket, a runtime of one thread, the task that drives the associations; as
+//! an endpoint of streams or of messages.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -38,17 +38,17 @@ use crate::{
     wait::{timed_out, within},
 };
 
-/// How long an end stays, beside some round trips, to close its associations in good order. One
-/// acknowledgement may be delayed by 200 ms.
+/// Maximum time, beside some round trips, for which an end stays to close its associations in good
+/// order. One acknowledgement may be delayed by 200 ms.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// One end, whatever it carries.
+/// End of a trial, for streams and messages alike.
 pub(crate) struct End {
     runtime: Runtime,
     shared: Arc<Shared>,
     role: Role,
     connects: bool,
-    /// Longest time that a handshake may take.
+    /// Maximum duration of a handshake.
     connect_deadline: Duration,
     peer: IpAddr,
     listen: Option<SocketAddr>,
@@ -56,7 +56,7 @@ pub(crate) struct End {
     facts: BTreeMap<String, String>,
 }
 
-/// Ends a wait that has no association yet.
+/// Waker of a wait that has no association yet.
 #[derive(Default)]
 struct Waker(Notify);
 
@@ -68,7 +68,7 @@ impl Abort for Waker {
 }
 
 impl End {
-    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl End {
         self.role.name()
     }
 
-    /// Makes an association with the peer.
+    /// Establishes an association with the peer.
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -154,12 +154,13 @@ impl End {
         }
     }
 
-    /// Waits for news of an association that the peer makes.
+    /// Waits for an event of an association that the peer establishes.
     async fn incoming(&self) -> Result<Incoming, TransportError> {
         poll_fn(|context: &mut Context<'_>| self.shared.lock().poll_incoming(context)).await
     }
 
-    /// Waits for an association that the peer makes; calls `arrived` whenever it asks for one.
+    /// Waits for an association that the peer establishes; calls `arrived` whenever it asks for
+    /// one.
     async fn established(&self, mut arrived: impl FnMut()) -> Result<Arc<Link>, TransportError> {
         loop {
             match self.incoming().await? {
@@ -266,7 +267,7 @@ impl Drop for End {
     }
 }
 
-/// An end of byte streams.
+/// Endpoint of byte streams.
 pub(crate) struct StreamEnd(pub End);
 
 impl StreamEndpoint for StreamEnd {
@@ -348,14 +349,14 @@ impl StreamEndpoint for StreamEnd {
     }
 }
 
-/// An end of messages, delivered in any order.
+/// Endpoint of messages, delivered in any order.
 pub(crate) struct MessageEnd {
     end: End,
-    /// Associations none of whose messages was admitted yet.
+    /// Associations of which no message was admitted yet.
     unclaimed: Mutex<Vec<Unclaimed>>,
 }
 
-/// An association whose first message is waited for.
+/// Association whose first message is waited for.
 struct Unclaimed {
     link: Arc<Link>,
     stream: Option<StreamId>,
@@ -363,7 +364,7 @@ struct Unclaimed {
 }
 
 impl Unclaimed {
-    /// Takes messages until one is admitted.
+    /// Receives messages until one is admitted.
     fn poll_admitted(
         &mut self,
         admit: &mut impl FnMut(&[u8]) -> bool,

@@ -1,11 +1,11 @@
 //! SCTP twice: of the running kernel (`kernel`), and in user space, with `sctp-proto` at both ends
-//! and its packets as payload of UDP (as RFC 6951). All modules but `kernel` and `wait` are the
-//! latter's, and the feature `userspace`, on by default, compiles them.
+//! and its packets as payload of UDP (as RFC 6951). All modules but `kernel` and `wait` belong to
+//! the latter, and the feature `userspace`, on by default, compiles them.
 //!
-//! - `driver` says what it is; `options` reads what a study sets and sizes windows.
+//! - `driver` has the descriptor; `options` reads a study's options and sizes windows.
 //! - `core` has one end's socket and associations and drives them; `association` is one of them;
-//!   `socket` moves packets in batches; `wire` reads of them what the stack does not tell.
-//! - `endpoint`, `connection` and `messages` are what the workloads use; `link` is their hold on
+//!   `socket` moves packets in batches; `wire` parses them for figures that the stack lacks.
+//! - `endpoint`, `connection` and `messages` are used by the workloads; `link` is their handle to
 //!   an association.
 
 #[cfg(feature = "userspace")]
@@ -35,7 +35,7 @@ mod wire;
 
 use regatta_transport::Driver;
 
-/// The drivers of this crate: `sctp`, `sctp-userspace`.
+/// Returns the drivers of this crate: `sctp`, `sctp-userspace`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[

@@ -1,4 +1,4 @@
-//! What the users of one end share: the state under its lock, and a hold on one association.
+//! State that the users of one end share, under its lock, and the handle to one association.
 
 use std::{
     future::poll_fn,
@@ -17,10 +17,10 @@ use crate::{
     wait::within,
 };
 
-/// The state of one end; all its tasks run on one thread, aborts come from others.
+/// State of one end; all its tasks run on one thread, aborts come from others.
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// How long an end waits for the packets that close an association.
+    /// Maximum time for which an end waits for the packets that close an association.
     pub goodbye: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drives the associations for ever; the task of an end.
+    /// Drives the associations forever, as the task of an end.
     pub(crate) async fn drive(self: Arc<Self>) {
         let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         poll_fn(|context| {
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// A hold on an association: it is closed in good order when the last one is gone.
+/// Handle to an association, which is closed in good order when the last handle is dropped.
 pub(crate) struct Link {
     shared: Arc<Shared>,
     number: Number,
@@ -68,7 +68,8 @@ impl Link {
         Arc::new(Self { shared, number })
     }
 
-    /// The association with its end's lock held; an error once it is forgotten.
+    /// Calls `act` with the association, under its end's lock; fails once the association's state
+    /// is dropped.
     pub(crate) fn with<T>(
         &self,
         act: impl FnOnce(&mut Association) -> Result<T, TransportError>,
@@ -79,7 +80,7 @@ impl Link {
         }
     }
 
-    /// As [`Link::with`], for what may have to wait.
+    /// Polls `act` with the association, as [`Link::with`] does.
     pub(crate) fn poll<T>(
         &self,
         act: impl FnOnce(&mut Association) -> Poll<Result<T, TransportError>>,
@@ -95,7 +96,7 @@ impl Link {
         poll_fn(|context: &mut Context<'_>| self.poll(|one| one.poll_open(context))).await
     }
 
-    /// Hands a user message of a stream to the stack, in its turn.
+    /// Hands a user message of a stream to the stack when it is the stream's turn.
     pub(crate) async fn write(&self, id: StreamId, message: &Bytes) -> Result<(), TransportError> {
         let _turn = Turn { link: self, id };
         poll_fn(|context: &mut Context<'_>| {
@@ -109,17 +110,17 @@ impl Link {
         .await
     }
 
-    /// Has what was written sent when the application waits next.
+    /// Makes the driving task send written data, when the application waits next.
     pub(crate) fn schedule(&self) {
         self.shared.lock().schedule(self.number);
     }
 
-    /// Sends what was written now.
+    /// Sends written data now.
     pub(crate) fn send(&self) {
         self.shared.lock().send(self.number);
     }
 
-    /// Closes in good order, and waits for that until the moment.
+    /// Closes in good order, and waits for that until `until` at most.
     pub(crate) async fn close(&self, until: MonotonicTime) {
         self.shared.lock().close(self.number);
         let shut_down = poll_fn(|context: &mut Context<'_>| {
@@ -137,7 +138,8 @@ impl Link {
     }
 }
 
-/// A stream's wait to write; a writer that gives up must not keep the others waiting.
+/// Guard of a stream's wait to write: ends it when dropped, so that other streams do not wait for
+/// this one.
 struct Turn<'a> {
     link: &'a Link,
     id: StreamId,

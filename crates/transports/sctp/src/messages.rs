@@ -19,16 +19,16 @@ use crate::{
     statistics::Statistics, wait::within,
 };
 
-/// How much one batch holds: enough to make its cost small beside its work.
+/// Size of a batch, in bytes: enough to make its fixed cost small.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// How often one that waits in vain looks whether it is stopped.
+/// Interval at which a waiting receiver checks for a stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Most messages of a batch.
+/// Maximum number of messages in a batch.
 const BATCH_MESSAGES: usize = 256;
 
-/// A flow over stream 0 of an association of its own; closed in good order when dropped.
+/// Flow over stream 0 of an association of its own; closed in good order when dropped.
 pub(crate) struct SctpFlow {
     link: Arc<Link>,
     id: StreamId,
@@ -60,7 +60,7 @@ impl SctpFlow {
         }
     }
 
-    /// Waits for messages; `false` when the association has come to its end.
+    /// Waits for messages; `false` when the association has ended.
     async fn arrive(&mut self, until: MonotonicTime) -> Result<bool, TransportError> {
         if !self.arrived.is_empty() {
             return Ok(true);

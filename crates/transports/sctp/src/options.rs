@@ -1,4 +1,4 @@
-//! The options of `sctp-userspace`, read, and what the stack is told.
+//! Parsed options of `sctp-userspace`, and the configuration of the stack made from them.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -21,29 +21,31 @@ pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
 const LEAST_WINDOW_WITHOUT_RATE_BYTES: u32 = 512 << 10;
 const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 8 << 20;
 
-/// Largest receive window, in bytes. Gaps in what was received are told with offsets of 16 bits.
+/// Largest receive window, in bytes. Gaps in the received data are reported with offsets of 16
+/// bits.
 const MOST_WINDOW_BYTES: u32 = 64 << 20;
 
-/// Chunks that may be handed over and not acknowledged: no fewer.
+/// Minimum limit on chunks handed over and not acknowledged.
 const LEAST_OUTSTANDING_CHUNKS: u64 = 1024;
 
-/// And no more: sequence numbers of a stream have 16 bits and are compared in serial arithmetic.
+/// Maximum limit on chunks handed over and not acknowledged: sequence numbers of a stream have 16
+/// bits and are compared in serial arithmetic.
 const MOST_OUTSTANDING_CHUNKS: u64 = 30_000;
 
-/// Chunks that may wait in the stack to be sent, at least.
+/// Minimum limit on chunks that wait in the stack to be sent.
 const LEAST_WAITING_CHUNKS: u64 = 8;
 
-/// Packets never exceed the path's because of this. The stack leaves the header of the second
-/// chunk out of its account when it puts two chunks into one packet, and their padding.
+/// Reserve, in bytes, that keeps packets within the path's size: when the stack puts two chunks
+/// into one packet, it counts neither the header of the second nor their padding.
 const BUNDLING_RESERVE_BYTES: usize = DATA_HEADER_BYTES + 4;
 
-/// Largest UDP payload that is used, that of a jumbo frame over IPv4.
+/// Largest UDP payload in use, that of a jumbo frame over IPv4, in bytes.
 const MOST_PAYLOAD_BYTES: usize = 8972;
 
-/// Least UDP payload that a path must carry, in bytes: what an IPv4 path must (RFC 9260 §6.10).
+/// Least UDP payload that a path must carry, in bytes: the minimum for IPv4 (RFC 9260 §6.10).
 const LEAST_PAYLOAD_BYTES: usize = 512;
 
-/// Rate that is assumed where the path has none, in bits per second.
+/// Assumed rate where the path has none, in bits per second.
 const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
 
 /// The options of a trial, with their defaults.
@@ -102,16 +104,16 @@ impl Options {
     }
 }
 
-/// Streams each way that an association has if nothing else is asked for.
+/// Default number of streams each way.
 const DEFAULT_STREAMS: u16 = 1024;
 
-/// Most streams each way.
+/// Maximum number of streams each way.
 pub(crate) const MOST_STREAMS: u16 = 32_767;
 
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Most user data of one DATA chunk, in bytes.
+    /// Maximum user data of one DATA chunk, in bytes.
     pub chunk_bytes: usize,
     /// Headers of IP and UDP, in bytes.
     pub ip_headers_bytes: usize,
@@ -122,8 +124,9 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes for a path between this end and another one of the same IP version: the window is the
-    /// path's. It holds two whole messages, since the stack delivers no parts of them.
+    /// Returns the sizes for a path between this end and another one of the same IP version: the
+    /// window is the path's. It holds two whole messages, since the stack delivers no parts of
+    /// them.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small.
@@ -192,8 +195,8 @@ impl Sizes {
         }
     }
 
-    /// What the stack does, for the comparison of stacks. Its packets' initial window is that of RFC
-    /// 9260 §7.2.1, and cannot be chosen.
+    /// Returns the settings of the stack, for the comparison of stacks. Its initial window is that
+    /// of RFC 9260 §7.2.1, and cannot be chosen.
     pub(crate) fn stack_facts(&self, offloads: &str) -> StackFacts {
         let packet = (self.chunk_bytes + COMMON_HEADER_BYTES + DATA_HEADER_BYTES) as u64;
         let window = (4 * packet).min((2 * packet).max(4380));
@@ -245,8 +248,8 @@ impl Sizes {
 }
 
 impl Limits {
-    /// The same for an association of a probe, whose messages are few and small: they are handed over by
-    /// their schedule, however long the path delivers nothing.
+    /// Returns the limits for an association of a probe, whose messages are few and small: they are
+    /// handed over on schedule, however long the path delivers nothing.
     pub(crate) fn of_probe(self) -> Self {
         Self {
             outstanding_chunks: MOST_OUTSTANDING_CHUNKS,

@@ -12,16 +12,16 @@ use bytes::Bytes;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::{io::Interest, net::UdpSocket};
 
-/// Buffers of one call of `recvmmsg`.
+/// Number of buffers in one call of `recvmmsg`.
 const RECEIVE_BUFFERS: usize = 16;
 
-/// Room for one datagram, or for all that receive offload puts together.
+/// Size of a receive buffer, in bytes: one datagram, or all that receive offload joins.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// Longest payload of all segments of one call together.
+/// Maximum payload of all segments of one call together, in bytes.
 const LONGEST_BATCH: usize = 65_507;
 
-/// Packets of one size, but the last that may be shorter, to one peer.
+/// Packets to one peer of one size, of which the last may be shorter.
 #[derive(Debug)]
 struct Batch {
     to: SocketAddr,
@@ -30,23 +30,23 @@ struct Batch {
     bytes: Vec<u8>,
 }
 
-/// A socket with its offloads and with what could not leave yet.
+/// Socket with its offloads and the packets that wait to be sent.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
     segmentation: bool,
     waiting: VecDeque<Batch>,
-    /// Memory of batches that have left.
+    /// Reusable buffers of sent batches.
     spare: Vec<Vec<u8>>,
     received: Vec<u8>,
     blocked: bool,
 }
 
 impl Datagrams {
-    /// On the runtime that this is called in.
+    /// Wraps a socket on the current runtime.
     ///
     /// # Errors
-    /// When the runtime or the kernel refuses the socket.
+    /// The runtime or the kernel refuses the socket.
     pub(crate) fn new(socket: std::net::UdpSocket, segmentation: bool) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
@@ -60,7 +60,7 @@ impl Datagrams {
         })
     }
 
-    /// Most packets that are handed over at once.
+    /// Returns the maximum number of packets that are handed over at once.
     pub(crate) fn segments(&self) -> usize {
         if self.segmentation {
             self.state.max_gso_segments()
@@ -69,20 +69,21 @@ impl Datagrams {
         }
     }
 
-    /// Most packets that the kernel hands over as one.
+    /// Returns the maximum number of packets that the kernel delivers as one.
     pub(crate) fn receive_segments(&self) -> usize {
         self.state.gro_segments()
     }
 
-    /// The address that it is bound to.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// An error of the kernel.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Polls until there is something to receive, or, when the kernel took no more, until it does.
+    /// Waits until there is something to receive, or, if the kernel took no more packets, until it
+    /// does.
     pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let readable = self.socket.poll_recv_ready(context).is_ready();
         let writable = self.blocked && self.socket.poll_send_ready(context).is_ready();
@@ -93,7 +94,7 @@ impl Datagrams {
         }
     }
 
-    /// Puts a packet behind those that wait for [`Datagrams::flush`].
+    /// Appends a packet to those that wait for [`Datagrams::flush`].
     pub(crate) fn push(&mut self, to: SocketAddr, packet: &[u8]) {
         let most = self.segments();
         if let Some(batch) = self.waiting.back_mut() {
@@ -120,10 +121,10 @@ impl Datagrams {
         });
     }
 
-    /// Hands over what waits, as far as the kernel takes it.
+    /// Hands waiting packets to the kernel, as far as it takes them.
     ///
     /// # Errors
-    /// What makes sending impossible; what is lost on the way is none.
+    /// Errors that make sending impossible; loss of a packet on the way is none.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.blocked = false;
         while let Some(batch) = self.waiting.front() {
@@ -186,10 +187,10 @@ impl Datagrams {
         }
     }
 
-    /// Receives without waiting and passes each packet on with its sender; returns how many.
+    /// Receives without waiting, and adds each packet with its sender to `packets`.
     ///
     /// # Errors
-    /// What makes receiving impossible; [`io::ErrorKind::WouldBlock`] when there is nothing.
+    /// Errors that make receiving impossible; [`io::ErrorKind::WouldBlock`] when there is nothing.
     pub(crate) fn receive(&mut self, packets: &mut Vec<(SocketAddr, Bytes)>) -> io::Result<()> {
         let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
         let mut places = self

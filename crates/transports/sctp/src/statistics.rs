@@ -1,4 +1,4 @@
-//! What is known of an association, readable from another thread.
+//! Statistics of an association, readable from another thread.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use crate::{association::Counts, link::Link};
 /// of SCTP, with fast retransmit.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
-/// Does not keep the association open.
+/// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
     link: Weak<Link>,
     /// `sender` or `receiver`.

@@ -1,9 +1,9 @@
-//! Waits that end at a moment.
+//! Waits that end at a deadline.
 
 use regatta_transport::{MonotonicTime, TransportError};
 
-/// Runs a future that may be dropped, at most until the moment; `None` if it came first. Once a
-/// moment has passed, the future is still polled once.
+/// Runs a future that may be dropped until `moment` at most; `None` if that came first. If `moment`
+/// has passed already, the future is still polled once.
 pub(crate) async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Output> {
     if moment == MonotonicTime::NEVER {
         return Some(future.await);
@@ -11,7 +11,7 @@ pub(crate) async fn within<F: Future>(moment: MonotonicTime, future: F) -> Optio
     tokio::time::timeout(moment.remaining(), future).await.ok()
 }
 
-/// The error of a wait that took too long.
+/// Returns the error of a wait for `what` that began at `since` and took too long.
 pub(crate) fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {
     TransportError::TimedOut {
         what: what.into(),

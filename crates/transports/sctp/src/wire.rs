@@ -1,17 +1,17 @@
-//! What this driver reads from SCTP packets itself, and the one packet that it writes: the stack
-//! counts no packets, and says nothing to the other end when an association is given up.
+//! Parser of SCTP packets, as far as this driver needs one, and encoder of an ABORT: the stack
+//! counts no packets, and does not tell the other end when an association is aborted.
 //!
 //! Source: RFC 9260 §3.
 
 use crc::{CRC_32_ISCSI, Crc};
 
-/// Ports, verification tag, checksum.
+/// Size of the common header, in bytes: ports, verification tag, checksum.
 pub(crate) const COMMON_HEADER_BYTES: usize = 12;
 
-/// Type, flags, length.
+/// Size of a chunk header, in bytes: type, flags, length.
 const CHUNK_HEADER_BYTES: usize = 4;
 
-/// Header of a DATA chunk, in bytes.
+/// Size of the header of a DATA chunk, in bytes.
 pub(crate) const DATA_HEADER_BYTES: usize = 16;
 
 const DATA: u8 = 0;
@@ -20,21 +20,21 @@ const SACK: u8 = 3;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// A cause of an ABORT: the application asked for it (RFC 9260 §3.3.10.12).
+/// Error cause of an ABORT that the application asked for (RFC 9260 §3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
 const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
-/// A chunk that this driver looks at.
+/// Chunk that this driver evaluates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunk {
     /// User data with this TSN.
     Data(u32),
-    /// Everything up to this TSN has arrived.
+    /// Acknowledgement of everything up to this TSN.
     Sack(u32),
-    /// The sender has given the association up.
+    /// Abort of the association by the sender.
     Abort,
-    /// The last packet of an association that was closed in good order.
+    /// Last packet of an association that was closed in good order.
     ShutdownComplete,
 }
 
@@ -43,7 +43,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(four.try_into().ok()?))
 }
 
-/// The chunks of a packet that this driver looks at. A packet that breaks off ends them.
+/// Iterates over the chunks of a packet that this driver evaluates, up to the first truncated one.
 pub(crate) fn chunks(packet: &[u8]) -> impl Iterator<Item = Chunk> + '_ {
     let mut rest = packet.get(COMMON_HEADER_BYTES..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -65,7 +65,7 @@ pub(crate) fn chunks(packet: &[u8]) -> impl Iterator<Item = Chunk> + '_ {
     })
 }
 
-/// The initiate tag of a packet that asks for an association; `None` for any other packet.
+/// Returns the initiate tag of a packet that asks for an association; `None` for any other packet.
 pub(crate) fn initiate_tag(packet: &[u8]) -> Option<u32> {
     if packet.get(COMMON_HEADER_BYTES) != Some(&INIT) {
         return None;
@@ -73,18 +73,19 @@ pub(crate) fn initiate_tag(packet: &[u8]) -> Option<u32> {
     u32_at(packet, COMMON_HEADER_BYTES + CHUNK_HEADER_BYTES)
 }
 
-/// Where an association's packets go: ports and verification tag, as in the header of every one.
+/// Ports and verification tag of an association's packets, as in the header of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route([u8; 8]);
 
 impl Route {
-    /// Of a packet that was sent; `None` for one that opens an association, which has no tag yet.
+    /// Reads them from a packet that was sent; `None` for one that opens an association, which has
+    /// no tag yet.
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         let route: [u8; 8] = packet.get(..8)?.try_into().ok()?;
         (route[4..] != [0; 4]).then_some(Self(route))
     }
 
-    /// The packet that tells the other end that this one has given the association up.
+    /// Returns the packet that tells the other end that this one has aborted the association.
     pub(crate) fn abort(self) -> Vec<u8> {
         let mut packet = self.0.to_vec();
         packet.extend([0; 4]);

@@ -1,4 +1,4 @@
-//! A path that loses, duplicates, reorders and repeats packets, and packets that are not SCTP.
+//! Path that loses, duplicates, delays and repeats packets, and packets that are not SCTP.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -36,21 +36,21 @@ fn order(role: Role, ordered: bool) -> TrialOrder {
     order
 }
 
-/// What happens to packets, in parts of a thousand, both ways.
+/// Impairments of the relay, both ways; probabilities in parts per thousand.
 #[derive(Clone, Copy, Default)]
 struct Harm {
     lost: u32,
     twice: u32,
     late: u32,
-    /// The very first packet comes once more after so many.
+    /// Number of packets after which the first one is repeated.
     first_again_after: Option<u32>,
-    /// After every so many packets comes one that is no SCTP.
+    /// Interval, in packets, at which a packet that is not SCTP is inserted.
     noise_after: Option<u32>,
-    /// Nothing comes after so many.
+    /// Number of packets after which nothing is delivered.
     dead_after: Option<u32>,
 }
 
-/// Numbers that look random and are the same in every run (Numerical Recipes' generator).
+/// Pseudorandom numbers, the same in every run (Numerical Recipes' generator).
 struct Draws(u32);
 
 impl Draws {
@@ -60,7 +60,7 @@ impl Draws {
     }
 }
 
-/// Carries packets between whoever sends to it and `to`, one thread, until it is told to end.
+/// Relays packets between the client that sends to `socket` and `to`, on one thread, until `over`.
 fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
     let (mut draws, mut client, mut count) = (Draws(1), None, 0);
     let mut held: Option<(Vec<u8>, SocketAddr)> = None;
@@ -118,7 +118,7 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
 
 type Ended = Result<SideReport, TransportError>;
 
-/// Runs a trial through the relay; how both ends ended, which are stopped if that takes longer than
+/// Runs a trial through the relay, and returns the results of both ends, which are stopped after
 /// `limit`.
 fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
@@ -158,7 +158,7 @@ fn told(side: Ended) -> SideReport {
     side.unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
 }
 
-/// Runs a trial through the relay; both ends' reports.
+/// Runs a trial through the relay, and returns the reports of both ends.
 fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
     let ends = run_until(Duration::from_secs(120), harm, |role| order(role, ordered));
     (told(ends.0), told(ends.1))
@@ -219,7 +219,8 @@ regatta_transport::test_cases! { a_path_that_delivers_nothing_any_more_does_not_
     unordered(false)
 }
 
-/// The probe's messages wait for a retransmission timer that is doubled each time it expires.
+/// Checks an end whose messages of the probe wait for a retransmission timer that is doubled each
+/// time it expires.
 fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
     let harm = Harm {
         dead_after: Some(60),

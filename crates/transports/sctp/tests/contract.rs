@@ -1,5 +1,5 @@
-//! The contract of every driver, held by the streams of `sctp-userspace` and by its messages. Those of
-//! `sctp` are in `kernel.rs`.
+//! Contract of every driver, run over the streams of `sctp-userspace` and over its messages. The
+//! cases of `sctp` are in `kernel.rs`.
 
 mod common;
 
@@ -11,7 +11,7 @@ regatta_transport::contract_tests! {
     unordered_messages: reliable_messages => &Unordered::of("sctp-userspace");
 }
 
-/// Those of `sctp` are in `kernel.rs`.
+/// Checks that every driver has its cases; those of `sctp` are in `kernel.rs`.
 #[test]
 fn every_driver_has_its_cases() {
     contract::drivers_have_cases(

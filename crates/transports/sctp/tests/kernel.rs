@@ -1,4 +1,4 @@
-//! `sctp`, on a kernel that has it: this one, or else a guest's.
+//! Tests of `sctp` on a kernel that has it: this one, or else a guest's.
 
 mod common;
 
@@ -9,7 +9,7 @@ use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
 use regatta_transport::testing;
 
-/// Whether this kernel has SCTP. Where it has not, the case is run in a guest, whose kernel must.
+/// Whether this kernel has SCTP. If not, the case is run in a guest, whose kernel must.
 fn is_here(case: &str) -> bool {
     driver("sctp").supported(&BTreeMap::new()).is_ok()
         || in_shared_guest("with_sctp", case, Clock::Real)
@@ -27,7 +27,7 @@ mod with_sctp {
         OptionValue::Text(value.to_owned())
     }
 
-    /// What is set is what the kernel says that it has, at both ends.
+    /// Checks that the kernel reports the options that were set, at both ends.
     #[test]
     fn options_are_set_and_read_back() {
         if !is_here("options_are_set_and_read_back") {
@@ -80,7 +80,7 @@ mod with_sctp {
         }
     }
 
-    /// The figures of the association are those of the kernel.
+    /// Checks that the figures of the association are those of the kernel.
     #[test]
     fn the_kernels_figures_are_reported() {
         if !is_here("the_kernels_figures_are_reported") {
@@ -101,7 +101,7 @@ mod with_sctp {
         assert!(sender.metrics["retransmit_ratio"] == 0.0);
     }
 
-    /// Message i is on stream i mod k: each of the streams carries its part.
+    /// Checks that message i is on stream i mod k, and each of the streams carries its part.
     #[test]
     fn every_stream_is_used() {
         if !is_here("every_stream_is_used") {
@@ -143,7 +143,7 @@ mod with_sctp {
         assert!(error.to_string().contains("4 streams"), "{error}");
     }
 
-    /// Messages longer than a user message of a stream, and longer than any memory to read into.
+    /// Checks messages longer than a user message of a stream, and longer than any receive buffer.
     #[test]
     fn long_messages_arrive_whole() {
         if !is_here("long_messages_arrive_whole") {
@@ -166,7 +166,7 @@ mod with_sctp {
         assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
     }
 
-    /// A window that is too small for the path is said to be so.
+    /// Checks the warning about a window that is too small for the path.
     #[test]
     fn a_small_window_is_said() {
         if !is_here("a_small_window_is_said") {

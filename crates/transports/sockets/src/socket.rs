@@ -11,7 +11,8 @@ use regatta_model::Warning;
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What the kernel granted, in bytes of its own accounting, which counts more than payload.
+/// Buffer sizes that the kernel granted, in bytes of its own accounting, which counts more than
+/// payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
     /// Receive buffer as it was asked for, in bytes of payload.
@@ -22,7 +23,7 @@ pub struct Buffers {
     pub send_bytes: usize,
 }
 
-/// A socket option that takes a size in bytes; `false` if the kernel refuses.
+/// Sets a socket option that takes a size in bytes; returns `false` if the kernel refuses.
 fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the descriptor is open while `socket` is borrowed; `value` is one c_int of the
@@ -76,8 +77,8 @@ pub fn bind(
 }
 
 impl Buffers {
-    /// What a reader must know if the kernel granted less than was asked for: packets may be
-    /// dropped in the receive buffer. `side` is the end's name.
+    /// Returns a warning for a receive buffer that is smaller than was asked for: packets may be
+    /// dropped there. `side` is the end's name.
     #[must_use]
     pub fn warning(&self, side: &str) -> Option<Warning> {
         // The kernel doubles what it is asked for, for its own accounting.
@@ -94,7 +95,7 @@ impl Buffers {
         })
     }
 
-    /// What was granted, by the whole name of the fact.
+    /// Returns the granted sizes as facts, by the full name of the fact. `side` is the end's name.
     #[must_use]
     pub fn facts(&self, side: &str) -> [(String, String); 2] {
         [
@@ -115,15 +116,15 @@ impl Buffers {
 pub struct Counters(OwnedFd);
 
 impl Counters {
-    /// Of this socket.
+    /// Duplicates the descriptor of `socket`.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// The error of the system if the process has no descriptors left.
     pub fn of(socket: &UdpSocket) -> io::Result<Self> {
         socket.as_fd().try_clone_to_owned().map(Self)
     }
 
-    /// Packets that reached this socket and were dropped because its receive buffer was full;
+    /// Returns the packets that reached this socket and were dropped, its receive buffer being full;
     /// `None` where the kernel does not tell.
     ///
     /// Source: `SO_MEMINFO`, `SK_MEMINFO_DROPS`, socket(7), Linux 4.12.

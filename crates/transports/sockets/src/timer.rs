@@ -31,10 +31,10 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set; to be made inside the runtime that waits for it.
+    /// Makes a timer that is not set; to be made inside the runtime that waits for it.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// The error of the system if the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let raw = unsafe {
@@ -61,7 +61,7 @@ impl Timer {
     /// time-outs mostly move on before they come.
     ///
     /// # Errors
-    /// When the kernel refuses the setting.
+    /// The error of the kernel if it refuses the setting.
     pub async fn sleep_until(&mut self, moment: Instant) -> io::Result<()> {
         loop {
             let set = match self.set {

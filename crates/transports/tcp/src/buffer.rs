@@ -1,4 +1,5 @@
-//! The buffer of a socket, where the kernel's own tuning would stop short of what the path holds.
+//! Fixed socket buffers, where the kernel's autotuning would stop short of the path's
+//! bandwidth-delay product.
 
 use std::io;
 
@@ -7,8 +8,8 @@ use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
 use regatta_transport::socket_option::set_integer;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A size to be set at one end, in bytes as the kernel counts them: about half of it is for the
-/// kernel's own bookkeeping.
+/// Buffer size of one end, in bytes as the kernel counts them: about half of it is for the kernel's
+/// own bookkeeping.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buffer {
     role: Role,
@@ -16,9 +17,9 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Leaves autotuning alone unless its limit is below what it takes to keep two bandwidth-delay
-    /// products under way; then a fixed buffer is asked for, and it is said if that is too small as
-    /// well.
+    /// Returns the buffer to set: none, unless autotuning's limit is below the size that two
+    /// bandwidth-delay products under way need. The warning says that neither autotuning nor a
+    /// fixed buffer can get that large.
     pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
         let Some(rate) = order.path.link_rate_bps else {
             return (None, None);
@@ -61,7 +62,8 @@ impl Buffer {
         ((got > limit).then_some(buffer), Some(warning))
     }
 
-    /// Sets it, by force where that is permitted; returns its size as read back.
+    /// Sets the buffer, with `SO_SNDBUFFORCE` or `SO_RCVBUFFORCE` where permitted; returns its size
+    /// as read back, in bytes.
     pub(crate) fn set(self, socket: &Socket) -> io::Result<usize> {
         let force = match self.role {
             Role::Sender => libc::SO_SNDBUFFORCE,

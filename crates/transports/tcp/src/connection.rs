@@ -1,4 +1,4 @@
-//! A connection: its only stream, and what can be read of it.
+//! A connection with its only stream and its statistics.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     socket::Connected,
 };
 
-/// A TCP connection under a layer.
+/// A TCP connection under a `Layer`.
 pub struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
@@ -31,7 +31,8 @@ pub struct Connection<S> {
 }
 
 impl<S: ByteStream> Connection<S> {
-    /// Over a socket of this end, `sender` or `receiver`. `facts` are those of the socket.
+    /// Returns a connection over a socket of this end, `sender` or `receiver`. `facts` are those of
+    /// the socket.
     pub(crate) fn new(
         socket: &Arc<Connected>,
         layered: Layered<S>,
@@ -88,20 +89,20 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
     }
 }
 
-/// What can be read of a connection as long as it is there.
+/// Statistics of a connection, readable while its socket is open.
 struct Statistics {
     socket: Weak<Connected>,
     opened: Arc<OnceLock<Opened>>,
     facts: BTreeMap<String, String>,
-    /// Of MPTCP.
+    /// Subflows of an MPTCP connection.
     subflows: Option<Subflows>,
-    /// Metrics of retransmission time-outs when the socket was last looked at: the connection may be closed
-    /// before they are asked for.
+    /// Metrics of retransmission time-outs at the last sample: the connection may be closed before
+    /// they are asked for.
     time_outs: Mutex<BTreeMap<&'static str, f64>>,
     end: &'static str,
 }
 
-/// What was seen of an MPTCP connection, whenever it was looked at.
+/// Subflows of an MPTCP connection, updated at every sample.
 #[derive(Default)]
 struct Subflows {
     most: AtomicU8,

@@ -1,4 +1,4 @@
-//! What a registry knows of `tcp` and `tcp-tls`.
+//! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
 use std::{collections::BTreeMap, io};
 
@@ -14,23 +14,23 @@ use crate::{endpoint::Endpoint, mptcp, plain::Plain, tls::Tls};
 
 const DEFAULT_CC: &str = "cubic";
 
-/// As `Cargo.lock` has it; a test holds the two together.
+/// Version in `Cargo.lock`; a test compares the two.
 const RUSTLS_VERSION: &str = "0.23.46";
 
 /// The option that chooses the congestion control.
 pub const CC: OptionDefinition = OptionDefinition {
     name: "cc",
-    kind: OptionKind::Name,
+    kind: OptionKind::KernelCongestionControl,
     default: DEFAULT_CC,
     help: "congestion control of the kernel, set on every socket and read back",
 };
 
 const OPTIONS: &[OptionDefinition] = &[CC];
 
-/// TCP with nothing on top.
+/// Driver of TCP with nothing on top.
 pub(crate) struct Tcp;
 
-/// TCP with TLS 1.3 on top.
+/// Driver of TCP with TLS 1.3 on top.
 pub(crate) struct TcpTls;
 
 static TCP: DriverDescriptor = DriverDescriptor {
@@ -63,7 +63,7 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     options: OPTIONS,
 };
 
-/// TCP over several paths.
+/// Driver of TCP over several paths.
 pub(crate) struct Mptcp;
 
 static MPTCP: DriverDescriptor = DriverDescriptor {
@@ -89,7 +89,7 @@ static MPTCP: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-/// The congestion control that the options ask for.
+/// Returns the congestion control that the options ask for.
 pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
     match options.get("cc") {
         Some(OptionValue::Text(name)) => name,
@@ -97,7 +97,7 @@ pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &st
     }
 }
 
-/// Names in one of the kernel's lists of congestion controls.
+/// Returns the names in one of the kernel's lists of congestion controls.
 fn kernel_list(which: &str) -> String {
     let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
     std::fs::read_to_string(path)
@@ -105,7 +105,7 @@ fn kernel_list(which: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Tries the congestion control on a socket: the kernel loads its module if it may.
+/// Tries the congestion control on a socket: the kernel loads its module if permitted.
 pub(crate) fn check_congestion_control(name: &str) -> Result<(), Unsupported> {
     let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
         .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));

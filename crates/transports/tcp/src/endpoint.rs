@@ -29,7 +29,7 @@ use crate::{
     sockets::Sockets,
 };
 
-/// How long an accepted connection may take for the layer's handshake.
+/// Maximum duration of the layer's handshake on an accepted connection.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// One end of a trial over TCP.
@@ -44,11 +44,11 @@ pub struct Endpoint<L> {
     multipath: Option<Multipath>,
 }
 
-/// What an endpoint of MPTCP has beside one of TCP.
+/// State of an endpoint of MPTCP beside that of TCP.
 struct Multipath {
-    /// At the connecting end: the addresses of further subflows.
+    /// At the connecting end, the addresses of further subflows.
     paths: Option<Paths>,
-    /// When these are taken down again, after the transfer's connection is made.
+    /// Time after the transfer's connection at which these are removed.
     down_after: Option<Duration>,
 }
 
@@ -62,7 +62,8 @@ impl<L: Layer> Endpoint<L> {
         Self::with_paths(order, congestion_control, None, layer)
     }
 
-    /// The same for MPTCP, with a subflow from each further address of this end's interface.
+    /// Makes an endpoint of MPTCP, with a subflow from each further address of this end's
+    /// interface.
     pub(crate) fn multipath(
         order: &TrialOrder,
         congestion_control: &str,
@@ -129,7 +130,7 @@ impl<L: Layer> Endpoint<L> {
         Connection::new(socket, layered, self.end, facts, multipath)
     }
 
-    /// Accepts one that came; none if it is gone again, or is not the announced peer.
+    /// Accepts a pending connection; `None` if that is gone again, or is not of the announced peer.
     fn admit(
         &self,
         listener: &Socket,

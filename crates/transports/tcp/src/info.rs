@@ -1,11 +1,11 @@
-//! What the kernel tells of a TCP connection (`TCP_INFO`).
+//! Statistics of a TCP connection from the kernel (`TCP_INFO`).
 
 use std::{collections::BTreeMap, mem, os::fd::RawFd, time::Duration};
 
 use regatta_transport::{ProtocolSample, WindowLimited};
 
 /// The beginning of the kernel's `struct tcp_info` (`linux/tcp.h`), as far as it is used. An older
-/// kernel fills less of it and says how much.
+/// kernel fills less of it and returns the length.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct TcpInfo {
@@ -61,7 +61,7 @@ pub(crate) struct TcpInfo {
     total_rto_time: u32,
 }
 
-/// Reads the statistics of a connected socket; `None` if the kernel does not tell.
+/// Reads the statistics of a connected socket; `None` if the kernel has none.
 pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     read(socket).map(|(info, filled)| info.sample(filled))
 }
@@ -73,14 +73,14 @@ pub(crate) fn sample_and_time_outs(
     read(socket).map(|(info, filled)| (info.sample(filled), info.time_outs(filled)))
 }
 
-/// Congestion window of a socket in packets, and its path's largest IP packet in bytes; of MPTCP those
-/// of the first subflow.
+/// Returns the congestion window of a socket in packets, and its path's largest IP packet in bytes;
+/// of MPTCP those of the first subflow.
 pub(crate) fn window_and_packet(socket: RawFd) -> Option<(u32, u32)> {
     let (info, _) = read(socket)?;
     Some((info.snd_cwnd, info.pmtu))
 }
 
-/// The kernel's figures, and how many bytes of them it has written.
+/// Reads `TCP_INFO`; returns it with the number of bytes that the kernel has written.
 fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
     let mut info = TcpInfo::default();
     let mut length = mem::size_of::<TcpInfo>() as libc::socklen_t;
@@ -101,8 +101,8 @@ fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
 }
 
 impl TcpInfo {
-    /// Retransmission time-outs, and the time of recovery from them, by the names of the metrics; nothing
-    /// from kernels before Linux 6.7.
+    /// Returns the retransmission time-outs, and the time of recovery from them, by the names of
+    /// the metrics; nothing from kernels before Linux 6.7.
     fn time_outs(&self, filled: usize) -> BTreeMap<&'static str, f64> {
         if filled < mem::size_of::<Self>() {
             return BTreeMap::new();
@@ -114,7 +114,7 @@ impl TcpInfo {
         ])
     }
 
-    /// The statistics, of which the kernel has written so many bytes.
+    /// Converts to a sample; the kernel has written the first `filled` bytes of the structure.
     pub(crate) fn sample(&self, filled: usize) -> ProtocolSample {
         // A field counts only where the kernel has written it.
         let known = |end: usize| filled >= end;

@@ -1,4 +1,4 @@
-//! What stands between a socket and the workload.
+//! Layer between a socket and the workload.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +11,10 @@ use crate::socket::Connected;
 
 /// Makes streams of connected sockets.
 pub trait Layer: Send + Sync + 'static {
-    /// What they are.
+    /// Type of the streams.
     type Stream: ByteStream + 'static;
 
-    /// Opens it at the connecting end. `holds_back`: whether Nagle's algorithm is on.
+    /// Opens a stream at the connecting end. `holds_back` is true if Nagle's algorithm is on.
     fn client(
         &self,
         socket: Arc<Connected>,
@@ -22,7 +22,7 @@ pub trait Layer: Send + Sync + 'static {
         until: MonotonicTime,
     ) -> Result<Layered<Self::Stream>, TransportError>;
 
-    /// Opens it at the listening end.
+    /// Opens a stream at the listening end.
     fn server(
         &self,
         socket: Arc<Connected>,
@@ -30,19 +30,19 @@ pub trait Layer: Send + Sync + 'static {
     ) -> Result<Layered<Self::Stream>, TransportError>;
 }
 
-/// A layer that can carry data.
+/// A stream that can carry data.
 pub struct Layered<S> {
     /// The stream.
     pub stream: S,
-    /// What its handshake brought, as soon as that is done: data may be under way before.
+    /// Result of its handshake, set when that is done: data may be under way before.
     pub opened: Arc<OnceLock<Opened>>,
 }
 
-/// What a handshake brought.
+/// Result of a handshake.
 #[derive(Default)]
 pub struct Opened {
-    /// What was agreed.
+    /// Negotiated parameters.
     pub facts: BTreeMap<String, String>,
-    /// Which handshake it was, if the layer tells.
+    /// Kind of the handshake, if the layer knows it.
     pub handshake: Option<HandshakeMade>,
 }

@@ -1,7 +1,7 @@
 //! TCP of the running kernel: plain, with TLS 1.3, and over several paths (MPTCP).
 //!
-//! The drivers share one blocking endpoint; what differs is the layer between the socket and the
-//! workload: none, or TLS.
+//! The drivers share one blocking endpoint; they differ in the layer between the socket and the
+//! workload, which is none or TLS, and in the protocol of the socket.
 
 mod buffer;
 mod connection;

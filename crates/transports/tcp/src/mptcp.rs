@@ -12,17 +12,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use regatta_transport::{Unsupported, addresses};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Most further addresses that are used, as the kernel's own limit is two subflows.
+/// Maximum number of further addresses; the kernel's own limit is two further subflows.
 const MOST_FURTHER: usize = 2;
 
-/// Addresses of further subflows: of the interface that has this one, without it.
+/// Returns the addresses for further subflows: the other addresses of the interface that has
+/// `local`.
 pub(crate) fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
     let mut found = addresses::further_addresses(local);
     found.truncate(MOST_FURTHER);
     found
 }
 
-/// Whether this host gives out MPTCP sockets.
+/// Checks that this host provides MPTCP sockets.
 pub(crate) fn supported() -> Result<(), Unsupported> {
     match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
         Ok(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! What a transport needs that is made of TCP connections without being a stream of bytes: plain
-//! connections for its probes, its own sockets set up as those of `tcp` are, and their statistics.
+//! Parts for a transport that uses TCP connections without being one stream of bytes: plain
+//! connections for its probes, setup of its own sockets as those of `tcp`, and their statistics.
 
 use std::{
     collections::BTreeMap,
@@ -18,31 +18,31 @@ pub use crate::driver::CC;
 /// One end of plain TCP connections.
 pub type PlainEndpoint = Endpoint<Plain>;
 
-/// Makes one that is set up as the options say; at a receiver it listens when this returns.
+/// Makes an endpoint that is set up as the options say; at a receiver it listens when this returns.
 ///
 /// # Errors
-/// Whatever keeps it from that.
+/// Any error of the setup.
 pub fn plain(order: &TrialOrder) -> Result<PlainEndpoint, TransportError> {
     let cc = driver::congestion_control(&order.transport.options);
     Endpoint::new(order, cc, Plain)
 }
 
-/// Whether this host has the congestion control that the options ask for.
+/// Checks that this host has the congestion control that the options ask for.
 ///
 /// # Errors
-/// Why not, with what to type next.
+/// The reason why not, with a command that may help.
 pub fn supported(options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
     driver::check_congestion_control(driver::congestion_control(options))
 }
 
-/// How the sockets of one end are set up.
+/// Settings of the sockets of one end.
 pub struct Settings {
     sockets: Sockets,
     warning: Option<Warning>,
 }
 
 impl Settings {
-    /// As the options and the path ask for it.
+    /// Returns the settings that the options and the path ask for.
     #[must_use]
     pub fn new(order: &TrialOrder) -> Self {
         let (buffer, warning) = Buffer::of(order);
@@ -57,16 +57,15 @@ impl Settings {
     /// Sets up a socket that is not connected.
     ///
     /// # Errors
-    /// What the kernel does not allow.
+    /// A setting that the kernel does not allow.
     pub fn set_up(&self, socket: BorrowedFd<'_>) -> Result<(), TransportError> {
         self.sockets.set_up(&SockRef::from(&socket))
     }
 
-    /// What is known of a connected socket, whose congestion control must be the one that was asked
-    /// for.
+    /// Returns the facts of a connected socket, whose congestion control must be the one that was
+    /// asked for.
     ///
-    /// # Errors
-    /// If the kernel uses another one.
+    /// The kernel's use of another congestion control.
     pub fn facts(
         &self,
         socket: BorrowedFd<'_>,
@@ -74,14 +73,14 @@ impl Settings {
         self.sockets.facts(&SockRef::from(&socket))
     }
 
-    /// What a reader must know of these sockets over this path.
+    /// Returns the warnings about these sockets over this path.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         self.warning.iter().cloned().collect()
     }
 }
 
-/// The statistics of a connected socket; `None` if the kernel does not tell.
+/// Returns the statistics of a connected socket; `None` if the kernel has none.
 #[must_use]
 pub fn sample(socket: BorrowedFd<'_>) -> Option<ProtocolSample> {
     info::sample(socket.as_raw_fd())

@@ -13,7 +13,7 @@ use crate::{
     socket::{Connected, Read},
 };
 
-/// No layer.
+/// The empty layer: a plain socket.
 pub struct Plain;
 
 impl Layer for Plain {

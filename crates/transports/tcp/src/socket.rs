@@ -1,4 +1,4 @@
-//! A connected TCP socket: the system calls, with moments instead of timeouts.
+//! A connected TCP socket: its system calls, with absolute deadlines instead of time-outs.
 
 use std::{
     io::{self, IoSlice},
@@ -10,17 +10,17 @@ use std::{
 use regatta_transport::{Abort, MonotonicTime, TransportError, wait};
 use socket2::Socket;
 
-/// What one receive call brought.
+/// Result of one receive call.
 pub(crate) enum Read {
-    /// So many bytes, at least one.
+    /// Number of bytes received, at least one.
     Bytes(usize),
-    /// Nothing until the moment that was given.
+    /// Nothing came before the deadline.
     TimedOut,
     /// The other end has finished.
     Closed,
 }
 
-/// A socket that a stop can wake.
+/// A socket whose blocking calls a stop can end.
 #[derive(Debug)]
 pub struct Connected(pub Socket);
 
@@ -49,7 +49,7 @@ impl Connected {
         Ok(())
     }
 
-    /// Sends some of the parts, in order; returns how much.
+    /// Sends some of the parts, in order; returns the number of bytes sent.
     pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             match self.0.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL) {
@@ -59,14 +59,14 @@ impl Connected {
         }
     }
 
-    /// Ends this end's direction, behind everything that was sent.
+    /// Shuts down the sending direction, after everything that was sent.
     pub(crate) fn finish(&self) -> Result<(), TransportError> {
         self.0
             .shutdown(Shutdown::Write)
             .map_err(TransportError::io("cannot finish sending"))
     }
 
-    /// Receives what there is, waiting at most until the moment.
+    /// Receives the available bytes, waiting until `until` at most.
     pub(crate) fn receive(
         &self,
         place: &mut [u8],
@@ -96,8 +96,8 @@ impl Connected {
         }
     }
 
-    /// Sends at once what the kernel holds back for a fuller packet (Nagle's algorithm), and lets
-    /// it hold back again.
+    /// Sends at once the bytes that the kernel holds back for a fuller packet (Nagle's algorithm),
+    /// and turns the algorithm on again.
     pub(crate) fn push(&self) -> Result<(), TransportError> {
         self.0
             .set_tcp_nodelay(true)

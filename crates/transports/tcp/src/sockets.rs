@@ -13,22 +13,22 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{buffer::Buffer, socket::Connected, stack};
 
-/// Connections that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+/// Backlog of the listening socket; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// What the sockets of one end have in common.
+/// Common settings of the sockets of one end.
 pub(crate) struct Sockets {
     role: Role,
     local: IpAddr,
     congestion_control: String,
     buffer: Option<Buffer>,
     multipath: bool,
-    /// What does not depend on a connection.
+    /// Facts that do not depend on a connection.
     stated: StackFacts,
 }
 
 impl Sockets {
-    /// Those of TCP, or of MPTCP.
+    /// Returns settings for sockets of TCP, or of MPTCP.
     pub(crate) fn new(
         order: &TrialOrder,
         congestion_control: &str,
@@ -45,7 +45,7 @@ impl Sockets {
         }
     }
 
-    /// Opens and binds one.
+    /// Opens and binds a socket.
     fn open(&self) -> Result<Socket, TransportError> {
         let (protocol, name) = if self.multipath {
             (Protocol::MPTCP, "an MPTCP")
@@ -69,7 +69,7 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// Sets what all of them have in common on one that is not connected.
+    /// Applies the common settings to a socket that is not connected.
     pub(crate) fn set_up(&self, socket: &Socket) -> Result<(), TransportError> {
         let cc = &self.congestion_control;
         socket
@@ -85,7 +85,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// One that listens, and where.
+    /// Returns a listening socket and its address.
     pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr), TransportError> {
         let socket = self.open()?;
         socket
@@ -104,7 +104,7 @@ impl Sockets {
         Ok((socket, address))
     }
 
-    /// One that is connected, after waiting at most until the moment.
+    /// Returns a connected socket, waiting until `until` at most.
     pub(crate) fn connect(
         &self,
         peer: SocketAddr,
@@ -140,8 +140,8 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// What is known of a connected one, whose congestion control must be the one that was asked
-    /// for.
+    /// Returns the facts of a connected socket, whose congestion control must be the one that was
+    /// asked for.
     pub(crate) fn facts(
         &self,
         socket: &Socket,

@@ -1,4 +1,4 @@
-//! What the kernel's TCP does at one end, for the comparison of stacks.
+//! Behaviour of the kernel's TCP at one end, for the comparison of stacks.
 
 use std::{borrow::Cow, fs, os::fd::AsRawFd};
 
@@ -7,8 +7,8 @@ use socket2::Socket;
 
 use crate::info;
 
-/// What does not depend on a connection, with this congestion control: looked up once, as it takes files
-/// of the kernel's to be read.
+/// Returns the facts that do not depend on a connection, with this congestion control: read once,
+/// as they come from files of the kernel.
 pub(crate) fn of_end(control: &str) -> StackFacts {
     let not_told = || Cow::Owned(format!("{}: no TCP_INFO", stack::NOT_KNOWN));
     StackFacts {
@@ -28,8 +28,8 @@ pub(crate) fn of_end(control: &str) -> StackFacts {
     }
 }
 
-/// The same of a socket that has just been connected, before anything is sent over it. `fixed_buffer`
-/// says that its buffers were set, so that the kernel does not tune them.
+/// Adds the facts of a socket that has just been connected, before anything is sent over it. With
+/// `fixed_buffer` its buffers were set, so that the kernel does not tune them.
 pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool) -> StackFacts {
     let mut facts = of_end.clone();
     if let Some((window, packet)) = info::window_and_packet(socket.as_raw_fd()) {
@@ -43,7 +43,8 @@ pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool
     facts
 }
 
-/// Linux ends CUBIC's slow start early unless the module is told not to; a host may say which.
+/// Returns the condition that ends slow start. Linux ends CUBIC's early unless the parameter
+/// `hystart` of its module is 0.
 fn slow_start_exit(control: &str) -> Cow<'static, str> {
     match control {
         "cubic" => match parameter("hystart").as_deref() {

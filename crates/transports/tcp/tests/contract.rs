@@ -1,4 +1,4 @@
-//! What every driver must do, over loopback, for the drivers of this crate.
+//! Contract tests of every driver over loopback, for the drivers of this crate.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -52,7 +52,7 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
     assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
 }
 
-/// Not only where the transfer is one flow from its first byte to its last.
+/// Runs a timed transfer after a warm-up, which is not one flow from its first byte to its last.
 #[test]
 fn time_outs_are_told_of_a_connection_that_is_closed_already() {
     let pair = testing::run_pair(driver("tcp"), 1000, 20_000, |order| {

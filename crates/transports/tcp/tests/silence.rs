@@ -1,4 +1,4 @@
-//! Other ends that say nothing: every wait can be ended, and ends.
+//! Peers that send nothing: every wait can be ended, and ends.
 
 use std::{
     io::Write as _,

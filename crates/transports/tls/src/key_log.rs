@@ -1,4 +1,4 @@
-//! The secrets of connections in a file, so that Wireshark can read a capture of them.
+//! Log of the secrets of connections in a file, so that Wireshark can read a capture of them.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use std::{
 
 use rustls::KeyLog;
 
-/// Writes secrets as lines of `label client_random secret`, hexadecimal, as named by
+/// File of secrets, as lines of `label client_random secret`, hexadecimal, as named by
 /// `SSLKEYLOGFILE` in other programs.
 struct KeyLogFile(Mutex<File>);
 
@@ -42,11 +42,11 @@ impl KeyLog for KeyLogFile {
     }
 }
 
-/// A log of secrets in a new file, for `key_log` of a configuration of rustls. An older file of
-/// that name is overwritten; only its owner can read it.
+/// Makes a log of secrets in a new file, for `key_log` of a configuration of rustls. An older file
+/// of that name is overwritten; only its owner can read it.
 ///
 /// # Errors
-/// When the file cannot be made.
+/// The error of a file that cannot be made.
 pub fn key_log(path: &Path) -> io::Result<Arc<dyn KeyLog>> {
     let file = OpenOptions::new()
         .create(true)

@@ -38,19 +38,19 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 /// QUIC's own flow control limits it.
 const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
 
-/// Tickets that a listening end gives for each handshake. A connection takes one and brings so many,
+/// Tickets that a listening end gives for each handshake. A connection uses one and gets this many,
 /// a round trip after its early data was answered: meanwhile others can begin.
 const TICKETS: usize = 4;
 
-/// Which handshakes a connection may make after the first one.
+/// Handshakes that a connection may make after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Resumption {
-    /// Full ones: none profits from another.
+    /// Full handshakes: none profits from another.
     #[default]
     Off,
-    /// With a ticket of an earlier one (RFC 8446, 2.2).
+    /// Handshakes with a ticket of an earlier one (RFC 8446, 2.2).
     Tickets,
-    /// With a ticket, and data in the first flight (RFC 8446, 2.3).
+    /// Handshakes with a ticket, and data in the first flight (RFC 8446, 2.3).
     EarlyData,
 }
 
@@ -64,11 +64,11 @@ fn provider() -> Arc<CryptoProvider> {
     }))
 }
 
-/// Has the generator of random numbers seeded.
+/// Seeds the random number generator of `provider`.
 ///
 /// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
-/// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that come later
-/// have theirs from it in microseconds.
+/// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that start
+/// later seed theirs from it in microseconds.
 fn seed(provider: &CryptoProvider) -> Result<(), TransportError> {
     let mut number = [0; 16];
     provider.secure_random.fill(&mut number).map_err(|_| {
@@ -82,7 +82,7 @@ fn decode(base64: &str, what: &str) -> Result<Vec<u8>, TransportError> {
     })
 }
 
-/// The run's certificate.
+/// Returns the run's certificate.
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is not base64.
@@ -90,7 +90,7 @@ pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>, Tr
     decode(&material.certificate_der_base64, "certificate").map(Into::into)
 }
 
-/// The key of the run's certificate, which only the listening end is given.
+/// Returns the key of the run's certificate, which only the listening end is given.
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is absent or not base64.
@@ -112,7 +112,8 @@ fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
     alpn.map(<[u8]>::to_vec).into_iter().collect()
 }
 
-/// Configuration of the connecting end. To be made before anything is timed, as it takes its time.
+/// Makes the configuration of the connecting end. To be made before anything is timed, as it takes
+/// its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate that cannot be read.
@@ -139,7 +140,8 @@ pub fn client(
     Ok(config)
 }
 
-/// Configuration of the listening end. To be made before anything is timed, as it takes its time.
+/// Makes the configuration of the listening end. To be made before anything is timed, as it takes
+/// its time.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate or key that is absent or cannot be read,

@@ -9,7 +9,8 @@ use rustls::{
 
 use crate::watch::note_certificate;
 
-/// Accepts the run's certificate, byte for byte, from an end that proves that it has its key.
+/// Verifier that accepts the run's certificate, byte for byte, from an end that proves that it has
+/// its key.
 ///
 /// Nothing else of the certificate is looked at: it was made for the run, by the controller, and
 /// reached this end over control, so there is no authority, name or date to check it against.

@@ -13,7 +13,7 @@ use rustls::{
 
 use crate::watch::note_ticket;
 
-/// Tickets that are kept at most; the oldest ones go.
+/// Most tickets that are kept; the oldest ones go.
 const MOST: usize = 16;
 
 /// Tickets of the one server that an end of a trial connects to, the newest first.

@@ -1,4 +1,4 @@
-//! What a handshake brought, for stacks that do not tell: a certificate, tickets.
+//! Results of a handshake, for stacks that do not report them: certificate and tickets.
 
 use std::{
     cell::RefCell,
@@ -10,15 +10,16 @@ use std::{
 };
 
 thread_local! {
-    /// The connection for which TLS works in this thread.
+    /// Watch of the connection whose TLS runs in this thread.
     static CURRENT: RefCell<Option<Arc<HandshakeWatch>>> = const { RefCell::new(None) };
 }
 
-/// What is seen of one connection's handshake at its connecting end.
+/// Observed results of one connection's handshake at its connecting end.
 ///
 /// The other end shows its certificate in a full handshake, and shows none in one with a ticket
-/// (RFC 8446 §2.2). Tickets come after it, when they come. rustls tells both to what all connections
-/// of an end share, and does not say of which of them: so whoever drives a connection says it here.
+/// (RFC 8446 §2.2). Tickets come after it, if they come. rustls reports both to objects that all
+/// connections of an end share, without naming the connection: so the code that drives a connection
+/// names it here, with [`HandshakeWatch::during`].
 #[derive(Debug, Default)]
 pub struct HandshakeWatch {
     certificate_seen: AtomicBool,
@@ -32,7 +33,7 @@ struct Ticket {
 }
 
 impl HandshakeWatch {
-    /// Runs what may drive this connection's handshake, in this thread.
+    /// Runs `drive`, which may drive this connection's handshake, in this thread.
     pub fn during<T>(self: &Arc<Self>, drive: impl FnOnce() -> T) -> T {
         let before = CURRENT.replace(Some(Arc::clone(self)));
         let output = drive();
@@ -50,7 +51,7 @@ impl HandshakeWatch {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a ticket for later connections has come; one task may wait for it.
+    /// Returns `Ready` once a ticket for later connections has come; one task may wait for it.
     pub fn poll_ticket(&self, context: &Context<'_>) -> Poll<()> {
         let mut ticket = self.ticket();
         if ticket.seen {
@@ -61,7 +62,7 @@ impl HandshakeWatch {
     }
 }
 
-/// A ticket came over the connection that is driven in this thread.
+/// Notes that a ticket came over the connection that is driven in this thread.
 pub(crate) fn note_ticket() {
     let waker = CURRENT.with_borrow(|current| {
         let mut ticket = current.as_ref()?.ticket();
@@ -73,7 +74,7 @@ pub(crate) fn note_ticket() {
     }
 }
 
-/// A certificate came in the handshake that is driven in this thread.
+/// Notes that a certificate came in the handshake that is driven in this thread.
 pub(crate) fn note_certificate() {
     CURRENT.with_borrow(|current| {
         if let Some(watch) = current {

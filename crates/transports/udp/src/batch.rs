@@ -2,37 +2,38 @@
 
 use std::{io, mem, os::fd::RawFd, ptr};
 
-/// Most segments that every kernel with UDP_SEGMENT takes at once (`UDP_MAX_SEGMENTS`).
+/// Maximum number of segments that every kernel with UDP_SEGMENT takes at once
+/// (`UDP_MAX_SEGMENTS`).
 pub(crate) const MOST_SEGMENTS: usize = 64;
 
-/// Longest payload of one datagram, and of all segments of one call together.
+/// Longest payload of one datagram, and of all segments of one call together, in bytes.
 pub(crate) const LONGEST_PAYLOAD: usize = 65_507;
 
-/// Most entries of one call of `sendmmsg`.
+/// Maximum number of entries of one call of `sendmmsg`.
 const SEND_ENTRIES: usize = 32;
 
-/// Entries of one call of `recvmmsg`.
+/// Number of entries of one call of `recvmmsg`.
 const RECEIVE_ENTRIES: usize = 8;
 
-/// Room for one datagram, or for all that receive offload puts together.
+/// Size of the buffer for one datagram, or for all that receive offload puts together, in bytes.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// Room for one control message with one integer, aligned as the kernel wants it.
+/// Buffer for one control message with one integer, aligned as the kernel requires it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct ControlSpace([u8; 32]);
 
 const EMPTY_CONTROL: ControlSpace = ControlSpace([0; 32]);
 
-/// An entry in which nothing is set.
+/// Returns an entry in which nothing is set.
 fn empty_entry() -> libc::mmsghdr {
     // SAFETY: a structure of integers and raw pointers, for which all zeros is valid.
     unsafe { mem::zeroed() }
 }
 
-/// Sends the chunks of `payload`, each of `chunk` bytes but the last; returns how many chunks the
-/// kernel took, at least one. If `segment` is given, each chunk is cut into datagrams of so many
-/// bytes by the kernel.
+/// Sends the chunks of `payload`, each of `chunk` bytes but the last; returns the number of chunks
+/// that the kernel took, at least one. With `segment` the kernel cuts each chunk into datagrams of
+/// that many bytes.
 pub(crate) fn send(
     socket: RawFd,
     payload: &[u8],
@@ -67,8 +68,9 @@ pub(crate) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends datagrams of two parts each, in order; returns how many the kernel took, at least one.
-/// Several of one size that fit a packet (`segment_limit`) go as one, which the kernel cuts.
+/// Sends datagrams of two parts each, in order; returns the number that the kernel took, at least
+/// one. Datagrams of one size that fit a packet (`segment_limit`) are sent as one, which the kernel
+/// cuts.
 pub(crate) fn send_parts(
     socket: RawFd,
     datagrams: &[(&[u8], &[u8])],
@@ -129,7 +131,7 @@ pub(crate) fn send_parts(
     Ok(sent.checked_sub(1).map_or(0, |last| ends[last]))
 }
 
-/// The control message that asks for segments of so many bytes.
+/// Returns the control message that asks for segments of `segment` bytes.
 fn segment_control(segment: u16) -> ControlSpace {
     let mut control = EMPTY_CONTROL;
     let mut header: libc::msghdr = empty_entry().msg_hdr;
@@ -147,7 +149,7 @@ fn segment_control(segment: u16) -> ControlSpace {
     control
 }
 
-/// Memory to receive into with one call.
+/// Buffer for the datagrams of one receive call.
 pub(crate) struct ReceiveBatch {
     bytes: Vec<u8>,
 }
@@ -159,7 +161,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Receives without waiting, and passes each datagram to `consume`; returns how many.
+    /// Receives without waiting, and passes each datagram to `consume`; returns their number.
     pub(crate) fn receive(
         &mut self,
         socket: RawFd,
@@ -212,7 +214,7 @@ impl ReceiveBatch {
     }
 }
 
-/// Length of the datagrams that receive offload has put together; `None` if it has not.
+/// Returns the length of the datagrams that receive offload has put together; `None` if it has not.
 fn segment_size(header: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel has filled the control space that the header points to, and says in the
     // header how much of it; the macros stay within that.

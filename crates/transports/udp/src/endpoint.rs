@@ -1,5 +1,5 @@
-//! Listening for flows and making them, each on a connected socket of its own, so that the kernel
-//! keeps the probe's messages out of the transfer's buffer.
+//! Endpoint of `udp`: listens for flows and makes them, each on a connected socket of its own, so
+//! that the kernel keeps the probe's messages out of the transfer's buffer.
 
 use std::{borrow::Cow, collections::BTreeMap, future::Future, net::SocketAddr};
 
@@ -49,7 +49,7 @@ impl Endpoint {
         })
     }
 
-    /// Bytes before each message in its datagram.
+    /// Returns the number of bytes before each message in its datagram.
     const fn frame_header(&self) -> usize {
         if self.settings.framed {
             framing::HEADER_BYTES
@@ -81,7 +81,7 @@ impl Endpoint {
         Ok(Flow::new(connected, tuning, framing))
     }
 
-    /// What UDP does, or does not, for the comparison of stacks.
+    /// Returns the properties of UDP for the comparison of stacks.
     fn stack_facts(&self, facts: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let none = || Cow::Owned(format!("{}: UDP has none", stack::NOT_APPLICABLE));
         let stated = StackFacts {
@@ -104,7 +104,7 @@ impl Endpoint {
         facts
     }
 
-    /// A flow for whoever sent a datagram, if it is admitted.
+    /// Makes a flow for the sender of a datagram, if it is admitted.
     fn admit(
         &self,
         listener: &Listener,

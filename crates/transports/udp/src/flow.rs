@@ -20,10 +20,10 @@ use crate::{
     framing::{self, Framing},
 };
 
-/// How much one batch holds at most: enough to make a system call cheap beside its work.
+/// Maximum size of a batch, in bytes: enough to make a system call cheap beside its work.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// A socket that a stop can wake.
+/// A socket whose blocking calls a stop can end.
 pub(crate) struct Connected {
     pub socket: Socket,
     aborted: AtomicBool,
@@ -50,13 +50,13 @@ impl Abort for Connected {
     }
 }
 
-/// What is set on a flow's socket.
+/// Settings of a flow's socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Tuning {
     pub role: Role,
-    /// Largest message that fits a packet, if several may be handed over as one.
+    /// Largest message that fits a packet, in bytes, if several may be handed over as one.
     pub segment_limit: Option<usize>,
-    /// What was read back, by the whole name of the fact.
+    /// Facts that were read back, by their whole names.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -78,7 +78,8 @@ impl Flow {
         }
     }
 
-    /// How many messages of this size are handed over as one; one if they are not.
+    /// Returns the number of messages of this size that are handed over as one; one without
+    /// segmentation.
     fn segments(&self, message_bytes: usize) -> usize {
         match self.tuning.segment_limit {
             Some(limit) if message_bytes <= limit && message_bytes > 0 => {
@@ -88,7 +89,7 @@ impl Flow {
         }
     }
 
-    /// Sends the datagrams of a batch, all of so many bytes but the last.
+    /// Sends the datagrams of a batch, all of `message_bytes` but the last.
     fn send(&mut self, batch: &[u8], message_bytes: usize) -> Result<(), TransportError> {
         let mut rest = batch;
         while !rest.is_empty() {

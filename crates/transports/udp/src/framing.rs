@@ -1,8 +1,8 @@
-//! The frame CONN / CONACC / RCVD around the messages of `udp`.
+//! Frames CONN, CONACC, DATA and RCVD around the messages of `udp`.
 //!
 //! The first message of each direction opens the flow: the connecting end's travels in CONN, the
-//! accepting end's answer in CONACC. After that every message is DATA, but for what the receiving
-//! end of the transfer says, which is RCVD: that it has counted everything. Nothing is
+//! accepting end's answer in CONACC. After that every message is DATA, except those of the
+//! transfer's receiving end, which are RCVD: that it has counted everything. Nothing is
 //! acknowledged or sent again in between.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,7 +14,7 @@ use regatta_transport::Purpose;
 /// many as before a message of `udp-reliable`, so that the two carry the same load.
 pub(crate) const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Conn,
@@ -44,18 +44,18 @@ impl Kind {
     }
 }
 
-/// A frame, as it was read.
+/// A decoded frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
     pub kind: Kind,
     pub session: u64,
-    /// Position among the frames of its direction; in CONN, what the flow is for.
+    /// Position among the frames of its direction; in CONN, the purpose of the flow.
     pub number: u64,
     pub message: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a datagram; `None` for anything that is no frame.
+    /// Decodes a datagram; `None` for anything that is no frame.
     pub(crate) fn decode(datagram: &'a [u8]) -> Option<Self> {
         let (header, message) = datagram.split_at_checked(HEADER_BYTES)?;
         let length = u32::from_le_bytes(header[17..].try_into().ok()?);
@@ -70,7 +70,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes it after what is in the place.
+    /// Appends the frame to `place`.
     fn append(self, place: &mut Vec<u8>) {
         place.push(self.kind.code());
         place.extend(self.session.to_le_bytes());
@@ -80,11 +80,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Facts of both drivers.
+/// Names of facts of both drivers; see [`Framing::marks`].
 pub(crate) const CONN_FACT: &str = "frame_conn";
 pub(crate) const RCVD_FACT: &str = "frame_rcvd";
 
-/// The first bytes of a frame, its type and its session, as Wireshark writes bytes.
+/// Returns the first bytes of a frame, its type and its session, in Wireshark's notation.
 pub(crate) fn mark(kind: u8, session: &[u8]) -> String {
     session.iter().fold(format!("{kind:02x}"), |text, byte| {
         format!("{text}:{byte:02x}")
@@ -94,11 +94,12 @@ pub(crate) fn mark(kind: u8, session: &[u8]) -> String {
 const TRANSFER: u64 = 1;
 const PROBE: u64 = 0;
 
-/// The frames of one end of one flow.
+/// Framing of one end of one flow.
 #[derive(Debug)]
 pub(crate) struct Framing {
     session: u64,
-    /// Whether what this end says after the opening is the receiver's word about a transfer.
+    /// Whether this end's messages after the opening are the receiver's confirmation of a transfer
+    /// (RCVD).
     gives_word: bool,
     stage: Stage,
     next: u64,
@@ -107,16 +108,16 @@ pub(crate) struct Framing {
 
 #[derive(Debug)]
 enum Stage {
-    /// The connecting end, until something comes back.
+    /// The connecting end, until it has received a frame.
     Connecting { number: u64 },
-    /// The accepting end, until it answers, and then its answer: it may be lost, and come again.
+    /// The accepting end, with its answer once that was sent: it may be lost, and be sent again.
     Accepting { answer: Option<Vec<u8>> },
-    /// The connecting end, after that.
+    /// The connecting end, after the first frame received.
     Open,
 }
 
 impl Framing {
-    /// The connecting end of a new flow.
+    /// Returns the framing of the connecting end of a new flow.
     pub(crate) fn connecting(role: Role, purpose: Purpose) -> Self {
         let is_transfer = purpose == Purpose::Transfer;
         Self {
@@ -131,7 +132,7 @@ impl Framing {
         }
     }
 
-    /// The accepting end of the flow that this CONN opens.
+    /// Returns the framing of the accepting end of the flow that `conn` opens.
     pub(crate) fn accepting(role: Role, conn: Frame<'_>) -> Self {
         Self {
             session: conn.session,
@@ -142,8 +143,8 @@ impl Framing {
         }
     }
 
-    /// The first bytes of the frames that begin and end this transfer, as facts: a capture's
-    /// times are found by them, and so is a packet in Wireshark, with `udp.payload[0:9] == FACT`.
+    /// Returns the first bytes of the frames that begin and end this transfer, as facts: they find
+    /// the frames in a capture, with `udp.payload[0:9] == FACT` in Wireshark too.
     pub(crate) fn marks(&self) -> [(String, String); 2] {
         [(CONN_FACT, Kind::Conn), (RCVD_FACT, Kind::Rcvd)].map(|(fact, kind)| {
             let mark = mark(kind.code(), &self.session.to_le_bytes());
@@ -182,7 +183,7 @@ impl Framing {
         &self.framed
     }
 
-    /// The message of a datagram of this flow; `None` for any other.
+    /// Returns the message of a datagram of this flow; `None` for any other.
     pub(crate) fn unframe<'a>(&mut self, datagram: &'a [u8]) -> Option<&'a [u8]> {
         let frame = Frame::decode(datagram).filter(|frame| frame.session == self.session)?;
         if let Stage::Connecting { .. } = self.stage {

@@ -1,5 +1,5 @@
-//! UDP of the running kernel, with segmentation and receive offload and batched system calls: as it
-//! is (`udp`), and with reliable delivery on top (`udp-reliable`).
+//! UDP of the running kernel, with segmentation and receive offload and batched system calls: plain
+//! (`udp`), and with reliable delivery on top (`udp-reliable`).
 
 mod batch;
 mod endpoint;
@@ -25,7 +25,7 @@ pub fn drivers() -> &'static [&'static dyn Driver] {
     &[&Udp, &reliable::UdpReliable]
 }
 
-/// One message is one datagram; what the path loses is lost.
+/// Driver of plain UDP: one message is one datagram, and a lost one is not sent again.
 struct Udp;
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
@@ -77,7 +77,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-/// A size among options that were checked.
+/// Returns a size in bytes among options that were checked.
 fn size_option(options: &BTreeMap<String, OptionValue>, name: &str, default: usize) -> usize {
     match options.get(name) {
         Some(OptionValue::Text(text)) => text
@@ -92,7 +92,7 @@ fn size_option(options: &BTreeMap<String, OptionValue>, name: &str, default: usi
 /// The options of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Settings {
-    /// Bits of messages per second.
+    /// Payload rate in bits per second; unlimited if absent.
     rate: Option<u64>,
     framed: bool,
     gso: bool,

@@ -15,17 +15,16 @@ use regatta_model::Warning;
 use regatta_transport::{TransportError, socket_option::set_integer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// How long a send call may block on a full buffer: a blocked sender looks now and then whether it
-/// is stopped.
+/// Maximum time that a send call blocks on a full buffer, so that a blocked sender notices a stop.
 const SEND_TIME: Duration = Duration::from_millis(100);
 
-/// Most first datagrams that are kept for a listener: more than flows open at once.
+/// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MOST_STRAYS: usize = 1024;
 
-/// Memory for the first datagram of a flow.
+/// Size of the buffer for the first datagram of a flow, in bytes.
 const FIRST_BYTES: usize = 2048;
 
-/// What the sockets of one end have in common.
+/// Common settings of the sockets of one end.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     role: Role,
@@ -37,18 +36,18 @@ pub(crate) struct Sockets {
     offload: bool,
 }
 
-/// A bound socket with its buffers and offloads, and what was read back.
+/// A bound socket with its buffers and offloads, and the facts read back.
 pub(crate) struct Opened {
     pub socket: Socket,
-    /// Largest datagram that fits a packet, if several may be handed over as one.
+    /// Largest datagram that fits a packet, in bytes, if several may be handed over as one.
     pub segment_limit: Option<usize>,
-    /// By the whole name of the fact.
+    /// Facts by their whole names.
     pub facts: BTreeMap<String, String>,
 }
 
 impl Sockets {
-    /// `receive_buffer` and `send_buffer` are asked for, in bytes; `offload` says whether several
-    /// datagrams may be handed over as one, in either direction.
+    /// Returns the settings: buffers of `receive_buffer` and `send_buffer` bytes are asked for;
+    /// `offload` permits that several datagrams are handed over as one, in either direction.
     pub(crate) fn new(
         order: &TrialOrder,
         receive_buffer: usize,
@@ -119,7 +118,7 @@ impl Sockets {
         })
     }
 
-    /// The one that listens.
+    /// Returns the listening socket.
     pub(crate) fn listen(&self) -> Result<Listener, TransportError> {
         let Opened { socket, .. } = self.open(SocketAddr::new(self.local, 0))?;
         let address = socket
@@ -137,8 +136,8 @@ impl Sockets {
         })
     }
 
-    /// One that is connected to the other end: from the address that is listened on, or from a port
-    /// of its own.
+    /// Returns a socket connected to the other end: from the address of the listener, or from a
+    /// port of its own.
     pub(crate) fn connect(
         &self,
         from: Option<&Listener>,
@@ -159,14 +158,14 @@ impl Sockets {
         Ok(opened)
     }
 
-    /// Says of messages that do not fit a packet, with this many bytes of header, what IP makes of
-    /// them.
+    /// Returns a warning about messages of `message` bytes that IP must fragment, with this many
+    /// bytes of header.
     pub(crate) fn fragmentation(&self, message: usize, header: usize) -> Option<Warning> {
         fragmentation(message, header, self.mtu, self.local)
     }
 }
 
-/// Whether datagrams pass the kernel together, from a socket's facts.
+/// Returns the offloads of a socket, from its facts.
 pub(crate) fn offloads(facts: &BTreeMap<String, String>) -> String {
     let on = |name: &str| facts.get(name).is_some_and(|state| state == "on");
     if on("gso.sender") || on("gro.receiver") {
@@ -176,12 +175,12 @@ pub(crate) fn offloads(facts: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// A socket to which everybody's first datagram comes.
+/// A socket to which the first datagram of every flow comes.
 pub(crate) struct Listener {
     socket: Socket,
     address: SocketAddr,
     peer: IpAddr,
-    /// First datagrams that came to another socket, and from where.
+    /// First datagrams that came to another socket, with their senders' addresses.
     strays: Mutex<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
 
@@ -192,15 +191,15 @@ impl AsRawFd for Listener {
 }
 
 impl Listener {
-    /// Where it listens.
+    /// Returns the listening address.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes over what came to a flow's socket from others than its peer: between being bound to the
-    /// port that is listened on and being connected it gets everybody's first datagrams, which would
-    /// be lost to the listener and strange to the flow. What its own peer sent by then is its opening
-    /// once more, which is answered anyway.
+    /// Keeps datagrams that came to a flow's socket from others than its peer: between bind and
+    /// connect it gets the first datagrams of all senders, which the listener must handle and the
+    /// flow cannot. Datagrams of its own peer until then are repetitions of its opening, which is
+    /// answered anyway.
     fn take_strays(&self, socket: &Socket, peer: SocketAddr) {
         let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
         while let Ok((length, from)) = socket.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT) {
@@ -222,8 +221,8 @@ impl Listener {
         strays.pop_front()
     }
 
-    /// Takes a datagram that came from the announced peer, if there is one; passes it on with where
-    /// it came from.
+    /// Takes a datagram of the announced peer, if there is one, and passes it to `judge` with its
+    /// sender's address.
     pub(crate) fn take<T>(
         &self,
         judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>, TransportError>,
@@ -262,18 +261,19 @@ impl Listener {
         judge(from, datagram)
     }
 
-    /// Answers one who is no flow; as good as lost on the way if that fails.
+    /// Sends an answer outside of any flow; a failure counts as a loss on the path.
     pub(crate) fn answer(&self, to: SocketAddr, datagram: &[u8]) {
         let _ = self.socket.send_to(datagram, &SockAddr::from(to));
     }
 }
 
-/// Bytes of IP and UDP headers before a datagram's payload.
+/// Returns the bytes of IP and UDP headers before a datagram's payload.
 const fn headers(address: IpAddr) -> usize {
     if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
 }
 
-/// Asks for a buffer, by force where that is permitted; returns what the kernel gives.
+/// Sets the buffers, with `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` where permitted; returns the sizes
+/// that the kernel gives, in bytes.
 fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usize, usize)> {
     // The kernel doubles what is asked for, for its own bookkeeping.
     let asked = |size: usize| i32::try_from(size / 2).unwrap_or(i32::MAX / 2);
@@ -311,7 +311,8 @@ mod tests {
 
     use super::*;
 
-    /// Of ports that may be taken twice, two of 800 would be the same but once in 80 000 times.
+    /// If the kernel could choose a port twice, two of 800 would almost always be the same; they
+    /// are all different by chance once in 80 000 times.
     #[test]
     fn no_two_sockets_get_the_same_port_from_the_kernel() {
         let sockets = Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), 4096, 4096, false);

@@ -1,4 +1,5 @@
-//! What every driver must do, over loopback, for `udp` and `udp-reliable`, and what only they must.
+//! Contract tests of every driver over loopback, for `udp` and `udp-reliable`, and tests of their
+//! own behaviour.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -41,7 +42,7 @@ fn every_driver_has_its_cases() {
     contract::drivers_have_cases(&tested_drivers(), regatta_transport_udp::drivers());
 }
 
-/// A driver whose trials have these options unless they say otherwise.
+/// A driver whose trials have these options unless they set others.
 struct With(&'static dyn Driver, &'static [(&'static str, OptionValue)]);
 
 impl Driver for With {
@@ -116,7 +117,7 @@ regatta_transport::test_cases! { a_rate_is_kept:
     by_messages_that_are_fragmented(10_000)
 }
 
-/// 2 Mbit at 20 Mbit/s, in messages that fit a packet and in ones that do not.
+/// Sends 2 Mbit at 20 Mbit/s, in messages that fit a packet or do not.
 fn a_rate_is_kept(message: u64) {
     let pair = testing::run_pair(udp(), 250_000, message, |order| {
         order.path.mtu_bytes = 1500;

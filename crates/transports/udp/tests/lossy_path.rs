@@ -1,7 +1,7 @@
 //! The end of a transfer over a path that delays and loses: a relay on loopback between the ends.
 //!
-//! Upper bounds on time are wide, as the machine may be busy; they stand for "it does
-//! not wait for what is lost", which would take the deadline's 20 seconds.
+//! Upper bounds on time are wide, as the machine may be busy; they stand for "it does not wait for
+//! a lost datagram", which would take the deadline's 20 seconds.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn udp() -> &'static dyn Driver {
 
 const ONE_WAY: Duration = Duration::from_millis(15);
 
-/// How late the relay may be on a busy machine.
+/// Maximum delay that the relay may add on a busy machine.
 const RELAY_LATENESS: Duration = Duration::from_millis(100);
 
 /// Sends 300 kB in messages of 1000 bytes at 8 Mbit/s (0.3 s) over the relay.
@@ -34,7 +34,7 @@ fn run(forward: Direction, reverse: Direction, keeps_order: bool) -> (SideReport
     (sender, receiver.expect("a receiver's report"), lost)
 }
 
-/// As [`run`], with other orders, which may be such that there is no report.
+/// Like [`run`], with other orders, which may be such that there is no report.
 fn run_changed(
     forward: Direction,
     reverse: Direction,
@@ -82,7 +82,7 @@ fn run_changed(
     (sender, receiver, relay.lost.load(Ordering::Relaxed))
 }
 
-/// Bounds of the transfer time: the opening takes a round trip, sending 0.3 s.
+/// Checks the bounds of the transfer time: the opening takes a round trip, sending 0.3 s.
 fn check_time(sender: &SideReport, most: Duration) {
     let time = Duration::from_nanos(sender.metrics["transfer_time_ns"] as u64);
     assert!(time >= Duration::from_millis(300 + 30), "{time:?}");
@@ -133,7 +133,7 @@ fn lost_messages_are_counted_and_not_waited_for(keeps_order: bool, frame: &str) 
     assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
 }
 
-/// A transfer that the deadline stops, 200 ms of it being under way then.
+/// Runs a transfer that the deadline stops, 200 ms of it being in flight then.
 fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
     let there = Direction {
         delay: Duration::from_millis(200),

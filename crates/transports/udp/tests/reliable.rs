@@ -23,7 +23,7 @@ fn text(value: &str) -> OptionValue {
 
 const ONE_WAY: Duration = Duration::from_millis(10);
 
-/// What came of a transfer over the relay.
+/// Result of a transfer over the relay.
 struct Run {
     sender: Result<SideReport, TransportError>,
     receiver: Result<SideReport, TransportError>,
@@ -31,7 +31,8 @@ struct Run {
     lost: u64,
 }
 
-/// Sends so many messages of 1000 bytes over a relay that loses so much each way.
+/// Sends `messages` messages of 1000 bytes over a relay that loses the ratio `loss` of them each
+/// way.
 fn run(messages: u64, loss: f64, change: impl Fn(&mut TrialOrder)) -> Run {
     let order = |role| {
         let mut order = testing::order_for(role, "udp-reliable", messages * 1000, 1000);

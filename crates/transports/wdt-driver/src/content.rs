@@ -1,5 +1,5 @@
-//! The trial's content as files: made in memory or read from a file at the sender, checked and
-//! thrown away at the receiver.
+//! The trial's content as files: generated in memory or read from a file at the sender, checked and
+//! discarded at the receiver.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -13,10 +13,11 @@ use regatta_transport_wdt::{
     source::{Source, SourceFile, SourceReader},
 };
 
-/// Files of one directory.
+/// Files per directory.
 const DIRECTORY_FILES: u64 = 1000;
 
-/// The files that some bytes are cut into, alike at both ends, and where each begins.
+/// Returns the files that content of `bytes` is cut into, the same at both ends, and the offset of
+/// each in the content.
 pub(crate) fn files(bytes: u64, count: u64) -> Vec<(SourceFile, u64)> {
     let mut start = 0;
     let mut files = Vec::new();
@@ -36,7 +37,7 @@ pub(crate) fn files(bytes: u64, count: u64) -> Vec<(SourceFile, u64)> {
     files
 }
 
-/// What the sender sends.
+/// Source of the content at the sender.
 pub(crate) struct ContentSource {
     outgoing: Arc<Outgoing>,
     files: Vec<SourceFile>,
@@ -71,7 +72,7 @@ impl Source for ContentSource {
     }
 }
 
-/// Reads one block.
+/// Reader of one block.
 pub(crate) struct ContentReader {
     part: OutgoingPart,
     start: u64,
@@ -103,7 +104,7 @@ fn failed(error: TransportError) -> io::Error {
     }
 }
 
-/// Where the receiver puts it.
+/// Destination of the content at the receiver.
 pub(crate) struct ContentSink {
     incoming: Arc<Incoming>,
     files: HashMap<RelativePath, (u64, u64)>,
@@ -139,7 +140,7 @@ impl Sink for ContentSink {
     }
 }
 
-/// Takes one block.
+/// Writer of one block.
 pub(crate) struct ContentWriter {
     part: Option<IncomingPart>,
     at: u64,

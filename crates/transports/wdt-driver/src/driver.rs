@@ -1,4 +1,4 @@
-//! What a registry knows of `wdt`.
+//! Descriptor and options of the driver `wdt`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use regatta_transport_wdt::crypto::Cipher;
 
 use crate::endpoint::Endpoint;
 
-/// As the reference has them.
+/// Defaults of the reference.
 const CONNECTIONS: u16 = 8;
 const BLOCK_BYTES: u64 = 16 << 20;
 
@@ -70,7 +70,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-/// What the options ask for.
+/// Options of the driver, parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     pub connections: u16,
@@ -81,7 +81,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Of options that were checked.
+    /// Parses options that were checked.
     pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
         let number = |name: &str| match options.get(name) {
             Some(OptionValue::Number(number)) => u64::try_from(*number).ok(),

@@ -1,4 +1,4 @@
-//! One end of a trial over WDT.
+//! Endpoint of a trial over WDT.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
     host::{Door, TrialHost},
 };
 
-/// One end.
+/// One end of a trial.
 pub(crate) struct Endpoint {
     flows: PlainEndpoint,
     settings: Settings,
@@ -37,7 +37,7 @@ pub(crate) struct Endpoint {
     end: &'static str,
     local: IpAddr,
     peer: IpAddr,
-    /// At a receiver, until it receives.
+    /// At a receiver, the listener and its URL until it receives.
     listening: Mutex<Option<(Listener, ConnectionUrl)>>,
     report: Mutex<Option<Report>>,
 }
@@ -105,7 +105,7 @@ impl Endpoint {
         Ok((listener, url))
     }
 
-    /// What came of a transfer.
+    /// Returns the error of a finished transfer, or stores its report.
     fn ended(
         &self,
         ended: Result<Report, Failure>,

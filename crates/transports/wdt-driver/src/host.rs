@@ -1,5 +1,5 @@
-//! A trial around a transfer: sockets set up and read back as those of `tcp`, one peer admitted,
-//! every connection sampled and woken when the trial is stopped.
+//! Host of a transfer in a trial: sets up and reads back its sockets as those of `tcp`, admits one
+//! peer, samples every connection and shuts all of them down when the trial is stopped.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use regatta_transport_tcp::parts::{self, Settings};
 use regatta_transport_wdt::host::Host;
 use socket2::SockRef;
 
-/// What listens needs of the trial.
+/// Settings and addresses that opening and admitting sockets needs.
 pub(crate) struct Door<'a> {
     pub settings: &'a Settings,
     pub local: IpAddr,
@@ -38,14 +38,14 @@ impl Host for Door<'_> {
     }
 }
 
-/// The trial under way.
+/// Host of a transfer under way.
 pub(crate) struct TrialHost<'a> {
     pub door: Door<'a>,
     pub connections: &'a Arc<Connections>,
     pub stop: &'a Stop,
-    /// Kept so that they can be woken: a stop holds no more than a weak reference.
+    /// Handles of the connections, so that a stop reaches them: it holds weak references only.
     handles: Mutex<Vec<Arc<Handle>>>,
-    /// What is wrong with a socket, which the transfer cannot know.
+    /// Error of a socket, which the transfer cannot know.
     wrong: Mutex<Option<TransportError>>,
 }
 
@@ -113,7 +113,7 @@ impl Host for TrialHost<'_> {
     }
 }
 
-/// A connection of the transfer, as long as that keeps it.
+/// Handle of a connection, valid while the transfer keeps that open.
 struct Handle {
     socket: Weak<TcpStream>,
     facts: BTreeMap<String, String>,

@@ -1,8 +1,8 @@
 //! Warp Data Transfer as a transport of studies: `wdt`.
 //!
-//! The protocol is in a crate of its own, `regatta-transport-wdt`, which knows nothing of the bench.
-//! Here is what a trial needs: content that is made and checked in memory, sockets that are set up
-//! and sampled as those of `tcp` are, and the driver's options.
+//! The protocol is in a crate of its own, `regatta-transport-wdt`, which does not depend on the
+//! bench. This crate adds the parts that a trial needs: content that is generated and checked in
+//! memory, sockets that are set up and sampled as those of `tcp` are, and the driver's options.
 
 mod content;
 mod driver;

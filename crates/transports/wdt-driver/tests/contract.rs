@@ -1,4 +1,4 @@
-//! What every driver must do, over loopback, and what `wdt` does besides.
+//! Contract tests of every driver for `wdt`, over loopback, and tests of its own behaviour.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Commands as bytes, and back, without I/O.
 //!
-//! Decoding takes what has arrived so far and says how many bytes more there are at least, so that
-//! a reader below which an encryption layer lies never takes a byte that is not the command's.
-//! Nothing here believes a length: what is allocated is bounded by what has arrived.
+//! Decoding takes the bytes that have arrived so far and returns the minimum number that are
+//! missing, so that a reader above an encryption layer never takes a byte of the next command. No
+//! length field is trusted: memory is allocated only for bytes that have arrived.
 
 mod chunks;
 mod command;
@@ -19,49 +19,49 @@ pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
 use crate::path::{MAX_PATH_BYTES, RelativePath, UnsafePath};
 
-/// Bytes of a refused path that are told.
+/// Maximum length of a refused path in an error message, in bytes.
 const TOLD_BYTES: usize = 200;
 
-/// What can be made of the bytes so far.
+/// Result of decoding the bytes that have arrived so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<T> {
-    /// The first `length` bytes are this.
+    /// A complete message in the first `length` bytes.
     Whole {
-        /// What they say.
+        /// Decoded message.
         value: T,
-        /// How many they are, padding included.
+        /// Length of the message in bytes, padding included.
         length: usize,
     },
-    /// At least so many bytes more belong to it.
+    /// Incomplete message: minimum number of bytes still missing.
     Needs(usize),
 }
 
 /// Bytes that no peer may send.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The first byte is no command that may come from this side.
+    /// A first byte that is no command of this side.
     #[error("{0:#04x} is no command that may come here")]
     UnknownCommand(u8),
-    /// A number is negative, or larger than its field.
+    /// A number that is negative, or larger than its field.
     #[error("{0} is out of range")]
     OutOfRange(&'static str),
-    /// A text is longer than it may be.
+    /// A text that is too long.
     #[error("{0} is too long")]
     TooLong(&'static str),
-    /// A length and what it counts disagree.
+    /// A length that disagrees with its content.
     #[error("the length of {0} is wrong")]
     WrongLength(&'static str),
     /// A path that could lead out of the directory.
     #[error("the path `{}` is refused: {why}", String::from_utf8_lossy(path))]
     Path {
-        /// The path as it came, cut where it is very long.
+        /// The path as received, cut where it is very long.
         path: Box<[u8]>,
-        /// What is wrong with it.
+        /// Reason for the refusal.
         why: UnsafePath,
     },
 }
 
-/// Why reading a field stopped.
+/// Reason why the decoding of a field stopped.
 enum Stop {
     Needs(usize),
     Malformed(Malformed),
@@ -82,7 +82,7 @@ fn read_path(fields: &mut number::Fields<'_>) -> Result<RelativePath, Stop> {
     })
 }
 
-/// Turns the outcome of reading fields into what the caller is told.
+/// Converts the result of reading fields into that of the public functions.
 fn decoded<T>(read: Result<(T, usize), Stop>) -> Result<Decoded<T>, Malformed> {
     match read {
         Ok((value, length)) => Ok(Decoded::Whole { value, length }),

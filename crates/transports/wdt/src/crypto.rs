@@ -1,10 +1,10 @@
-//! The encryption layer: below the commands, for each connection and direction by itself.
+//! The encryption layer below the commands, separate for each connection and direction.
 //!
-//! A side begins with a prologue in clear: `e`, the cipher, sixteen random bytes, and how many
-//! bytes lie between two tags. Everything after it is one stream of AES-128 in counter mode. With
-//! GCM, tags stand in clear inside of the stream; each covers all bytes since the IV was set, so a
-//! tag is what a copy of the cipher says while the cipher itself goes on. The nonce is the first
-//! twelve of the sixteen bytes.
+//! A side begins with a prologue in clear: `e`, the cipher, sixteen random bytes, and the tag
+//! interval in bytes. Everything after it is one stream of AES-128 in counter mode. With GCM, tags
+//! stand in clear inside of the stream; each covers all bytes since the IV was set, so a tag is
+//! computed on a copy of the cipher's state while the stream goes on. The nonce is the first twelve
+//! of the sixteen bytes.
 
 mod cipher;
 mod open;
@@ -17,7 +17,7 @@ pub use seal::Seal;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
-/// Bytes of what a cipher begins with.
+/// Bytes of an initialisation vector.
 pub const IV_BYTES: usize = 16;
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
@@ -25,22 +25,22 @@ pub const TAG_BYTES: usize = 16;
 pub const PROLOGUE: u8 = b'e';
 /// Bytes of a prologue: the command, the cipher, the IV with its length, the tag interval.
 pub const PROLOGUE_BYTES: usize = 2 + 1 + IV_BYTES + 4;
-/// The tag interval if nothing else is asked for, in bytes.
+/// Default tag interval, in bytes.
 pub const DEFAULT_TAG_INTERVAL_BYTES: u32 = 4 << 20;
-/// After how many bytes a new IV is sent if nothing else is asked for.
+/// Default number of bytes after which a new IV is sent.
 pub const DEFAULT_IV_CHANGE_BYTES: u64 = 32 << 30;
 
-/// Which cipher.
+/// Encryption algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
-    /// AES-128 in counter mode: nothing shows that bytes were changed on the way.
+    /// AES-128 in counter mode, which does not detect changed bytes.
     Aes128Ctr,
     /// AES-128 in Galois/counter mode, with a tag at every interval.
     Aes128Gcm,
 }
 
 impl Cipher {
-    /// The protocol's number.
+    /// Returns the protocol's number of the cipher.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -49,7 +49,7 @@ impl Cipher {
         }
     }
 
-    /// The cipher of a number.
+    /// Returns the cipher of a number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         [Cipher::Aes128Ctr, Cipher::Aes128Gcm]
@@ -58,18 +58,18 @@ impl Cipher {
     }
 }
 
-/// A key, which no output shows.
+/// A secret key; `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// The key of these bytes.
+    /// Returns the key of these bytes.
     #[must_use]
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// A key from the system's random numbers.
+    /// Returns a key from the system's random number generator.
     ///
     /// # Errors
     /// [`CryptoError::Library`] if there are none.
@@ -77,7 +77,7 @@ impl Key {
         cipher::random().map(Self)
     }
 
-    /// The bytes, for the connection URL.
+    /// Returns the bytes, for the connection URL.
     pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
@@ -89,18 +89,18 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What both ends of a connection know of its encryption.
+/// Encryption parameters that both ends of a connection share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
     /// The cipher.
     pub cipher: Cipher,
     /// The key, from the connection URL.
     pub key: Key,
-    /// After how many bytes under one IV another is sent; 0 for never.
+    /// Number of bytes under one IV after which a new one is sent; 0 for never.
     pub iv_change_bytes: u64,
 }
 
-/// What is wrong with the bytes of a connection.
+/// Error of the encryption layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CryptoError {
     /// The peer did not begin with a prologue.

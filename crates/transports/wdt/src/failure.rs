@@ -1,19 +1,19 @@
-//! Why a transfer failed, as both ends say it.
+//! Outcome of a transfer, the same types for both ends.
 
 use crate::status::Status;
 
-/// A transfer's end other than success.
+/// Reason why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}: {status}")]
 pub struct Failure {
-    /// The protocol's code; the exit status of the tool.
+    /// The protocol's error code; also the exit status of the tool.
     pub status: Status,
-    /// What happened, at which port or file.
+    /// Description of the error, with the port or file concerned.
     pub detail: String,
 }
 
 impl Failure {
-    /// A failure with this code.
+    /// Returns a failure with this code.
     pub fn new(status: Status, detail: impl Into<String>) -> Self {
         Self {
             status,
@@ -22,28 +22,29 @@ impl Failure {
     }
 }
 
-/// How one port fared.
+/// Outcome of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortReport {
     /// The receiver's port.
     pub port: u16,
-    /// Whole blocks that were counted on it.
+    /// Number of whole blocks counted on it.
     pub blocks: u64,
-    /// How often its connection was made.
+    /// Number of connections made to it.
     pub connections: u32,
-    /// Why the port was given up, if it was.
+    /// Reason why the port was given up, if it was.
     pub failure: Option<Failure>,
 }
 
-/// What a transfer came to. There may be failed ports in it; blocks of theirs went over others.
+/// Outcome of a successful transfer. Some of its ports may have failed; their blocks went over
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Blocks of the transfer.
     pub blocks: u64,
     /// Bytes of the transfer's files.
     pub bytes: u64,
-    /// Bytes of payload that went over connections, with those that went more than once.
+    /// Bytes of payload sent over connections, including those sent more than once.
     pub payload_bytes: u64,
-    /// In the order of the ports in the connection URL.
+    /// Outcomes of the ports, in the order of the connection URL.
     pub ports: Vec<PortReport>,
 }

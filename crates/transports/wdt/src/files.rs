@@ -1,7 +1,7 @@
 //! Files on disk: a file or a directory tree as a source, a directory as a sink.
 //!
-//! Both go from an open directory down, name by name, and follow no symbolic link below it: where a
-//! path leads does not depend on what somebody puts in its way while the transfer runs.
+//! Both descend from an open directory, name by name, and follow no symbolic link below it, so that
+//! the place of a path cannot be changed while the transfer runs.
 
 mod below;
 mod directory;

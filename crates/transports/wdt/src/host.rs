@@ -1,7 +1,7 @@
-//! What the program around a transfer has to say about its sockets, and learns of them.
+//! Interface between a transfer and the program around it: control and observation of its sockets.
 //!
-//! A test bench sets a congestion control and buffers, lets one peer in alone, samples every
-//! connection and can end all of them at once; a tool needs nothing of this: [`Plain`].
+//! A test bench sets a congestion control and buffers, admits one peer only, samples every
+//! connection and can end all of them at once; a tool needs none of this: [`Plain`].
 
 use std::{
     io,
@@ -15,49 +15,51 @@ use crate::failure::Failure;
 
 /// The program around a transfer. Called from the threads of the connections, so it must be quick.
 pub trait Host: Send + Sync {
-    /// A socket was opened; it is not connected, bound or listening yet.
+    /// Called when a socket was opened; it is not connected, bound or listening yet.
     ///
     /// # Errors
-    /// Why the transfer cannot use it; it fails then.
+    /// Reason why the transfer cannot use the socket; the transfer fails then.
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let _ = socket;
         Ok(())
     }
 
-    /// Where the receiver listens; without it, on every address.
+    /// Returns the address that the receiver listens on; `None` for every address.
     fn local(&self) -> Option<IpAddr> {
         None
     }
 
-    /// Whether a connection from there may come in. One that may not is closed unread, and the port
+    /// Whether a connection from `peer` is admitted. A refused one is closed unread, and the port
     /// goes on waiting.
     fn admits(&self, peer: IpAddr) -> bool {
         let _ = peer;
         true
     }
 
-    /// A connection has come in that is admitted, before any work for it.
+    /// Called when an admitted connection has come in, before any work for it.
     fn arrived(&self) {}
 
-    /// A connection of the transfer is there, to this port of the receiver, where it has proved that it
-    /// belongs to the transfer; `took` from its own connect call, at the sender. It may be kept, to look at its statistics or to shut it down, which ends the calls
-    /// that block in it.
+    /// Called when a connection of the transfer to `port` of the receiver is established; at the
+    /// receiver, once it has proved that it belongs to the transfer. `took` is the duration of the
+    /// connect call, at the sender only. The socket may be kept, to read its statistics or to shut
+    /// it down, which ends the calls that block in it.
     fn connected(&self, port: u16, socket: &Arc<TcpStream>, took: Option<Duration>) {
         let _ = (port, socket, took);
     }
 
-    /// A connection from there was refused: its sender has the URL of another transfer, or another key.
-    /// The transfer goes on.
+    /// Called when a connection from `peer` was refused: its sender has the URL of another
+    /// transfer, or another key. The transfer goes on.
     fn refused(&self, peer: IpAddr, why: &Failure) {
         let _ = (peer, why);
     }
 
-    /// A connection of the transfer is about to be closed by this end: the last look at it.
+    /// Called before this end closes a connection of the transfer: the last chance to read its
+    /// statistics.
     fn closing(&self, port: u16, socket: &Arc<TcpStream>) {
         let _ = (port, socket);
     }
 
-    /// Whether the transfer is to end now, in whatever state; asked at least every 200 ms.
+    /// Whether the transfer shall end now, in whatever state; asked at least every 200 ms.
     fn stopped(&self) -> bool {
         false
     }
@@ -69,7 +71,7 @@ pub trait Host: Send + Sync {
     }
 }
 
-/// Nothing special about any socket.
+/// A host that leaves all sockets at their defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 

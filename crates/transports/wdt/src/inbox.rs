@@ -1,22 +1,22 @@
-//! What arrives on a connection, opened and decoded as far as it is there.
+//! Incoming bytes of a connection, decrypted and decoded as far as they have arrived.
 
 use crate::codec::{Decoded, Malformed};
 use crate::crypto::{CryptoError, Open, Secret};
 use crate::status::Status;
 
-/// Why what arrived is no good.
+/// Error in the bytes received on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The encryption layer's reason.
+    /// Error of the encryption layer.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// The codec's reason.
+    /// Error of the codec.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
 impl WireError {
-    /// The protocol's code for it.
+    /// Returns the protocol's code of the error.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
@@ -26,10 +26,10 @@ impl WireError {
     }
 }
 
-/// Bytes of one connection on their way to commands and payload.
+/// Decoder of one connection's bytes into commands and payload.
 pub(crate) struct Inbox {
     open: Open,
-    /// The command of which a part is there; never longer than one command may be.
+    /// Incomplete command; never longer than a command may be.
     command: Vec<u8>,
 }
 
@@ -45,8 +45,8 @@ impl Inbox {
         &self.open
     }
 
-    /// The next command from `wire[*at..]`, or nothing when more must arrive; no byte after it is
-    /// touched.
+    /// Returns the next command from `wire[*at..]`, or `None` when more bytes must arrive; no byte
+    /// after the command is consumed.
     pub(crate) fn command<T>(
         &mut self,
         wire: &mut [u8],
@@ -72,7 +72,7 @@ impl Inbox {
         }
     }
 
-    /// At most `want` bytes of payload from `wire[*at..]`, in their place.
+    /// Decrypts at most `want` bytes of payload from `wire[*at..]` in place.
     pub(crate) fn payload<'a>(
         &mut self,
         wire: &'a mut [u8],
@@ -85,7 +85,7 @@ impl Inbox {
         Ok(&wire[plain])
     }
 
-    /// Takes the tag that ends the stream; whether it is there.
+    /// Takes the tag that ends the stream; returns whether the stream is complete.
     pub(crate) fn end(&mut self, wire: &[u8], at: &mut usize) -> Result<bool, CryptoError> {
         let (consumed, ended) = self.open.finish(&wire[*at..])?;
         *at += consumed;

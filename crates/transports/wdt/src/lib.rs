@@ -44,7 +44,8 @@ pub mod url;
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;
 
-/// The version of the protocol that is spoken.
+/// The version of the protocol that this crate speaks.
 pub const VERSION: u32 = 32;
-/// The oldest version with the same bytes: a new IV within a connection came with it.
+/// The oldest version with the same encoding; it introduced the change of the IV within a
+/// connection.
 pub const OLDEST_VERSION: u32 = 30;

@@ -1,5 +1,5 @@
-//! Both ends over TCP: one thread and one blocking socket for each connection, which do what the
-//! state machines ask for.
+//! Both ends over TCP: one thread and one blocking socket for each connection, driven by the state
+//! machines.
 
 mod admission;
 mod listener;
@@ -14,10 +14,10 @@ pub use sending::send;
 use crate::failure::Failure;
 use crate::status::Status;
 
-/// How long a call blocks at most, so that a thread sees soon what another one found.
+/// Maximum duration of a blocking call, so that a thread soon notices changes made by another one.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// Time since the transfer began at this end.
+/// Clock of the time since the transfer began at this end.
 #[derive(Clone, Copy)]
 struct Clock(Instant);
 
@@ -30,7 +30,7 @@ impl Clock {
         self.0.elapsed()
     }
 
-    /// Sleeps until then, or for a slice.
+    /// Sleeps until `moment`, at most for [`SLICE`].
     fn sleep_until(self, moment: Duration) {
         std::thread::sleep(moment.saturating_sub(self.now()).min(SLICE));
     }
@@ -40,7 +40,7 @@ fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
 }
 
-/// Ends the transfer when a thread of it dies, as the others would wait for its connection.
+/// Ends the transfer when a thread of it panics, as the others would wait for its connection.
 struct EndsWithThread<F: Fn(Failure)>(F);
 
 impl<F: Fn(Failure)> Drop for EndsWithThread<F> {

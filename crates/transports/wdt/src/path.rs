@@ -5,19 +5,19 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The longest path that is sent or accepted, in bytes; what Linux opens at once.
+/// The longest path that is sent or accepted, in bytes; the longest that Linux opens at once.
 pub const MAX_PATH_BYTES: usize = 4095;
 /// The longest name of one file or directory, in bytes.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// A path below the directory of a transfer: no name of it is empty, `.`, `..`, over-long or holds a
-/// zero byte, so that it neither begins nor ends with `/` and cannot climb.
+/// A path below the directory of a transfer: none of its names is empty, `.`, `..`, too long or
+/// holds a zero byte, so that the path neither begins nor ends with `/` and cannot climb.
 ///
-/// That no directory on its way is a symbolic link elsewhere is for the one who opens it to see to.
+/// Whoever opens the path must make sure that no directory on its way is a symbolic link elsewhere.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(Box<[u8]>);
 
-/// Why a path is refused.
+/// Reason why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each is what its message says")]
 pub enum UnsafePath {
@@ -38,7 +38,7 @@ pub enum UnsafePath {
 }
 
 impl RelativePath {
-    /// Takes a path that is safe by its names alone.
+    /// Checks a path, by its names alone.
     ///
     /// # Errors
     /// [`UnsafePath`] says what is wrong with it.
@@ -66,11 +66,11 @@ impl RelativePath {
         Ok(Self(path.into()))
     }
 
-    /// Takes a path as the file system would read it: names that are empty or `.` lead nowhere and are
-    /// left out. The reference creates such paths of a sender as they are.
+    /// Checks a path after removing names that are empty or `.`, as the file system would. The
+    /// reference accepts such paths from a sender and creates them as they are.
     ///
     /// # Errors
-    /// [`UnsafePath`] says what is wrong with it: it ends with `/`, for example.
+    /// [`UnsafePath`] says what is wrong with it: a trailing `/`, for example.
     pub fn normalised(path: &[u8]) -> Result<Self, UnsafePath> {
         match path {
             [b'/', ..] => return Err(UnsafePath::Absolute),
@@ -84,19 +84,19 @@ impl RelativePath {
         Self::new(&names.join(&b'/'))
     }
 
-    /// Directories on the way to it, the outermost first.
+    /// Returns the directories on the way to the path, the outermost first.
     pub fn parents(&self) -> impl Iterator<Item = Self> + '_ {
         let ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         ends.map(|(end, _)| Self(self.0[..end].into()))
     }
 
-    /// The path's bytes, names separated by `/`.
+    /// Returns the path's bytes, names separated by `/`.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same for the file system.
+    /// Returns the path for calls to the file system.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.0))

@@ -1,4 +1,4 @@
-//! The one queue of blocks that all connections of a sender take from.
+//! The sender's queue of blocks, shared by all its connections.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,14 +10,14 @@ use crate::source::SourceFile;
 pub struct Block {
     /// The file's index in the source.
     pub file: usize,
-    /// Where it begins.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How long it is; 0 for an empty file, and for what is left of a block that arrived whole but
-    /// was not counted.
+    /// Length in bytes; 0 for an empty file, and for the rest of a block that arrived whole but was
+    /// not counted.
     pub length: u64,
-    /// The file's number on the wire.
+    /// The file's sequence id.
     pub sequence: u64,
-    /// How often it went out without being counted.
+    /// Number of times that it was sent without being counted.
     pub failed_attempts: u32,
 }
 
@@ -33,20 +33,21 @@ pub struct Queue {
 #[derive(Debug)]
 struct Ranked {
     block: Block,
-    /// The file's place among all names.
+    /// Rank of the file's path among all paths.
     name: usize,
 }
 
 impl Queue {
-    /// All blocks of these files; of files as a whole for a `block_bytes` of 0.
+    /// Returns a queue of all blocks of `files`; of one block per file for a `block_bytes` of 0.
     #[must_use]
     pub fn new(files: &[SourceFile], block_bytes: u64) -> Self {
         let whole = |index: usize| (index as u64 + 1, vec![(0, files[index].size_bytes)]);
         Self::of_ranges(files, block_bytes, whole)
     }
 
-    /// Blocks of what `rest` says must be sent of each file, by its index: its number on the wire, and
-    /// where each range begins and ends. An empty range is a block without bytes.
+    /// Returns a queue of the ranges that `rest` gives for the index of each file: the file's
+    /// sequence id, and the start and end of each range to send. An empty range is a block without
+    /// bytes.
     pub(crate) fn of_ranges(
         files: &[SourceFile],
         block_bytes: u64,
@@ -89,24 +90,24 @@ impl Queue {
         }
     }
 
-    /// How many blocks the whole transfer has.
+    /// Returns the number of blocks of the whole transfer.
     #[must_use]
     pub fn total_blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// How many bytes the whole transfer has.
+    /// Returns the number of bytes of the whole transfer.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The next block, with its file's place among all names, which it keeps.
+    /// Takes the next block, and the rank of its file's path, for [`Queue::give_back`].
     pub(crate) fn pop(&mut self) -> Option<(Block, usize)> {
         self.heap.pop().map(|ranked| (ranked.block, ranked.name))
     }
 
-    /// A block that was not counted is sent again; `credited` bytes of it arrived.
+    /// Puts a block back that was not counted, without its first `credited` bytes, which arrived.
     pub(crate) fn give_back(&mut self, (mut block, name): (Block, usize), credited: u64) {
         block.failed_attempts = block.failed_attempts.saturating_add(1);
         block.offset += credited;

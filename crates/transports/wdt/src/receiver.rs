@@ -1,8 +1,8 @@
-//! The receiving side, without I/O: what to do next, and what happened then.
+//! The receiving side as a state machine, without I/O.
 //!
 //! A [`Session`] is the whole transfer, shared by all connections; a [`Connection`] is one port of
-//! it. Whoever has the sockets asks the connection for its next [`Step`], does it and says how it
-//! went. Time is a [`Duration`](std::time::Duration) since the receiver began to listen.
+//! it. The owner of the sockets asks the connection for its next [`Step`], does it and reports the
+//! result. Time is a [`Duration`](std::time::Duration) since the receiver began to listen.
 
 mod connection;
 mod session;

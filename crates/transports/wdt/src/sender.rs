@@ -1,9 +1,9 @@
-//! The sending side, without I/O: what to do next, and what happened then.
+//! The sending side as a state machine, without I/O.
 //!
 //! A [`Session`] is the whole transfer, shared by all connections; a [`Connection`] is one port of
-//! it. Whoever has the sockets asks the connection for its next [`Step`], does it and says how it
-//! went. Time is a [`Duration`](std::time::Duration) since any one moment, so that a test can bring
-//! its own.
+//! it. The owner of the sockets asks the connection for its next [`Step`], does it and reports the
+//! result. Time is a [`Duration`](std::time::Duration) since any one moment, so that a test can
+//! bring its own.
 
 mod asking;
 mod connection;

@@ -1,4 +1,4 @@
-//! Where a receiver puts what arrives.
+//! Destination of the files that a receiver gets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,58 +12,58 @@ use crate::path::RelativePath;
 pub struct IncomingBlock {
     /// The sender's number of the file, the same for all its blocks and for no other file.
     pub sequence: u64,
-    /// Where the file goes.
+    /// Path of the file.
     pub path: RelativePath,
-    /// How large the file will be.
+    /// Final size of the file, in bytes.
     pub file_size_bytes: u64,
-    /// Where the block begins in the file.
+    /// Offset of the block in the file, in bytes.
     pub offset: u64,
-    /// How long it is; offset and length together are at most the file's size.
+    /// Length in bytes; offset and length together are at most the file's size.
     pub length: u64,
-    /// Number of the file of an earlier transfer in whose place this one comes, as its size differs.
+    /// Sequence id of the file of an earlier transfer that this one replaces, as its size differs.
     pub replaces: Option<u64>,
 }
 
-/// Takes the files of a transfer.
+/// Destination of the files of a transfer.
 ///
 /// One sink serves all connections, each from its own thread. A block that was cut is sent again,
-/// whole or from where it was cut, over any connection; what was written of it stands until then.
+/// whole or from where it was cut, over any connection; the bytes written of it stay until then.
 pub trait Sink: Send + Sync {
-    /// What writes one block.
+    /// Writer of one block.
     type Writer: SinkWriter;
 
-    /// Makes ready for a block. The first block of a file makes the file, with its directories and
-    /// its whole size; blocks of other connections wait for that.
+    /// Prepares for a block. The first block of a file makes the file, with its directories and its
+    /// whole size; blocks of other connections wait for that.
     ///
-    /// # Errors
-    /// Why the file cannot be written: it exists and must not be overwritten, it would be outside of
-    /// the directory, the file system's own. The transfer then fails with
+    /// Reason why the file cannot be written: it exists and must not be overwritten, it would be
+    /// outside of the directory, or an error of the file system. The transfer then fails with
     /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer is told.
     fn begin(&self, block: &IncomingBlock) -> io::Result<Self::Writer>;
 
-    /// What is there from an earlier transfer, of which the sender then sends the rest alone.
+    /// Returns the chunks held from an earlier transfer, of which the sender then sends the rest
+    /// alone.
     fn held(&self) -> Vec<FileChunks> {
         Vec::new()
     }
 
-    /// Throws away what was [held](Sink::held), as this sender sends everything.
+    /// Discards the [held](Sink::held) chunks, as this sender sends everything.
     ///
     /// # Errors
-    /// The file system's own; the transfer then fails.
+    /// Error of the file system; the transfer then fails.
     fn forget(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// A block was counted: by its tag, its checksum or the connection it is what the sender sent.
+    /// Called when a block was counted: its tag, its checksum or the connection vouches for its
+    /// content.
     fn counted(&self, sequence: u64, offset: u64, length: u64) {
         let _ = (sequence, offset, length);
     }
 
-    /// Checks that the blocks that came are all of the files they belong to, each byte once; asked once
-    /// they are as many as the sender counted, `bytes` in all, and before it is told that all is well.
+    /// Checks that the blocks received make up their files, each byte once. Called when they are as
+    /// many as the sender counted, `bytes` in all, and before the sender is told of the success.
     ///
-    /// # Errors
-    /// What is missing or came twice. The transfer then fails with
+    /// The part that is missing or came twice. The transfer then fails with
     /// [`Status::Protocol`](crate::status::Status::Protocol), and the peer is told.
     fn check(&self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
@@ -71,22 +71,25 @@ pub trait Sink: Send + Sync {
     }
 }
 
-/// Writes one block, front to back. Dropped without [`SinkWriter::finish`], the block was cut.
+/// Writer of one block, front to back. If it is dropped without [`SinkWriter::finish`], the block
+/// was cut.
 pub trait SinkWriter: Send {
     /// Writes the block's next bytes, which belong at `offset` of the file.
     ///
     /// # Errors
-    /// The file system's own; the transfer then fails.
+    /// Error of the file system; the transfer then fails.
     fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// The block is whole, and its checksum right if it had one: it is about to be counted.
+    /// Ends a block that is whole, with the right checksum if it had one, and is about to be
+    /// counted.
     ///
     /// # Errors
     /// As [`SinkWriter::write`].
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// Files in memory, by their paths; for tests and for small transfers, as it believes a file's size.
+/// Files in memory, by their paths; for tests and for small transfers, as memory is allocated for
+/// the announced size of a file.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySink {
     files: Files,
@@ -96,7 +99,7 @@ pub struct MemorySink {
 type Files = Arc<Mutex<BTreeMap<RelativePath, (u64, Vec<u8>)>>>;
 
 impl MemorySink {
-    /// A sink for files of at most `limit_bytes` each.
+    /// Returns a sink for files of at most `limit_bytes` each.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
         Self {
@@ -105,7 +108,7 @@ impl MemorySink {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all files.
     pub fn clear(&self) {
         self.files
             .lock()
@@ -113,7 +116,7 @@ impl MemorySink {
             .clear();
     }
 
-    /// What has arrived so far.
+    /// Returns the files received so far.
     #[must_use]
     pub fn contents(&self) -> BTreeMap<RelativePath, Vec<u8>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +155,7 @@ impl Sink for MemorySink {
     }
 }
 
-/// Writes one block into a [`MemorySink`].
+/// Writer of one block into a [`MemorySink`].
 #[derive(Debug)]
 pub struct MemoryWriter {
     files: Files,

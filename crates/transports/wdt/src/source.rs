@@ -1,4 +1,4 @@
-//! What a sender sends.
+//! Source of the files that a sender sends.
 
 use std::io;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use crate::path::RelativePath;
 /// One file of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Where the receiver puts it, below its directory.
+    /// Path of the file below the receiver's directory.
     pub path: RelativePath,
-    /// How many bytes of it are sent.
+    /// Number of bytes to send.
     pub size_bytes: u64,
 }
 
@@ -18,30 +18,32 @@ pub struct SourceFile {
 ///
 /// One source serves all connections, each from its own thread.
 pub trait Source: Send + Sync {
-    /// What reads one block.
+    /// Reader of one block.
     type Reader: SourceReader;
 
-    /// Every file, each path once. The sender refers to a file by its index here.
+    /// Returns every file, each path once. The sender refers to a file by its index here.
     fn files(&self) -> &[SourceFile];
 
     /// Opens a file for one block of it; called once for each block that is sent.
     ///
     /// # Errors
-    /// What the file system says; the transfer then fails with
+    /// Error of the file system; the transfer then fails with
     /// [`Status::SourceRead`](crate::status::Status::SourceRead).
     fn open(&self, file: usize) -> io::Result<Self::Reader>;
 }
 
 /// An open file that a block is read from, front to back.
 pub trait SourceReader: Send {
-    /// Gives the bytes at `offset` of the file, at least one and at most `max` (which is not zero).
+    /// Returns the bytes at `offset` of the file, at least one and at most `max` (which is not
+    /// zero).
     ///
-    /// They are the reader's own where it has them in memory, so that nothing is copied; else they
-    /// are read into `scratch`, which has room for `max` bytes or fewer: then it sets the limit.
+    /// They are borrowed from the reader where it has them in memory, so that nothing is copied;
+    /// else they are read into `scratch`, and if that has fewer than `max` bytes, its length is the
+    /// limit.
     ///
     /// # Errors
-    /// What the file system says, and [`io::ErrorKind::UnexpectedEof`] for a file that became
-    /// shorter than the source said.
+    /// Error of the file system, or [`io::ErrorKind::UnexpectedEof`] for a file that became shorter
+    /// than the source said.
     fn read<'a>(
         &'a mut self,
         offset: u64,
@@ -58,7 +60,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source without any file, to which [`MemorySource::add`] adds.
+    /// Returns a source without any file, to which [`MemorySource::add`] adds.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

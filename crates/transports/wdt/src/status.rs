@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a transfer ended, in the protocol's numbering.
+/// Outcome of a transfer, in the protocol's numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each is what its message below says")]
@@ -52,13 +52,14 @@ pub const ALL: [Status; 19] = [
 ];
 
 impl Status {
-    /// The code as it goes over the wire, and as the exit status of the tool.
+    /// Returns the code on the wire, which is also the exit status of the tool.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// A code from the wire; one without a name here is a general [`Status::Error`].
+    /// Returns the status of a code from the wire; a code without a name here is a general
+    /// [`Status::Error`].
     #[must_use]
     pub fn from_code(code: u8) -> Self {
         ALL.into_iter()
@@ -66,7 +67,7 @@ impl Status {
             .unwrap_or(Status::Error)
     }
 
-    /// The code in words.
+    /// Returns the description of the code.
     #[must_use]
     pub fn message(self) -> &'static str {
         match self {

@@ -1,21 +1,21 @@
 //! The connection URL, which a receiver prints and a sender is given.
 //!
-//! It carries the key: nothing but [`ConnectionUrl::to_secret_string`] shows it.
+//! The URL contains the key: nothing but [`ConnectionUrl::to_secret_string`] shows it.
 
 use std::fmt;
 
 use crate::codec::MAX_TRANSFER_ID_BYTES;
 use crate::crypto::{Cipher, KEY_BYTES, Key, Secret};
 
-/// The most ports of one transfer that are taken from a URL: the longest list of checkpoints of so many
-/// is one that its length of 15 bits can count.
+/// Maximum number of ports taken from a URL, so that the length of a list of their checkpoints fits
+/// in its 15 bits.
 pub const MAX_PORTS: usize = 512;
-/// The longest URL that is read, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const MAX_URL_BYTES: usize = 64 << 10;
 
 const SCHEME: &str = "wdt://";
 
-/// What a sender must know of its receiver.
+/// Address and parameters of a receiver, for its sender.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConnectionUrl {
     /// A name or an address, without brackets.
@@ -24,38 +24,39 @@ pub struct ConnectionUrl {
     pub ports: Vec<u16>,
     /// The transfer's id.
     pub id: Vec<u8>,
-    /// The receiver's version of the protocol, if it says.
+    /// The receiver's version of the protocol, if given.
     pub version: Option<u32>,
-    /// Encryption, if there is any.
+    /// Encryption parameters, if the transfer is encrypted.
     pub secret: Option<Secret>,
-    /// After how many bytes a new IV is sent, as said even where nothing is encrypted; 0 for never.
+    /// Number of bytes after which a new IV is sent, as given even where nothing is encrypted; 0
+    /// for never.
     pub iv_change_bytes: u64,
-    /// The receiver may have parts of an earlier transfer, which need not go again.
+    /// Whether the receiver may hold parts of an earlier transfer, which need not be sent again.
     pub resumption: bool,
 }
 
-/// Why a URL is no good.
+/// Reason why a URL is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is something else.
+    /// Another scheme.
     #[error("a connection URL begins with `wdt://`")]
     Scheme,
-    /// Much longer than any receiver writes.
+    /// Much longer than any receiver's URL.
     #[error("the connection URL is longer than {MAX_URL_BYTES} bytes")]
     TooLong,
     /// No host, or one that is not a name or an address.
     #[error("the connection URL has no valid host")]
     Host,
-    /// A value that is not what its key asks for; the value may be secret and is not shown.
+    /// An invalid value of this key; the value may be secret and is not shown.
     #[error("the value of `{0}` in the connection URL is not valid")]
     Value(&'static str),
-    /// Neither a port nor a list of them.
+    /// Neither a port nor a list of ports.
     #[error("the connection URL names no port")]
     NoPorts,
 }
 
 impl ConnectionUrl {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -82,7 +83,7 @@ impl ConnectionUrl {
         })
     }
 
-    /// The URL as the sender needs it: with the key.
+    /// Returns the URL for the sender, with the key.
     #[must_use]
     pub fn to_secret_string(&self) -> String {
         let encryption = self.secret.as_ref().map_or(String::new(), |secret| {
@@ -146,7 +147,7 @@ impl ConnectionUrl {
     }
 }
 
-/// Everything but the key.
+/// Shows everything but the key.
 impl fmt::Debug for ConnectionUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written(if self.secret.is_some() {
@@ -220,7 +221,7 @@ fn read_port(text: &str, key: &'static str) -> Result<u16, UrlError> {
     }
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits alone.
 fn number<T: std::str::FromStr>(text: &str, key: &'static str) -> Result<T, UrlError> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(UrlError::Value(key));
@@ -241,7 +242,7 @@ struct Query {
 }
 
 impl Query {
-    /// Unknown keys are for other versions.
+    /// Parses the query; keys that are unknown are those of other versions and are ignored.
     fn read(text: &str) -> Result<Self, UrlError> {
         let mut query = Self::default();
         for pair in text.split('&') {

@@ -1,5 +1,5 @@
-//! A tree as a source and a directory as a sink: what is sent, what is refused, and when a file is
-//! whole.
+//! A tree as a source and a directory as a sink: files sent, names refused, and the time when a
+//! file is whole.
 
 use std::{
     ffi::OsStr,
@@ -40,7 +40,7 @@ fn put(sink: &DirectorySink, block: &IncomingBlock, data: &[u8]) -> io::Result<(
     writer.finish()
 }
 
-/// Everything below a directory, sorted.
+/// Returns everything below a directory, sorted.
 fn tree(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
@@ -266,7 +266,7 @@ fn modes_are_what_the_umask_leaves() {
     }
 }
 
-/// Under a umask of its own, in a thread of its own, to which alone it applies.
+/// Runs `work` with a umask that applies to it alone, in a thread of its own.
 fn with_umask(umask: libc::mode_t, work: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -481,7 +481,8 @@ fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
     assert!(source.open(0).is_err(), "a link is not followed");
 }
 
-/// As a user who is not root, in a thread of its own, to whom alone the change applies.
+/// Runs `work` as a user who is not root, in a thread of its own, to which alone the change
+/// applies.
 fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     const NOBODY: libc::uid_t = 65_534;
     thread::scope(|scope| {

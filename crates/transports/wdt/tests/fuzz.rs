@@ -1,5 +1,5 @@
-//! Bytes of recorded sessions, damaged in every way that a seed can say: nothing panics or hangs,
-//! and nothing takes memory because a length field says so.
+//! Bytes of recorded sessions, damaged in ways that a seed chooses: nothing panics or hangs, and no
+//! memory is allocated because a length field says so.
 //!
 //! Each target runs for `REGATTA_FUZZ_SECONDS`, 5 unless that is set, from the seed
 //! `REGATTA_FUZZ_SEED` on; a failure names its seed. `make fuzz` runs each for ten minutes.
@@ -25,13 +25,14 @@ use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
 
-/// What decoding one command, reading one URL or opening one stream may take. The largest is a list
-/// of checkpoints, which is a few times as long in memory as on the wire.
+/// Maximum memory for decoding one command, reading one URL or opening one stream, in bytes. The
+/// largest is a list of checkpoints, which is a few times as long in memory as on the wire.
 const MOST_BYTES: usize = 1 << 20;
-/// What a port's state machine may take on top of what the sink allows.
+/// Maximum memory of a port's state machine on top of the sink's limit, in bytes.
 const MOST_SESSION_BYTES: usize = 4 << 20;
 
-/// Streams of the recorded sessions; the longest files make slow seeds and show nothing more.
+/// Returns the streams of the recorded sessions, without the longest files, which make slow seeds
+/// and show nothing more.
 fn streams(direction: Direction) -> Vec<(Recorded, Vec<Vec<u8>>)> {
     NAMES
         .into_iter()
@@ -50,7 +51,7 @@ fn streams(direction: Direction) -> Vec<(Recorded, Vec<Vec<u8>>)> {
 
 #[test]
 fn codec() {
-    /// What was read is written and read again.
+    /// Checks that a decoded message survives encoding and decoding.
     fn round<T: PartialEq + std::fmt::Debug>(
         bytes: &[u8],
         decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>,
@@ -207,7 +208,7 @@ fn sessions() {
     });
 }
 
-/// Our receiver, and a sender that sends these bytes on its first port and closes.
+/// Runs our receiver with a sender that sends these bytes on its first port and closes.
 fn receive(url: &ConnectionUrl, bytes: &mut [u8], random: &mut Random) {
     let sink = MemorySink::new(200_000);
     let session = Arc::new(receiver::Session::new(
@@ -248,7 +249,7 @@ fn receive(url: &ConnectionUrl, bytes: &mut [u8], random: &mut Random) {
     panic!("the receiver does not end");
 }
 
-/// Our sender, and a receiver that answers with these bytes on its first port.
+/// Runs our sender with a receiver that answers with these bytes on its first port.
 fn answer(url: &ConnectionUrl, bytes: &mut [u8], random: &mut Random) {
     let mut source = MemorySource::new();
     for index in 0..4_usize {

@@ -1,4 +1,4 @@
-//! What our receiver says, and when, to a sender that follows a script.
+//! Messages of our receiver, and their times, with a sender that follows a script.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod scripted;
@@ -16,7 +16,7 @@ use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::{Failure, receiver};
 use scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
 
-/// Several ports of a receiver, and what each has said since it was asked.
+/// Several ports of a receiver, with the keys and the clock of their sender.
 struct Receiving {
     session: Arc<receiver::Session<MemorySink>>,
     sink: MemorySink,
@@ -52,7 +52,7 @@ impl Receiving {
         }
     }
 
-    /// A connection to a port.
+    /// Connects to a port.
     fn connect(&mut self, port: usize) {
         assert!(matches!(
             self.ports[port].step(self.now),
@@ -73,7 +73,7 @@ impl Receiving {
         self.ports[port].read_failed(&ErrorKind::ConnectionReset.into(), self.now);
     }
 
-    /// What a port says now, and what it would do next.
+    /// Returns the messages that a port has to send now, and its next step.
     fn hear(&mut self, port: usize) -> (Vec<Reply>, receiver::Step) {
         let mut plain = Vec::new();
         loop {
@@ -255,7 +255,7 @@ fn what_must_not_come_ends_the_transfer_with_its_code() {
     }
 }
 
-/// Takes everything, and finds in the end that it makes no whole.
+/// Sink that takes everything, and fails in the final check.
 struct Holey(MemorySink);
 
 impl Sink for Holey {
@@ -381,7 +381,7 @@ fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
     assert_eq!(receiving.session.failure(), None);
 }
 
-/// Bytes of a sender with this key, or without one, as they go over the wire.
+/// Returns the wire bytes of a sender with this key, or without one.
 fn sealed(secret: Option<&Secret>, plain: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
     Seal::new(secret, 64)

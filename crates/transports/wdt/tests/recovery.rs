@@ -134,7 +134,7 @@ impl Case {
         world.run(source, sink, &self.url(), sender_url, options)
     }
 
-    /// What a directory holds after the same transfer.
+    /// Checks the content of the directory after the same transfer.
     fn check_disk(&self, what: &str) {
         let (disk, place) = self.disk.take().expect("it ran");
         let named = disk
@@ -151,7 +151,7 @@ impl Case {
         self.sink.contents() == self.files
     }
 
-    /// What must hold whatever happened.
+    /// Checks the conditions that hold whatever happened.
     fn check(&self, outcome: &Outcome, what: &str) {
         let (sent, received) = (&outcome.sent, &outcome.received);
         assert!(
@@ -198,7 +198,7 @@ fn both_succeed(outcome: &Outcome, what: &str) {
     }
 }
 
-/// A test of each of [`MODES`].
+/// Defines a test for each of [`MODES`].
 macro_rules! in_every_mode {
     ($($name:ident: $check:ident;)+) => {
         $(mod $name {
@@ -237,7 +237,7 @@ fn everything_arrives(mode: usize) {
     }
 }
 
-/// Every sixth seed is this mode's.
+/// Cuts a connection at any byte; runs every sixth seed, in this mode.
 fn any_byte_may_be_the_last(mode: usize) {
     for seed in seeds(120, 960).skip(mode).step_by(MODES.len()) {
         let mut random = Random::new(seed);
@@ -271,15 +271,16 @@ fn any_byte_may_be_the_last(mode: usize) {
     }
 }
 
-/// Seeds of a test: `short`, or `long` where `REGATTA_LONG_TESTS` is `1`, or as many as
-/// `REGATTA_FUZZ_SEEDS` says.
+/// Returns the seeds of a test: `short`, or `long` where `REGATTA_LONG_TESTS` is `1`, or the number
+/// in `REGATTA_FUZZ_SEEDS`.
 fn seeds(short: u64, long: u64) -> std::ops::Range<u64> {
     let is_long = std::env::var_os("REGATTA_LONG_TESTS").is_some_and(|set| set == "1");
     let count = std::env::var("REGATTA_FUZZ_SEEDS").map(|text| text.parse().expect("a number"));
     0..count.unwrap_or(if is_long { long } else { short })
 }
 
-/// Whole or with a code. Every sixth seed is this mode's.
+/// Cuts connections many times: the transfer succeeds whole or fails with a code. Runs every sixth
+/// seed, in this mode.
 fn many_cuts_may_come(mode: usize) {
     let (mut succeeded, mut all) = (0, 0);
     for seed in seeds(120, 960).skip(mode).step_by(MODES.len()) {

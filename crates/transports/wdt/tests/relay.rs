@@ -1,5 +1,5 @@
-//! Both ends over real connections that a relay between them breaks, at another address with the
-//! same ports, as checkpoints name ports.
+//! Both ends over real connections that a relay breaks. The relay has the receiver's ports at
+//! another address, as checkpoints name ports.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -20,7 +20,8 @@ use regatta_transport_wdt::{receiver, sender};
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
 const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Listens at the receiver's own address alone, so that the relay can have its ports at another.
+/// Host that listens at the receiver's own address only, so that the relay can have its ports at
+/// another.
 struct AtReceiver;
 
 impl Host for AtReceiver {
@@ -29,12 +30,13 @@ impl Host for AtReceiver {
     }
 }
 
-/// Hands on what a sender sends on one port, and breaks connections.
+/// Relay of one port, which breaks connections.
 struct Relay {
     port: u16,
-    /// After how many bytes of the sender each connection breaks, in turn; the last stay whole.
+    /// Number of the sender's bytes after which each connection breaks, in turn; further
+    /// connections stay whole.
     cuts: Vec<i64>,
-    /// Refuses every connection after those that were cut.
+    /// Whether every connection after those that were cut is refused.
     refuses: bool,
 }
 
@@ -71,7 +73,7 @@ impl Relay {
     }
 }
 
-/// Hands on one direction; breaks both once `left` bytes have passed.
+/// Relays one direction; breaks both once `left` bytes have passed.
 fn hand_on(mut from: TcpStream, mut to: TcpStream, left: &AtomicI64) {
     let mut buffer = [0; 8192];
     loop {
@@ -110,7 +112,7 @@ fn files() -> BTreeMap<RelativePath, Vec<u8>> {
         .collect()
 }
 
-/// A transfer of two ports over relays.
+/// Runs a transfer of two ports over relays.
 fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum: bool) {
     let listener = Listener::bind(&[0, 0], &AtReceiver).unwrap();
     let url = ConnectionUrl {
@@ -159,7 +161,8 @@ fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum
     assert!(sink.contents() == files, "{what}");
 }
 
-/// Cuts in a block, between two, and in SETTINGS; each with progress in between.
+/// Runs transfers with cuts in a block, between two, and in SETTINGS; each with progress in
+/// between.
 #[track_caller]
 fn broken_connections_are_made_again(cipher: Option<Cipher>, checksum: bool) {
     let cuts = |index: usize| vec![160_000 + 40_000 * index as i64, 7, 330_000];

@@ -1,7 +1,7 @@
 //! The recorded sender against our receiver, and the recorded receiver against our sender.
 //!
-//! What is random is left out of the comparison: IVs, the padding, who is told to wait how often,
-//! and with several ports which of them sends what.
+//! Random parts are left out of the comparison: IVs, the padding, the number of WAITs on each port,
+//! and with several ports their assignment of messages.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod recorded;
@@ -24,7 +24,7 @@ use regatta_transport_wdt::{receiver, sender};
 const TICK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The messages of a receiver that are not only signs of life.
+/// Returns the messages of a receiver, without those that are only signs of life.
 fn significant(wire: &[u8], secret: Option<&Secret>) -> Vec<Reply> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut replies = Vec::new();
@@ -51,17 +51,17 @@ fn files(recorded: &Recorded) -> BTreeMap<RelativePath, Vec<u8>> {
         .collect()
 }
 
-/// One port of our receiver, and what the recorded sender did on it.
+/// One port of our receiver, with the recorded sender's connections to it.
 struct ReceiverPort<'a> {
     connection: receiver::Connection<MemorySink>,
     recorded: VecDeque<&'a RecordedConnection>,
-    /// The connection that is open, the event that is next, and what we have answered.
+    /// The open connection, the index of its next event, and our answers so far.
     open: Option<(&'a RecordedConnection, usize, Vec<u8>)>,
     ended: bool,
 }
 
 impl ReceiverPort<'_> {
-    /// Whether our receiver has said what the recorded one had said before its sender went on.
+    /// Whether our receiver has sent what the recorded one had sent before its sender went on.
     fn may_go_on(&self, secret: Option<&Secret>) -> bool {
         let Some((connection, next, answered)) = &self.open else {
             return false;
@@ -74,7 +74,7 @@ impl ReceiverPort<'_> {
         significant(answered, secret).len() >= significant(&before, secret).len()
     }
 
-    /// Goes on until there is nothing to do before the clock does.
+    /// Takes steps until there is nothing to do before the clock advances.
     fn turn(&mut self, secret: Option<&Secret>, now: Duration) {
         while !self.ended {
             match self.connection.step(now) {
@@ -169,11 +169,11 @@ fn our_receiver_takes_what_the_recorded_sender_sent() {
     }
 }
 
-/// One port of our sender, and what the recorded receiver did on it.
+/// One port of our sender, with the recorded receiver's connections to it.
 struct SenderPort<'a> {
     connection: sender::Connection<MemorySource>,
     recorded: VecDeque<&'a RecordedConnection>,
-    /// The connection that is open, how many of its answers came, and what we have sent.
+    /// The open connection, the number of its answers that arrived, and the bytes we have sent.
     open: Option<(&'a RecordedConnection, usize, Vec<u8>)>,
     sent: Vec<(&'a RecordedConnection, Vec<u8>)>,
     ended: bool,
@@ -235,8 +235,8 @@ impl SenderPort<'_> {
     }
 }
 
-/// What a sender said on a connection, without what differs for good reasons: our settings ask for
-/// no heartbeats, and SIZE comes when the files are known.
+/// Returns the commands of a sender on a connection, without those that differ for good reasons:
+/// our settings ask for no heartbeats, and SIZE comes when the files are known.
 fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut commands = Vec::new();
@@ -260,7 +260,7 @@ fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
     commands
 }
 
-/// The recorded files in the order of their recorded numbers, so that ours are the same.
+/// Returns the recorded files in the order of their recorded numbers, so that ours are the same.
 fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
     let mut numbers = BTreeMap::new();
     for connection in &recorded.connections {

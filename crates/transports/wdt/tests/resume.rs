@@ -1,4 +1,5 @@
-//! A transfer that failed is resumed by later ones, in simulated time: what was counted does not go again.
+//! A transfer that failed is resumed by later ones, in simulated time: blocks that were counted are
+//! not sent again.
 
 mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
@@ -28,7 +29,8 @@ fn files(sizes: &[(&str, usize)]) -> Files {
         .collect()
 }
 
-/// A transfer into a directory; with `cut`, both ports end for good after so many bytes of the sender.
+/// Runs a transfer into a directory; with `cut`, both ports end for good after this many bytes of
+/// the sender.
 fn transfer(
     target: &Path,
     files: &Files,
@@ -98,7 +100,8 @@ fn transfer(
     outcome
 }
 
-/// The second transfer succeeds; gives the bytes of blocks that each sent.
+/// Runs a transfer that fails, and one that resumes it and succeeds; returns the bytes of blocks
+/// that each sent.
 #[track_caller]
 fn resumed(cipher: Option<Cipher>, first: &Files, second: &Files, asks: bool) -> (u64, u64) {
     let target = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! What our sender does, and when, with a receiver that follows a script.
+//! Steps of our sender, and their times, with a receiver that follows a script.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod scripted;
@@ -13,7 +13,7 @@ use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
 use scripted::{abort, gcm, ms, path, url};
 
-/// One port of a sender with a file of 10 bytes.
+/// Returns one port of a sender with a file of 10 bytes.
 fn sending(
     ports: u16,
 ) -> (

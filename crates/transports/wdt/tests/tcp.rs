@@ -65,7 +65,7 @@ fn bind(ports: usize, secret: Option<Secret>) -> (Listener, ConnectionUrl) {
     (listener, url)
 }
 
-/// Both ends, the sender with its own URL.
+/// Runs both ends, the sender with its own URL.
 fn transfer<S: Source, K: Sink>(
     source: S,
     sink: K,
@@ -205,7 +205,8 @@ fn another_key_is_said_at_both_ends() {
     }
 }
 
-/// Two files arrive at once, whoever else connects to every port, and says this, before their sender.
+/// Checks that two files arrive while strangers connect to every port and send `says` before their
+/// sender.
 #[track_caller]
 fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
     let files = files(&[100_000, 200_000]);
@@ -277,7 +278,7 @@ fn nobody_listening_fails_with_its_code() {
     assert_eq!(failure.status, Status::Connection, "{failure}");
 }
 
-/// Takes nothing.
+/// Sink that takes nothing.
 struct Full;
 
 impl Sink for Full {
@@ -308,7 +309,7 @@ fn a_file_that_cannot_be_written_ends_both_ends() {
     assert_eq!(sent.unwrap_err().status, Status::FileWrite);
 }
 
-/// Dies of its second file.
+/// Sink that panics at its second file.
 struct Deadly(MemorySink);
 
 impl Sink for Deadly {
@@ -336,7 +337,7 @@ fn a_thread_that_dies_ends_the_transfer() {
     assert_eq!(received.unwrap_err().status, Status::Error);
 }
 
-/// Has a file that cannot be read.
+/// Source with a file that cannot be read.
 struct Unreadable(MemorySource);
 
 impl Source for Unreadable {

@@ -14,7 +14,7 @@ use regatta_transport_wdt::codec::{
 use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::url::ConnectionUrl;
 
-/// What one connection carried.
+/// Messages of one connection.
 #[derive(Default)]
 struct Seen {
     settings: Option<Settings>,

@@ -1,4 +1,4 @@
-//! The first process in a guest: makes it ready, runs the program, switches it off.
+//! First process in a guest: prepares the guest, runs the program and halts the guest.
 
 mod modules;
 
@@ -33,10 +33,10 @@ use super::{
 /// Open files that a program may have; the kernel's default is 1024.
 const OPEN_FILES: u64 = 65_536;
 
-/// In which the kernel counts memory of sockets.
+/// Size of the pages in which the kernel counts memory of sockets.
 const PAGE_BYTES: u64 = 4096;
 
-/// What keeps a guest from being made ready.
+/// Errors of preparing a guest for its program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InitError {
     #[error("cannot mount `{place}`: {source}")]
@@ -60,8 +60,8 @@ pub(super) enum InitError {
     Status(io::Error),
 }
 
-/// Makes the guest ready, runs the program of the order and ends the guest. The body of `regatta
-/// guest-init`, the first process of a guest's kernel. Outside of a guest it does nothing.
+/// Prepares the guest, runs the program of the order and ends the guest. The body of
+/// `regatta guest-init`, the first process of a guest's kernel. Outside of a guest it does nothing.
 #[must_use]
 pub fn main() -> ExitCode {
     // Switching off what this is started on by mistake would be rude.
@@ -107,7 +107,7 @@ fn serve() -> Result<(), InitError> {
     fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
 }
 
-/// Tells again and again that the guest is at work.
+/// Increments the beat file in the exchange every [`Said::BEAT`], as a sign of life.
 fn beat() {
     for count in 0u64.. {
         // A host that takes no word of it ends this guest.
@@ -116,7 +116,7 @@ fn beat() {
     }
 }
 
-/// What programs expect beside the host's files.
+/// Mounts the file systems that programs expect beside the host's files.
 fn mount_all() -> Result<(), InitError> {
     let place = |kind: &'static str, place: &'static str| {
         let nothing: Option<&str> = None;
@@ -155,8 +155,8 @@ fn mount_all() -> Result<(), InitError> {
     place("tmpfs", "/run/tmp")
 }
 
-/// Gives the kernel's random numbers a seed, and credit for it, so that nobody waits for entropy
-/// that never comes and every run draws the same.
+/// Seeds the kernel's random number generator and credits the entropy, so that no program waits for
+/// entropy that never comes and every run draws the same numbers.
 fn seed(seed: u64) -> io::Result<()> {
     #[repr(C)]
     struct PoolInfo {
@@ -182,17 +182,17 @@ fn seed(seed: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates of
-/// certificates, and two runs must have the same. The kernel's own switch, `time-travel-start`, takes
-/// for nanoseconds what its help calls seconds: whoever writes a date there gets 1970, where external
-/// programs find their certificates not valid yet.
+/// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates
+/// of certificates, and two runs must have the same time. The kernel's own switch,
+/// `time-travel-start`, takes nanoseconds where its help says seconds: with a date in seconds the
+/// clock starts in 1970, when the certificates of external programs are not valid yet.
 fn set_clock() -> nix::Result<()> {
     const START_S: i64 = 1_767_225_600;
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(START_S, 0))
 }
 
-/// Room for sockets, which only the first network namespace of a kernel can give: SCTP at 30 ms and
-/// 100 Mbit/s reaches 14 Mbit/s with the defaults, and 90 with these.
+/// Raises the limits of socket buffers that only the first network namespace of a kernel has: SCTP
+/// at 30 ms and 100 Mbit/s reaches 14 Mbit/s with the defaults, and 90 Mbit/s with these.
 fn switches() {
     const ROOM_BYTES: &str = "134217728";
     for name in ["rmem_max", "wmem_max"] {
@@ -229,7 +229,7 @@ fn loopback() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the program and takes care of whatever loses its parent. Returns its exit code.
+/// Runs the program and reaps orphaned processes. Returns the program's exit code.
 fn run(order: &Order) -> io::Result<i32> {
     let output = OpenOptions::new()
         .create(true)

@@ -1,5 +1,5 @@
 //! Kernel modules, loaded without `modprobe`: a kernel that Debian packages has nearly everything
-//! as a module; the lab's own has all of it built in.
+//! as a module; one built by `lab/build-kernel` has all of it built in.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,10 +11,10 @@ use std::{
 
 use super::InitError;
 
-/// Where Debian's package keeps the modules, by release of the kernel.
+/// Directory in which Debian's package has the modules, by release of the kernel.
 const MODULES: &str = "/usr/lib/uml/modules";
 
-/// What a bed is made of, by name of the module.
+/// Names of the kernel modules that a bed needs.
 const WANTED: &[&str] = &[
     "tun",
     "veth",
@@ -39,10 +39,10 @@ const WANTED: &[&str] = &[
     "xt_statistic",
 ];
 
-/// Every congestion control that the kernel has begins so.
+/// Prefix of the paths of the kernel's congestion control modules.
 const CONGESTION_CONTROLS: &str = "kernel/net/ipv4/tcp_";
 
-/// Loads what a bed is made of, as far as this kernel has modules and has it as one.
+/// Loads the modules that a bed needs, as far as this kernel has them as modules.
 pub(super) fn load_all() -> Result<(), InitError> {
     let Ok(name) = nix::sys::utsname::uname() else {
         return Ok(());
@@ -75,7 +75,7 @@ fn load(path: &PathBuf) -> io::Result<()> {
     }
 }
 
-/// `modules.dep`: each module's file and those that it needs, nearest first.
+/// Index of `modules.dep`: each module's file and those that it needs, nearest first.
 struct Index<'a>(BTreeMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Index<'a> {
@@ -96,7 +96,7 @@ impl<'a> Index<'a> {
         self.0.keys().copied().filter(is_wanted).collect()
     }
 
-    /// A module's file after those that it needs.
+    /// Returns the file of a module after those that it needs.
     fn in_order(&self, module: &'a str) -> Vec<&'a str> {
         let mut files = self.0.get(module).cloned().unwrap_or_default();
         files.reverse();

@@ -1,4 +1,4 @@
-//! Captures of trials in a guest.
+//! Tests of captures of trials in a guest.
 
 use regatta_model::Outcome;
 
@@ -7,8 +7,9 @@ use crate::{
     help::{Bench, trials},
 };
 
-/// The engine and the path are in the guest, the files outside. No process of a machine in virtual
-/// time waits for a processor, so that both times are within a millisecond of each other each time.
+/// Checks captures with engine and path in the guest, and files outside. In virtual time no process
+/// waits for a processor, so that the times of capture and socket always agree within a
+/// millisecond.
 #[test]
 fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
     let bench = Bench::new();

@@ -1,5 +1,5 @@
-//! What handshakes cost in round trips, and what streams save, over an emulated path: in virtual
-//! time, in which hosts need none for cryptography and are never late.
+//! Round trips of handshakes, and the benefit of streams, over an emulated path: in virtual time,
+//! in which hosts need no time for cryptography and are never late.
 
 use regatta_model::{Outcome, TrialRecord};
 
@@ -8,11 +8,11 @@ use crate::help::{assert_ran, cell, shared_trials};
 /// Round trip of the path, in milliseconds.
 const ROUND_TRIP_MS: f64 = 30.0;
 
-/// How far a median may be from whole round trips, in milliseconds: what the path takes to send
-/// certificates and answers.
+/// Maximum excess of a median over whole round trips, in milliseconds: the time that the path takes
+/// to send certificates and answers.
 const TOLERANCE_MS: f64 = 2.0;
 
-/// One of a cell's medians, in milliseconds.
+/// Returns the median of a cell, in milliseconds.
 #[track_caller]
 fn median_ms(trial: &TrialRecord, name: &str) -> f64 {
     let name = format!("{name}_p50_ns");
@@ -20,7 +20,7 @@ fn median_ms(trial: &TrialRecord, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no `{name}`: {trial:#?}")) / 1e6
 }
 
-/// The trial of a transport with a kind of handshake.
+/// Returns the trial of a transport with a kind of handshake.
 fn handshakes(transport: &str, handshake: &str) -> TrialRecord {
     let mut study = String::from(
         "name = \"handshakes\"\nrounds = 1\ndeadline = \"20s\"\nbed = \"uml\"\nclock = \"virtual\"\n\
@@ -42,8 +42,8 @@ fn handshakes(transport: &str, handshake: &str) -> TrialRecord {
     cell(&trials, transport, handshake, "far").clone()
 }
 
-/// The round trips that a connection takes before its first byte can leave, and before the first
-/// byte of the answer is here.
+/// Checks the number of round trips that a connection takes before its first byte can be sent, and
+/// before the first byte of the answer arrives.
 #[track_caller]
 fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
     let trial = handshakes(transport, handshake);
@@ -79,7 +79,8 @@ fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
     assert!(count >= least, "{:?}", trial.facts);
 }
 
-/// What a transport does not have is said, and not measured with something else.
+/// Checks that a handshake that a transport does not have is unsupported, and not measured with
+/// another one.
 #[track_caller]
 fn has_none(transport: &str, handshake: &str) {
     let trial = handshakes(transport, handshake);
@@ -87,7 +88,7 @@ fn has_none(transport: &str, handshake: &str) {
     assert!(trial.metrics.is_empty());
 }
 
-/// A test for each transport and handshake.
+/// Makes a test for each transport and handshake.
 macro_rules! handshakes {
     ($($case:ident: $check:ident($($argument:literal),+);)+) => {
         $(#[test]
@@ -115,7 +116,7 @@ handshakes! {
 mod streams {
     use super::*;
 
-    /// Trials over one stream, over several, and over several connections.
+    /// Returns trials over one stream, over several, and over several connections.
     fn trials() -> Vec<TrialRecord> {
         let mut study = String::from(
             "name = \"streams\"\nrounds = 1\nseed = 7\ndeadline = \"30s\"\nbed = \"uml\"\n\
@@ -152,11 +153,12 @@ mod streams {
         p95
     }
 
-    /// Over one stream every message behind a lost one waits for its retransmission: with one each
-    /// 8 ms, a round trip of 40 ms and a loss of 2 %, about one in seven. Over eight hardly any but
-    /// the lost ones do, one in fifty. The rate stays below what a congestion control allows under
-    /// such a loss, or all would wait for their turn at the sender. Fewer than three losses among 500
-    /// packets, which would be too few to show it, come with one seed in 300; this one is fixed.
+    /// Checks that several streams keep losses apart. Over one stream every message behind a lost
+    /// one waits for its retransmission: with one each 8 ms, a round trip of 40 ms and a loss of 2
+    /// %, about one in seven. Over eight hardly any but the lost ones do, one in fifty. The rate
+    /// stays below what a congestion control allows under such a loss, or all messages would queue
+    /// at the sender. Fewer than three losses among 500 packets, which would be too few to show it,
+    /// come with one seed in 300; this one is fixed.
     #[track_caller]
     fn keep_losses_apart(transport: &str) {
         let trials = trials();
@@ -178,8 +180,9 @@ mod streams {
         keep_losses_apart("sctp-userspace");
     }
 
-    /// Several connections deliver all of it as well. They are not compared: with as little on each as
-    /// here TCP learns of a lost segment by a time-out, and not by what comes behind it.
+    /// Checks that several connections deliver all messages as well. They are not compared: with as
+    /// little data on each, TCP detects a lost segment by a time-out, and not by the segments after
+    /// it.
     #[test]
     fn several_connections_deliver_all_of_it_as_well() {
         let trials = trials();

@@ -13,17 +13,17 @@ use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 
 use crate::help::{cell, run_into, trials};
 
-/// Bytes of the bulk transfer: some dozens of packets, so that loss strikes.
+/// Size of the bulk transfer, in bytes: some dozens of packets, so that losses occur.
 const BULK_BYTES: f64 = 300_000.0;
 
-/// Messages and connections of the exchanges.
+/// Number of messages and connections of the exchanges.
 const MESSAGES: f64 = 40.0;
 const CONNECTIONS: f64 = 4.0;
 
-/// The name of each condition, and what it loses.
+/// Names of the conditions, with their losses.
 const LOSSES: &[(&str, &str)] = &[("loss-0", "0%"), ("loss-1", "1%"), ("loss-5", "5%")];
 
-/// The name of each workload, and the rest of its table.
+/// Names of the workloads, with the rest of their tables.
 const WORKLOADS: &[(&str, &str)] = &[
     (
         "digest",
@@ -51,8 +51,9 @@ const WORKLOADS: &[(&str, &str)] = &[
     ),
 ];
 
-/// One round of a driver with those workloads and losses. The deadline is far above what a lossy
-/// trial takes: a reliable transport that reaches it has lost its way, and the case says so.
+/// Returns a study of one round of a driver with those workloads and losses. The deadline is far
+/// above the time of a lossy trial: a reliable transport that reaches it has failed, and the case
+/// fails.
 fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> String {
     let mut text = format!(
         "name = \"matrix\"\nrounds = 1\nseed = 11\nbed = \"uml\"\nclock = \"virtual\"\n\
@@ -60,14 +61,14 @@ fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> S
     );
     match driver {
         // As fast as it can it would only fill the queue of the path.
-        "udp" => text += "rate = \"40Mbit/s\"\n",
+        "udp" => text += "rate = \"16Mbit/s\"\n",
         // The published second for each loss would make minutes of this.
         "udp-reliable" => text += "max_wait = \"100ms\"\n",
         _ => {}
     }
     for (name, loss) in losses {
         text += &format!(
-            "\n[[condition]]\nname = \"{name}\"\nrtt = \"10ms\"\nrate = \"50Mbit/s\"\nloss = \"{loss}\"\n"
+            "\n[[condition]]\nname = \"{name}\"\nrtt = \"10ms\"\nrate = \"20Mbit/s\"\nloss = \"{loss}\"\n"
         );
     }
     for (name, keys) in workloads {
@@ -79,7 +80,7 @@ fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> S
     text
 }
 
-/// The row of a table with this name.
+/// Returns the row of a table with this name.
 fn row(
     rows: &'static [(&'static str, &'static str)],
     name: &str,
@@ -94,8 +95,8 @@ fn descriptor(driver: &str) -> &'static DriverDescriptor {
     driver.descriptor()
 }
 
-/// Part of the reason for which a driver must call a workload unsupported; `None` where the case
-/// must be measured.
+/// Returns a part of the reason for which a driver must call a workload unsupported; `None` where
+/// the case must be measured.
 fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
     let bulk = matches!(workload, "bulk" | "digest");
     match (driver, descriptor(driver).carries) {
@@ -111,7 +112,7 @@ fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
     }
 }
 
-/// A cell of the matrix.
+/// Runs a cell of the matrix.
 #[track_caller]
 fn case(workload: &str, loss: &str, driver: &str) {
     let _load = MachineLoad::watch();
@@ -131,7 +132,7 @@ fn case(workload: &str, loss: &str, driver: &str) {
     );
 }
 
-/// What must hold of a trial.
+/// Checks the requirements of a trial.
 #[track_caller]
 fn check(trial: &TrialRecord) {
     let descriptor = descriptor(&trial.transport);
@@ -175,7 +176,7 @@ fn check(trial: &TrialRecord) {
     }
 }
 
-/// A test for each workload, loss and driver, in modules of these names.
+/// Makes a test for each workload, loss and driver, in modules of these names.
 macro_rules! matrix {
     ([$($workload:ident = $name:literal),+ $(,)?] $losses:tt $drivers:tt) => {
         $(mod $workload {
@@ -234,7 +235,7 @@ matrix! {
     ]
 }
 
-/// The one that stands for any program needs to be told which.
+/// Checks the list of drivers, without the driver for any program, which needs to know the program.
 #[test]
 fn every_driver_of_the_registry_has_its_cases_and_most_are_measured() {
     let mut registered: Vec<&str> = regatta_agent::registry()

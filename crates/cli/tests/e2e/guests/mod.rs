@@ -1,7 +1,8 @@
-//! Runs in guests. Need the kernels that `make lab-kernel` and `scripts/need linux.uml` give.
+//! Tests in guests. They need the kernels that `make lab-kernel` and `scripts/need linux.uml`
+//! provide.
 //!
 //! A guest takes a core, so that no more of these run at once than there are cores. Results of one
-//! study that many cases look at are made once per test run, see [`crate::help::shared_trials`].
+//! study that many cases use are made once per test run, see [`crate::help::shared_trials`].
 
 mod capture;
 mod handshakes;

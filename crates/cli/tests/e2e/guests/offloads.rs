@@ -1,4 +1,5 @@
-//! S0's arrangement, netem on both hosts, with the hosts' offloads on and off. In virtual time.
+//! Arrangement of the publication S0, netem on both hosts, with the hosts' offloads on and off. In
+//! virtual time.
 
 use regatta_model::Outcome;
 
@@ -41,7 +42,7 @@ idle_messages = 0
 under_load = false
 "#;
 
-/// Drops of netem for each segment that TCP sent with BBR.
+/// Returns the number of netem's drops for each segment that TCP sent with BBR.
 fn drops_per_segment(name: &str, study: &str) -> f64 {
     let trials = shared_trials(name, study);
     let bbr = cell(&trials, "tcp-bbr", "bulk", "loss-5");
@@ -64,7 +65,7 @@ fn with_offloads_loss_takes_super_packets_and_without_single_ones() {
     assert!(on < 0.02, "{on}");
 }
 
-/// A queue for packets of the wire lets those of many segments pass, too.
+/// Checks that a queue for packets of the wire has room for packets of many segments, too.
 #[test]
 fn between_the_hosts_packets_of_many_segments_find_room() {
     let study = STUDY

@@ -1,4 +1,4 @@
-//! The bed `uml` with one guest, in real and in virtual time.
+//! Tests of the bed `uml` with one guest, in real and in virtual time.
 
 use std::{
     ffi::OsStr,
@@ -16,7 +16,7 @@ use crate::{
     kills::nothing_survives_kills,
 };
 
-/// SMALL in a guest, with what follows in its first lines.
+/// Returns the study SMALL in a guest, with `keys` added to its first lines.
 fn in_guest(study: &str, keys: &str) -> String {
     study.replacen(
         "rounds = 2\n",
@@ -61,7 +61,7 @@ fn a_study_runs_in_a_guest_with_another_congestion_control() {
     bench.assert_nothing_left();
 }
 
-/// Everything of a trial that is measured.
+/// Returns the measured data of a trial, without its start time.
 fn measured(trial: &TrialRecord) -> TrialRecord {
     TrialRecord {
         started_unix_ns: 0,
@@ -133,7 +133,7 @@ fn a_guest_that_dies_costs_its_trial_and_another_goes_on() {
     bench.assert_nothing_left();
 }
 
-/// The process of a guest's kernel.
+/// Returns the process of a guest's kernel.
 fn kernel_of(bench: &Bench) -> i32 {
     let mut found = bench.processes();
     found.retain(|pid| {
@@ -163,7 +163,8 @@ fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
     bench.assert_nothing_left();
 }
 
-/// One that was killed says nothing about the machine; one that gives up at once does.
+/// Checks that a kernel that is killed while it boots is a failure, which tells nothing about the
+/// machine, and one that exits at once is unsupported.
 #[test]
 fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_unsupported() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! The bed `uml` with two guests: each host in a kernel of its own.
+//! Tests of the bed `uml` with two guests: each host in a kernel of its own.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use regatta_results::{Reader, RunState};
 
 use crate::help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials};
 
-/// A study in two guests.
+/// Returns a study in two guests.
 pub fn in_two_guests(study: &str) -> String {
     study.replacen("rounds = 2\n", "rounds = 2\nbed = \"uml\"\nguests = 2\n", 1)
 }

@@ -1,18 +1,18 @@
-//! What virtual time shows best: congestion controls and streams compared without a busy machine in
-//! between.
+//! Comparisons of congestion controls and streams in virtual time, without the influence of a busy
+//! machine.
 
 use regatta_model::{Outcome, TrialRecord};
 
 use crate::help::{Bench, assert_ran, cell, shared_trials, trials};
 
-/// The first lines of a study in virtual time.
+/// Returns the first lines of a study in virtual time.
 fn head(name: &str) -> String {
     format!(
         "name = \"{name}\"\nrounds = 1\nseed = 7\nbed = \"uml\"\nclock = \"virtual\"\ndeadline = \"60s\"\n"
     )
 }
 
-/// Trials of a transfer over a long path, one for each of [`controls::CONTROLS`].
+/// Returns trials of a transfer over a long path, one for each of [`controls::CONTROLS`].
 fn controlled() -> Vec<TrialRecord> {
     let mut study = head("controls");
     for control in controls::CONTROLS {
@@ -28,7 +28,7 @@ fn controlled() -> Vec<TrialRecord> {
     trials
 }
 
-/// The congestion control that a trial asked for is the one that it had.
+/// Checks that a trial had the congestion control that it asked for.
 #[track_caller]
 fn can_be_chosen(control: &str) {
     let trials = controlled();
@@ -41,10 +41,10 @@ fn can_be_chosen(control: &str) {
     );
 }
 
-/// A test for each congestion control.
+/// Makes a test for each congestion control.
 macro_rules! controls {
     ($($control:ident),+ $(,)?) => {
-        /// Every congestion control of the lab's kernel.
+        /// Congestion controls of the lab's kernel.
         pub const CONTROLS: &[&str] = &[$(stringify!($control)),+];
 
         $(#[test]
@@ -80,9 +80,9 @@ fn hybla_is_the_first_off_over_a_long_path() {
     assert!(bbr > hybla, "{bbr}, {hybla}");
 }
 
-/// One message in fifty is lost. Over one stream those behind it wait for about a round trip and three
-/// messages, so that more than one in twenty is late; over eight it is few but the lost ones, and one
-/// in twenty is on time.
+/// Checks that streams keep losses apart, with one message in fifty lost. Over one stream those
+/// behind it wait for about a round trip and three messages, so that more than one in twenty is
+/// late; over eight streams few but the lost ones are late, and the 95th percentile is on time.
 #[track_caller]
 fn streams_keep_losses_apart(transport: &str) {
     let mut study = head("streams");
@@ -119,9 +119,9 @@ fn streams_of_quic_keep_a_loss_from_holding_up_the_others() {
     streams_keep_losses_apart("quic-quinn");
 }
 
-/// The study on the page about SCTP, as it stands there, and with another time-out: the primary path
-/// is lost in the middle of a transfer, which goes on over the other one once what was in flight has
-/// timed out. In real time a pause of the machine times out paths that nothing is wrong with.
+/// Checks the study on the page about SCTP, as it stands there, and with another time-out: the
+/// primary path is lost in the middle of a transfer, which goes on over the other path once the
+/// data in flight has timed out. In real time a pause of the machine would time out healthy paths.
 #[track_caller]
 fn sctp_fails_over_after(rto: &str, rto_ms: f64) {
     let page = include_str!("../../../../../docs/transports/sctp.md");
@@ -165,8 +165,8 @@ fn sctp_goes_on_over_another_path_after_a_time_out_of_a_second() {
     sctp_fails_over_after("1s", 1000.0);
 }
 
-/// What came after the warm-up is counted over the time from its end to the last byte, whatever the
-/// transport does then: closing many connections over a lossy path takes time-outs.
+/// Checks that data after the warm-up is counted over the time from its end to the last byte,
+/// whatever the transport does then: closing many connections over a lossy path takes time-outs.
 #[test]
 fn goodput_after_a_warm_up_ends_with_the_last_byte() {
     let bench = Bench::new();
@@ -198,8 +198,9 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
     bench.assert_nothing_left();
 }
 
-/// Of its own accord a guest's kernel closes TCP's window when all sockets together have a small part
-/// of its memory, which one connection over such a path has in flight.
+/// Checks the memory of a guest. With its default limits, the guest's kernel closes TCP's window
+/// when all sockets together have a small part of its memory, which one connection over such a path
+/// has in flight.
 #[test]
 fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
     let bench = Bench::new();
@@ -221,7 +222,8 @@ fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
     bench.assert_nothing_left();
 }
 
-/// Trials by cell and round, as two runs that are divided otherwise tell them in another order.
+/// Returns trials by cell and round, as two runs that are divided differently report them in
+/// another order.
 fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
     let mut all = trials(&bench.path(out));
     all.sort_by_key(|trial| trial.index);
@@ -261,8 +263,8 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
     real.assert_says("leave `--jobs` out");
 }
 
-/// TLS and QUIC have random numbers, all of which come from the guest's seeded kernel: the same
-/// packets in the same order, of which the path loses the same.
+/// Makes a test for each driver. TLS and QUIC use random numbers, all of which come from the
+/// guest's seeded kernel: the same packets in the same order, of which the path loses the same.
 macro_rules! again {
     ($($driver:ident = $name:literal),+ $(,)?) => {
         const DRIVERS: &[&str] = &[$($name),+];

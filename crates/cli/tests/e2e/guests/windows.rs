@@ -1,11 +1,12 @@
-//! Flow-control windows and what a transport makes of its path: alone on a clean one, and after steps
-//! of its round-trip delay. In virtual time, so that only protocol and path decide.
+//! Flow-control windows and the use of the path: on an idle clean path, and after steps of its
+//! round-trip delay. In virtual time, so that only protocol and path decide.
 
 use regatta_model::TrialRecord;
 
 use crate::help::{assert_ran, cell, shared_trials};
 
-/// Long enough for slow start to reach the 8 MB of `wide` windows, were they needed.
+/// Study of a transfer long enough for slow start to reach the 4 MB of `wide` windows, if they were
+/// needed.
 const ALONE: &str = r#"
 name = "windows"
 rounds = 1
@@ -22,7 +23,7 @@ driver = "quic-quinn"
 [[transport]]
 label = "wide"
 driver = "quic-quinn"
-stream_window = "8MB"
+stream_window = "4MB"
 [[transport]]
 driver = "quic-noq"
 [[transport]]
@@ -37,12 +38,12 @@ driver = "sctp-userspace"
 [[condition]]
 name = "baseline"
 rtt = "30ms"
-rate = "100Mbit/s"
+rate = "50Mbit/s"
 
 [[workload]]
 name = "bulk"
 kind = "bulk"
-size = "10MB"
+size = "5MB"
 message = "60kB"
 [workload.probe]
 idle_messages = 0
@@ -60,21 +61,21 @@ fn warned(trial: &TrialRecord, code: &str) -> bool {
     trial.warnings.iter().any(|warning| warning.code == code)
 }
 
-/// Neither does the window hold the transport back, nor does slow start overflow the queue. Slow start
-/// takes about a quarter of so short a transfer; a window of half a bandwidth-delay product would give 50
-/// Mbit/s.
+/// Checks that the window does not hold the transport back, and slow start does not overflow the
+/// queue. Slow start takes about a quarter of so short a transfer; a window of half a
+/// bandwidth-delay product would give 25 Mbit/s.
 #[track_caller]
 fn fits_the_path(transport: &str) {
     let trial = alone(transport);
     assert_eq!(trial.metrics["path_queue_drops"], 0.0, "{transport}");
     let goodput = trial.metrics["goodput_bps"] / 1e6;
-    assert!(goodput > 60.0, "{transport}: {goodput} Mbit/s");
+    assert!(goodput > 30.0, "{transport}: {goodput} Mbit/s");
     for code in ["window_limited", "slow_start_overflow"] {
         assert!(!warned(&trial, code), "{transport}: {:?}", trial.warnings);
     }
 }
 
-/// A test for each transport with a window of its own.
+/// Makes a test for each transport with a window of its own.
 macro_rules! fits {
     ($($name:ident: $transport:literal),+ $(,)?) => {
         $(#[test]
@@ -96,7 +97,7 @@ fits! {
 #[test]
 fn slow_start_that_overflows_the_queue_is_said() {
     let wide = alone("wide");
-    assert!(wide.metrics["path_queue_drops"] > 300.0);
+    assert!(wide.metrics["path_queue_drops"] > 150.0);
     assert!(warned(&wide, "slow_start_overflow"), "{:?}", wide.warnings);
     // Its slow start ends by the delay that it finds, not by losses (HyStart).
     assert!(!warned(&alone("tcp"), "slow_start_overflow"));
@@ -137,7 +138,7 @@ idle_messages = 0
 under_load = false
 "#;
 
-/// The link stays full over both steps, however in-order delivery stops.
+/// Checks that the link stays full over both steps, however in-order delivery stops.
 #[track_caller]
 fn settles(transport: &str) {
     let trials = shared_trials("cli-steps", STEPS);

@@ -1,4 +1,4 @@
-//! Every trial in the order in which they ran: does the machine drift?
+//! Figure of every trial in the order in which they ran, which shows drift of the machine.
 
 use regatta_model::metric;
 

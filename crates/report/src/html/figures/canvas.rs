@@ -1,4 +1,4 @@
-//! What every figure is drawn with: inks that follow the page's theme, marks, labels.
+//! Drawing primitives of all figures: colours that follow the page's theme, marks, labels.
 //!
 //! Figures are laid out by `plotters` with one colour per *role*; afterwards each role becomes a
 //! CSS variable, so that one drawing serves the light page, the dark one and paper. Drawing units
@@ -15,38 +15,40 @@ use crate::ReportError;
 
 /// Drawing units per CSS pixel.
 pub const PX: i32 = 10;
-/// Colours before they repeat; a marker and a dash that repeat at other lengths tell on.
+/// Number of colours before they repeat; markers and dashes repeat with other periods, so that
+/// transports stay distinct.
 const COLOURS: usize = 8;
-/// Dash patterns in drawing units; the first is a whole line.
+/// Dash patterns in drawing units; the first is a solid line.
 const DASHES: [&str; 5] = ["", "70 40", "20 35", "110 35 20 35", "160 60"];
 
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub type DrawError = DrawingAreaErrorKind<std::io::Error>;
 pub type Drawn = Result<(), DrawError>;
 
-/// A colour by its role.
+/// Colour by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// Text that is read.
+    /// Main text.
     Text,
-    /// Text beside it: ticks, units.
+    /// Secondary text: ticks, units.
     Muted,
     /// Lines of the grid.
     Grid,
     /// Axes.
     Axis,
-    /// From the end of a line to its label: dotted and grey, so that nobody takes it for data.
+    /// Line from the end of a curve to its label: dotted and grey, so that nobody takes it for
+    /// data.
     Leader,
-    /// The page.
+    /// Background of the page.
     Paper,
-    /// A transport, by its position in the study.
+    /// Transport, by its position in the study.
     Series(usize),
-    /// The same as a line with the transport's dash.
+    /// Transport, drawn as a line with its dash.
     Dashed(usize),
 }
 
 impl Ink {
-    /// The colour that stands for this role until the drawing is finished.
+    /// Returns the placeholder colour of this role until the drawing is finished.
     pub fn key(self) -> RGBColor {
         match self {
             Self::Series(i) => RGBColor(1, (i % COLOURS) as u8, 0),
@@ -60,7 +62,8 @@ impl Ink {
         }
     }
 
-    /// The value that replaces `"#RRGGBB"` of this key, with the dash where there is one.
+    /// Returns the value that replaces `"#RRGGBB"` of this placeholder, with the dash if there is
+    /// one.
     fn value(key: [u8; 3]) -> Option<String> {
         Some(match key {
             [1, colour, 0] => format!("\"var(--c{colour})\""),
@@ -83,17 +86,17 @@ impl Ink {
     }
 }
 
-/// A drawing of its own: one panel of a figure.
+/// Panel of a figure, a drawing of its own.
 pub struct Panel<'a> {
-    /// Unique on the page; letters, digits, hyphens.
+    /// Identifier, unique on the page; letters, digits, hyphens.
     pub id: &'a str,
-    /// For readers who do not see it: what is drawn.
+    /// Title for readers who do not see the panel.
     pub title: &'a str,
-    /// For readers who do not see it: what it shows.
+    /// Description for readers who do not see the panel.
     pub description: &'a str,
-    /// In CSS pixels.
+    /// Width in CSS pixels.
     pub width: i32,
-    /// In CSS pixels.
+    /// Height in CSS pixels.
     pub height: i32,
 }
 
@@ -124,7 +127,7 @@ impl Panel<'_> {
     }
 }
 
-/// Puts CSS variables in the place of key colours and drops what the style sheet says anyway.
+/// Replaces placeholder colours by CSS variables, and drops attributes that the style sheet sets.
 fn themed(body: &str) -> String {
     let mut out = String::with_capacity(body.len());
     let mut rest = body;
@@ -165,7 +168,7 @@ pub fn escape(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
-/// How a text stands to its point.
+/// Alignment of a text relative to its point.
 #[derive(Debug, Clone, Copy)]
 pub enum Align {
     Left,
@@ -173,7 +176,7 @@ pub enum Align {
     Right,
 }
 
-/// A text style of some CSS pixels, centred on its line.
+/// Returns a text style with a size of `pixels` CSS pixels, vertically centred.
 pub fn text_style(pixels: f64, ink: Ink, align: Align, bold: bool) -> TextStyle<'static> {
     let h_pos = match align {
         Align::Left => HPos::Left,
@@ -202,8 +205,8 @@ pub fn heading(area: &Area<'_>, at: (i32, i32), text: &str) -> Drawn {
     area.draw_text(text, &text_style(13.0, Ink::Text, Align::Left, true), at)
 }
 
-/// About how wide a text of 12 CSS pixels is, in drawing units. Fonts differ; this is on the
-/// wide side.
+/// Estimates the width of a text of 12 CSS pixels, in drawing units. Fonts differ; the estimate is
+/// on the wide side.
 pub fn width_of(text: &str) -> i32 {
     text.chars()
         .map(|c| match c {
@@ -216,7 +219,7 @@ pub fn width_of(text: &str) -> i32 {
         .sum()
 }
 
-/// A line through points in drawing units.
+/// Draws a line through points in drawing units.
 pub fn line(area: &Area<'_>, points: Vec<(i32, i32)>, ink: Ink, pixels: f64) -> Drawn {
     let style = ShapeStyle {
         color: ink.key().to_rgba(),
@@ -226,7 +229,7 @@ pub fn line(area: &Area<'_>, points: Vec<(i32, i32)>, ink: Ink, pixels: f64) -> 
     area.draw(&PathElement::new(points, style))
 }
 
-/// A transport's mark: its shape is a second carrier beside its colour.
+/// Draws a transport's mark, whose shape identifies the transport besides its colour.
 pub fn mark(area: &Area<'_>, series: usize, at: (i32, i32), radius: f64, hollow: bool) -> Drawn {
     let r = (radius * f64::from(PX)) as i32;
     let (x, y) = at;

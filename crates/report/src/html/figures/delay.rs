@@ -1,4 +1,4 @@
-//! The share of messages that took longer than a given delay.
+//! Figure of the share of messages that took longer than a given delay.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -158,7 +158,7 @@ pub fn decode(base64: &str) -> Option<Histogram<u64>> {
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
-/// Steps of the complementary distribution, from everything to the longest message.
+/// Returns the steps of the complementary distribution, from all messages to the longest one.
 fn exceedance(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let total = histogram.len();
     if total == 0 {

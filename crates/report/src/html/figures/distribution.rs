@@ -1,7 +1,8 @@
-//! Every trial as a point beside its box, against the median of its cell: how steady a transport is.
+//! Figure of every trial as a point beside its box, relative to the median of its cell, which shows
+//! how steady a transport is.
 //!
-//! Beside an axis from zero the boxes of a steady run are thinner than their lines; what they show
-//! is spread, so spread is the axis.
+//! On an axis from zero the boxes of a steady run are thinner than their lines; the figure is about
+//! spread, so spread is the axis.
 
 use plotters::prelude::*;
 use regatta_model::metric;
@@ -24,9 +25,9 @@ const ROW: i32 = 40;
 struct Row<'a> {
     series: usize,
     label: &'a str,
-    /// In the metric's unit.
+    /// Median in the metric's unit.
     median: f64,
-    /// Against the median, in per cent.
+    /// Deviations from the median, in per cent.
     deviations: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Axes: the same for every panel, so that panels of one figure can be read against each other.
+//! Axes, the same for every panel, so that panels of one figure can be compared.
 
 use std::ops::Range;
 
@@ -18,17 +18,17 @@ use crate::format::{number, shorten};
 /// Longest label beside a panel, in characters.
 pub const LABEL_CHARACTERS: usize = 16;
 
-/// What stands around the plot.
+/// Heading, axis titles and margins of a plot.
 pub struct Frame<'a> {
-    /// Above the panel: the condition.
+    /// Heading above the panel: the condition.
     pub heading: &'a str,
-    /// What the vertical axis shows, with its unit; written above it.
+    /// Title of the vertical axis, with its unit; written above the axis.
     pub y_title: &'a str,
-    /// What the horizontal axis shows, with its unit; written below it.
+    /// Title of the horizontal axis, with its unit; written below the axis.
     pub x_title: &'a str,
-    /// Room left of the plot, CSS pixels.
+    /// Margin left of the plot, in CSS pixels.
     pub left: i32,
-    /// Room right of the plot, CSS pixels.
+    /// Margin right of the plot, in CSS pixels.
     pub right: i32,
     /// Whether the vertical axis has ticks.
     pub y_ticks: bool,
@@ -37,11 +37,11 @@ pub struct Frame<'a> {
 pub type Chart<'a, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>;
 
 impl Frame<'_> {
-    /// Room above the plot for a heading and the vertical axis's title, CSS pixels.
+    /// Margin above the plot for a heading and the vertical axis's title, in CSS pixels.
     pub const TOP: i32 = 44;
-    /// Room above the plot for a heading alone, CSS pixels.
+    /// Margin above the plot for a heading only, in CSS pixels.
     pub const HEADING: i32 = 24;
-    /// Room below the plot, CSS pixels.
+    /// Margin below the plot, in CSS pixels.
     pub const BOTTOM: i32 = 40;
 
     /// Draws axes and grid; the chart maps values to drawing units.
@@ -105,7 +105,7 @@ impl Frame<'_> {
     }
 }
 
-/// A tick in the axis's own unit, without needless decimals.
+/// Formats a tick in the axis's own unit, without needless decimals.
 pub fn tick(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -119,7 +119,7 @@ pub fn tick(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// The end of an axis that starts at zero and shows `largest` with some air.
+/// Returns the end of an axis that starts at zero and shows `largest` with some space above.
 pub fn axis_end(largest: f64) -> f64 {
     if largest.is_finite() && largest > 0.0 {
         largest * 1.06
@@ -128,17 +128,17 @@ pub fn axis_end(largest: f64) -> f64 {
     }
 }
 
-/// A label for the end of a line.
+/// Label for the end of a line.
 pub struct EndLabel<'a> {
     /// Position of the transport in the study.
     pub series: usize,
-    /// Its label.
+    /// Label of the transport.
     pub text: &'a str,
-    /// Where the line ends, in drawing units.
+    /// End of the line, in drawing units.
     pub at: (i32, i32),
 }
 
-/// Room that the labels of some transports need right of a plot, CSS pixels.
+/// Returns the width that the labels of some transports need right of a plot, in CSS pixels.
 pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> i32 {
     labels
         .map(|label| width_of(&shorten(label, LABEL_CHARACTERS)) / PX + 26)

@@ -1,4 +1,5 @@
-//! Means with their interval, every trial, and published values, one row for each transport.
+//! Figure of means with their interval, every trial, and published values, one row for each
+//! transport.
 
 use std::borrow::Cow;
 
@@ -21,13 +22,13 @@ use crate::{
 const WIDTH: i32 = 420;
 const ROW: i32 = 34;
 
-/// Longest label where a transport and a workload stand in it.
+/// Longest label of a transport and a workload, in characters.
 const SPREAD_LABEL_CHARACTERS: usize = 27;
 
 /// One transport in one panel.
 struct Row<'a> {
     label: Cow<'a, str>,
-    /// Position in the study; `None` for a name that only the publication has.
+    /// Position in the study; `None` for a transport that is only in the publication.
     series: Option<usize>,
     cell: Option<&'a Cell>,
     trials: Vec<f64>,
@@ -59,8 +60,8 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
     figure(definition, &panels, &id, title, LABEL_CHARACTERS)
 }
 
-/// Draws one metric of every workload that spreads messages, side by side: what blocking behind
-/// another message's loss costs. Nothing if the study has fewer than two of them.
+/// Draws one metric of every workload that spreads messages, side by side, which shows the cost of
+/// blocking by the loss of another message. `None` if the study has fewer than two of them.
 pub fn draw_spread(
     data: &RunData,
     summary: &Summary,
@@ -247,7 +248,7 @@ fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     Some(metric.shown(name))
 }
 
-/// Why a row has no value.
+/// Returns the reason for which a row has no value.
 fn absence(cell: &Cell) -> &'static str {
     [
         Outcome::Unsupported,

@@ -1,4 +1,4 @@
-//! The figures of the report, one file each, and what they share.
+//! Figures of the report, one file each, and their common code.
 
 mod by_trial;
 mod canvas;
@@ -14,33 +14,33 @@ use serde::Serialize;
 use crate::{ReportError, RunData, Summary};
 pub use canvas::escape;
 
-/// A figure with its panels.
+/// Figure with its panels.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     /// Anchor on the page.
     pub id: String,
-    /// What is seen.
+    /// Title: the finding of the figure.
     pub title: String,
-    /// How it was measured and how it is to be read.
+    /// Caption: the method of the measurement, and how to read the figure.
     pub caption: String,
-    /// One `svg` element each.
+    /// Panels, one `svg` element each.
     pub panels: Vec<String>,
 }
 
-/// The figures by their place on the page.
+/// Figures by their place on the page.
 #[derive(Debug, Serialize)]
 pub struct Figures {
-    /// On the first screen.
+    /// Figures on the first screen.
     pub headline: Vec<Figure>,
-    /// Other means, published values beside them.
+    /// Figures of other means, with published values.
     pub means: Vec<Figure>,
-    /// Quantities over the time of a trial.
+    /// Figures of quantities over the time of a trial.
     pub over_time: Vec<Figure>,
-    /// Every trial.
+    /// Figures of every trial.
     pub trials: Vec<Figure>,
-    /// Distributions of message delay.
+    /// Figures of the distributions of message delay.
     pub delay: Vec<Figure>,
-    /// What the transports' own state looked like.
+    /// Figures of the transports' internal state.
     pub inside: Vec<Figure>,
 }
 
@@ -114,7 +114,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
     })
 }
 
-/// One panel for each condition and workload of the study: `(condition, workload, heading)`.
+/// Returns the panels of a figure: one for each condition and workload of the study, as
+/// `(condition, workload, heading)`.
 fn places(data: &RunData) -> Vec<(&str, &str, String)> {
     let study = &data.header.study;
     let several = study.workloads.len() > 1;
@@ -136,12 +137,12 @@ fn places(data: &RunData) -> Vec<(&str, &str, String)> {
     places
 }
 
-/// `goodput_bps` as part of an anchor.
+/// Converts a name such as `goodput_bps` to a part of an anchor.
 fn anchor(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// A title as the beginning of a sentence.
+/// Capitalises a title for the beginning of a sentence.
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| {

@@ -1,4 +1,5 @@
-//! Quantities over the time of a trial: the median over the rounds, with a band of quartiles.
+//! Figures of quantities over the time of a trial: the median over the rounds, with a band of
+//! quartiles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,26 +18,26 @@ use crate::{ReportError, RunData, format::Scale};
 
 const WIDTH: i32 = 420;
 const HEIGHT: i32 = 290;
-/// More points than this do not show on a panel.
+/// Maximum number of points on a panel; more would not be visible.
 const MOST_POINTS: f64 = 300.0;
 
-/// What is drawn over time.
+/// Quantity drawn over time.
 pub struct What {
     series: &'static str,
-    /// Ends that are added up; `any` takes whichever has the series.
+    /// Ends whose values are added up; `any` is the end that has the series.
     sides: &'static [&'static str],
     title: &'static str,
     how: &'static str,
 }
 
-/// Delivered bits.
+/// Goodput.
 pub const GOODPUT: What = What {
     series: "goodput_bps",
     sides: &["receiver"],
     title: "Goodput over the time of a trial",
     how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
 };
-/// Bits on the receiver's interface.
+/// Bits received on the receiver's interface.
 pub const RECEIVED: What = What {
     series: "received_bps",
     sides: &["receiver"],
@@ -50,7 +51,7 @@ pub const DELAY: What = What {
     title: "Round-trip delay under load over the time of a trial",
     how: "Each probe message counts at its scheduled departure.",
 };
-/// CPU of both ends.
+/// CPU usage of both ends.
 pub const CPU: What = What {
     series: "cpu_ratio",
     sides: &["sender", "receiver"],
@@ -71,7 +72,7 @@ pub const RETRANSMISSIONS: What = What {
     title: "Retransmissions over the time of a trial",
     how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
 };
-/// Packets that the sending host sent.
+/// Packets sent by the sending host.
 pub const PACKETS: What = What {
     series: "packets_sent_per_second",
     sides: &["sender"],
@@ -230,7 +231,7 @@ fn lines<'a>(
         .collect()
 }
 
-/// Quartiles over trials in equal steps of time.
+/// Returns quartiles over trials in equal steps of time.
 fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4]> {
     let longest = trials
         .iter()
@@ -263,7 +264,7 @@ fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4
         .collect()
 }
 
-/// One trial in steps: the mean within a step, added up over the ends.
+/// Returns one trial in steps: the mean within a step, added up over the ends.
 fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
     let mut total: BTreeMap<i64, f64> = BTreeMap::new();
     let mut ends = 0;

@@ -1,16 +1,16 @@
-//! The steps of a path's schedule, as lines across a panel over time.
+//! Steps of a path's schedule, drawn as lines across a panel over time.
 
 use regatta_model::{Condition, Setting, units::format_duration};
 
 use super::canvas::{Align, Area, Drawn, Ink, PX, line, text_style, width_of};
 
-/// A step, and what became different with it.
+/// Step of a schedule, and the change that it makes.
 pub struct Step {
     pub at_s: f64,
     label: String,
 }
 
-/// The steps of a condition's schedule.
+/// Returns the steps of a condition's schedule.
 pub fn steps(condition: &Condition) -> Vec<Step> {
     let settings: Vec<Setting<'_>> = condition.settings().collect();
     settings
@@ -22,7 +22,7 @@ pub fn steps(condition: &Condition) -> Vec<Step> {
         .collect()
 }
 
-/// What is different, in a few characters for each thing.
+/// Describes the change between two settings, in a few characters for each quantity.
 fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
     let both = |of: &dyn Fn(&Setting<'_>) -> String| {
         let (before, after) = (of(before), of(after));
@@ -44,10 +44,11 @@ fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
     }
 }
 
-/// Most steps that a caption lists; a staircase of more is read from the labels.
+/// Maximum number of steps that a caption lists; longer schedules are read from the labels.
 const MOST_LISTED: usize = 12;
 
-/// A sentence that lists the steps of a condition by number, time and change; empty without steps.
+/// Describes the steps of a condition by number, time and change in a sentence; empty without
+/// steps.
 pub fn in_words(condition: &str, steps: &[Step]) -> String {
     if steps.is_empty() || steps.len() > MOST_LISTED {
         return String::new();
@@ -58,8 +59,8 @@ pub fn in_words(condition: &str, steps: &[Step]) -> String {
     format!(" Steps of `{condition}`: {}.", each.join("; "))
 }
 
-/// Draws them from the panel's top to its axis: dotted and grey, so that nobody takes them for
-/// data, with labels, or numbers where there is no room for these before the next.
+/// Draws the steps from the panel's top to its axis: dotted and grey, so that nobody takes them for
+/// data, with labels, or with numbers where a label does not fit before the next step.
 pub fn draw(
     area: &Area<'_>,
     steps: &[Step],

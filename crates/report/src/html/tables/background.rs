@@ -1,4 +1,4 @@
-//! Tables of what stood around the measurement: outcomes, path, transports, hosts.
+//! Tables of the measurement's circumstances: outcomes, path, transports, hosts.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,7 +10,7 @@ use regatta_model::{
 use super::{Row, Table, figure, series, words};
 use crate::{RunData, Summary, analysis::StackRow, format::Scale};
 
-/// How the trials of each cell ended.
+/// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let mut head = vec!["transport".to_owned(), "condition".to_owned()];
     head.extend(Outcome::ALL.map(|outcome| outcome.name().replace('_', " ")));
@@ -60,7 +60,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     }
 }
 
-/// The unit of a quantity of the path, by its name's end.
+/// Returns the unit of a quantity of the path, by the suffix of its name.
 fn path_unit(name: &str) -> Unit {
     match name {
         name if name.ends_with("_ns") => Unit::Nanoseconds,
@@ -71,10 +71,11 @@ fn path_unit(name: &str) -> Unit {
     }
 }
 
-/// A long run checks its path many times; more checks than this are not all listed.
+/// Maximum number of path checks that are all listed; a long run checks its path many times.
 const MOST_CHECKS: usize = 12;
 
-/// Which checks the table lists: all, or the first of each condition and those outside.
+/// Returns the checks that the table lists: all, or the first of each condition and those out of
+/// tolerance.
 fn listed(summary: &Summary) -> Vec<&PathCheck> {
     let checks = &summary.path_checks;
     let first = |position: usize| {
@@ -92,12 +93,12 @@ fn listed(summary: &Summary) -> Vec<&PathCheck> {
         .collect()
 }
 
-/// How many checks the table does not list; all of these are within tolerance.
+/// Returns the number of checks that the table does not list; all of them are within tolerance.
 pub fn path_left_out(summary: &Summary) -> usize {
     summary.path_checks.len() - listed(summary).len()
 }
 
-/// What was asked of the path, and what it did.
+/// Returns the table of the path's configured and achieved values.
 pub fn path(summary: &Summary) -> Table {
     let rows = listed(summary)
         .into_iter()
@@ -159,7 +160,7 @@ pub fn path(summary: &Summary) -> Table {
     }
 }
 
-/// What the study asks of each condition's path.
+/// Returns the table of the conditions' settings.
 pub fn conditions(data: &RunData) -> Table {
     let conditions = &data.header.study.conditions;
     let is_further = conditions
@@ -227,7 +228,8 @@ pub fn conditions(data: &RunData) -> Table {
     }
 }
 
-/// What the trials of a transport read back under a name; a few values stand for many.
+/// Returns the values that the trials of a transport read back for a fact, shortened if there are
+/// many.
 fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
     let values: BTreeSet<&str> = data
         .trials
@@ -240,7 +242,7 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }
 
-/// The transports: driver and options.
+/// Returns the table of transports: driver and options.
 pub fn transports(data: &RunData) -> Table {
     let transports = &data.header.study.transports;
     let rows = transports
@@ -279,7 +281,8 @@ pub fn transports(data: &RunData) -> Table {
     }
 }
 
-/// What decides whether two transports were compared on equal terms: facts down, transports across.
+/// Returns the table of facts that tell whether transports were compared on equal terms: facts
+/// down, transports across.
 pub fn stacks(data: &RunData, summary: &Summary) -> Table {
     let transports = &data.header.study.transports;
     let mut head = vec!["fact".to_owned(), "alike".to_owned()];
@@ -313,7 +316,7 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
     }
 }
 
-/// Everything that was read back: facts down, transports across.
+/// Returns the table of all facts that were read back: facts down, transports across.
 pub fn facts(data: &RunData) -> Table {
     let transports = &data.header.study.transports;
     let names: BTreeSet<&str> = data
@@ -343,7 +346,8 @@ pub fn facts(data: &RunData) -> Table {
     }
 }
 
-/// Facts about the hosts; where all hosts say the same, once.
+/// Returns the table of facts about the hosts; facts that are the same on all hosts are listed
+/// once.
 pub fn hosts(data: &RunData) -> Table {
     let hosts = &data.header.hosts;
     let names: BTreeSet<&str> = hosts

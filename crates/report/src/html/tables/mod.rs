@@ -1,4 +1,4 @@
-//! What stands in the tables of the page.
+//! Tables of the page.
 
 mod background;
 mod results;
@@ -16,17 +16,17 @@ pub use results::{
     comparisons, descriptions, differences, every_metric, loss, means, published, published_notes,
 };
 
-/// A table under a caption.
+/// Table under a caption.
 #[derive(Debug, Serialize)]
 pub struct Table {
     caption: String,
     head: Vec<String>,
     rows: Vec<Row>,
-    /// Whether the first screen's reader needs it; others are folded.
+    /// Whether the table is folded when the page opens.
     folded: bool,
 }
 
-/// A row: its heading and its cells.
+/// Row of a table: its heading and its cells.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// Position of the transport in the study, for its mark; `-1` for rows of other things.
@@ -35,13 +35,13 @@ pub struct Row {
     cells: Vec<Entry>,
 }
 
-/// One cell of a table.
+/// Cell of a table.
 #[derive(Debug, Default, Serialize)]
 pub struct Entry {
     text: String,
-    /// Smaller, beneath: an interval.
+    /// Second line in smaller type: an interval.
     sub: String,
-    /// Words instead of a figure.
+    /// Whether the cell has words instead of a figure.
     words: bool,
 }
 
@@ -68,7 +68,7 @@ fn definitions(names: &[&str]) -> Vec<&'static MetricDefinition> {
     names.iter().filter_map(|name| metric::find(name)).collect()
 }
 
-/// The scale of a metric over the whole report, so that tables can be read against each other.
+/// Returns the scale of a metric over the whole report, so that tables can be compared.
 fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
     let largest = summary
         .cells
@@ -115,7 +115,7 @@ fn cells_of<'a>(
         .filter(move |cell| cell.condition == condition && cell.workload == workload)
 }
 
-/// What stands in the place of figures that a cell does not have.
+/// Returns the words that a cell without figures shows instead.
 fn outcome_words(cell: &Cell) -> String {
     let parts: Vec<String> = Outcome::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! Tables of what was measured.
+//! Tables of the measured values.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     format::{Scale, list, number, p_value, signed_percent},
 };
 
-/// The columns of the table of means.
+/// Metrics in the columns of the table of means.
 const COLUMNS: [&str; 10] = [
     "goodput_bps",
     "requests_per_second",
@@ -28,7 +28,7 @@ const COLUMNS: [&str; 10] = [
     "message_loss_ratio",
 ];
 
-/// Means with their interval, one table for each condition.
+/// Returns tables of means with their interval, one for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
     places(data)
         .into_iter()
@@ -184,7 +184,7 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
     tables
 }
 
-/// What was lost, and where.
+/// Returns the tables of losses, by the place where they occurred.
 pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     let columns = definitions(&[
         "message_loss_ratio",
@@ -199,7 +199,7 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     grid(data, summary, &columns, "Loss under", false)
 }
 
-/// Every metric that was measured, by condition: metrics down, transports across.
+/// Returns tables of all measured metrics, by condition: metrics down, transports across.
 pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     let metrics = data.metrics_that_occur();
     places(data)
@@ -243,7 +243,7 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         .collect()
 }
 
-/// Transports down, some metrics across.
+/// Returns tables with transports down, some metrics across.
 fn grid(
     data: &RunData,
     summary: &Summary,
@@ -297,7 +297,7 @@ fn grid(
         .collect()
 }
 
-/// What each further condition does to each transport.
+/// Returns the tables of each transport's differences under each further condition.
 pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
     let mut tables = Vec::new();
@@ -370,7 +370,7 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     tables
 }
 
-/// Every pair.
+/// Returns the tables of all pairs.
 pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     for name in HEADLINE_METRICS {
@@ -452,7 +452,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     tables
 }
 
-/// A confidence in per cent with as many digits as tell it from 100.
+/// Formats a confidence in per cent with as many digits as distinguish it from 100.
 fn level(confidence: f64) -> String {
     let percent = format!("{:.4}", confidence * 100.0);
     percent
@@ -468,7 +468,7 @@ fn capital(text: &str) -> String {
     })
 }
 
-/// The notes on published figures, each once with the figures that it is about.
+/// Returns the notes on published figures, each once with the figures that it is about.
 pub fn published_notes(summary: &Summary) -> Vec<String> {
     let mut notes: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for figure in &summary.published {
@@ -501,7 +501,8 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// Published figures beside the measured ones, one table for each condition and workload.
+/// Returns tables of published figures beside the measured ones, one for each condition and
+/// workload.
 pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
     let mut tables = Vec::new();

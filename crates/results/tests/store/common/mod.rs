@@ -1,4 +1,4 @@
-//! One run as every test of this crate knows it.
+//! Records of one run that all tests of this crate use.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! When the deadline of a transfer begins.
+//! Tests of the moment at which the deadline of a transfer begins.
 
 use std::time::Duration;
 

@@ -26,13 +26,13 @@ use crate::{
 /// Longest message, in bytes: one is held in memory whole.
 const LONGEST_MESSAGE: u64 = 256 << 20;
 
-/// How long a program may take to get ready.
+/// Time in which a program must be ready.
 const READY_LIMIT: Duration = Duration::from_secs(8);
 
-/// How long a program may take to end by itself once it is done.
+/// Time in which a program must end by itself once it is done.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// What a program that can end without the acknowledgement says of itself.
+/// Capability of a program that can end without the receiver's acknowledgement.
 const ABANDON: &str = "abandon";
 
 /// One end of one trial, whose program is ready.
@@ -42,7 +42,7 @@ struct ProgramSession {
     order: TrialOrder,
     context: TrialContext,
     content: Content,
-    /// The sender closes without waiting for the acknowledgement.
+    /// Whether the sender closes without waiting for the acknowledgement.
     abandons: bool,
     listen: Option<SocketAddr>,
     program: Program,
@@ -59,7 +59,7 @@ fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> TransportE
     .into()
 }
 
-/// What the workload asks for, if a program can be asked for it, and how it ends.
+/// Returns the content and the end of the workload, if the contract supports that.
 fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
     let WorkloadKind::Bulk {
         size,
@@ -278,7 +278,7 @@ impl Session for ProgramSession {
     }
 }
 
-/// Why there is no report.
+/// Reason why there is no report.
 enum Failure {
     Broken(Broken),
     Transport(TransportError),
@@ -291,7 +291,7 @@ impl<T: Into<Broken>> From<T> for Failure {
 }
 
 impl ProgramSession {
-    /// Counts what was handed over or delivered so far.
+    /// Updates the live counters with the bytes handed over or delivered so far.
     fn count(&self, bytes: u64) -> Result<(), Broken> {
         if bytes > self.content.size {
             return Err(wrong(format!(

@@ -1,4 +1,4 @@
-//! The receiving end: what its program got, and when it was all.
+//! The receiving end: the bytes that its program received, and the time at which all had arrived.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -12,21 +12,21 @@ use crate::{
     inbox::Event,
 };
 
-/// How long a receiver's program may take to say what was delivered by the deadline.
+/// Time in which a receiver's program must report the bytes delivered by the deadline.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a receiver waits for the sender's start, and how much longer than the deadline for its
-/// end.
+/// Maximum wait of a receiver for the sender's start; `MARGIN` is its further wait after the
+/// deadline for the sender's end.
 const FIRST_FLOW: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// How much longer than the path can take a receiver waits for the end of a connection that the
-/// sender has abandoned, and the longest that it waits.
+/// Wait of a receiver for the end of a connection that the sender has abandoned, beyond the longest
+/// one-way delay of the path; `ABANDON_LIMIT` caps that delay.
 const ABANDON_SLACK: Duration = Duration::from_millis(200);
 const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 impl ProgramSession {
-    /// Has the program receive, until all is here or the sender has been stopped.
+    /// Has the program receive, until everything has arrived or the sender was stopped.
     pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
         let observer = Arc::clone(&self.context.observer);
         observer.on_process(self.program.process());
@@ -122,7 +122,7 @@ impl ProgramSession {
         Ok(report)
     }
 
-    /// Has the other end's notes put beside what the program says.
+    /// Starts a thread that puts the other end's notes into the program's inbox.
     fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Failure> {
         let (inbox, mailbox) = (
             Arc::clone(self.program.inbox()),
@@ -141,7 +141,7 @@ impl ProgramSession {
             .map_err(|error| Failure::Transport(TransportError::thread(error)))
     }
 
-    /// Whether what the receiver's program says that it got is what was sent.
+    /// Checks that the bytes that the receiver's program reports are those that were sent.
     fn check(&self, done: &Done, stopped: bool) -> Result<(), Broken> {
         if !stopped && done.bytes != self.content.size {
             return Err(wrong(format!(
@@ -163,7 +163,7 @@ impl ProgramSession {
         }
     }
 
-    /// Waits until the sender has the acknowledgement, or was stopped before it came.
+    /// Waits until the sender has the acknowledgement, or was stopped before that came.
     fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Failure> {
         loop {
             match self.program.next(until) {
@@ -218,8 +218,8 @@ impl ProgramSession {
     }
 }
 
-/// When the program says that something happened, on the monotonic clock; when it is heard, if it does not
-/// say: on a busy machine that can be much later.
+/// Returns the time that the program gives for an event, on the monotonic clock, or the current
+/// time if it gives none: on a busy machine that can be much later.
 fn moment(
     what: &str,
     at_ns: Option<i64>,

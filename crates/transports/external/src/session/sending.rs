@@ -1,4 +1,4 @@
-//! The sending end: what its program says of the transfer, and when it ended.
+//! The sending end: its program's report of the transfer, and the time at which that ended.
 
 use std::{
     net::SocketAddr,
@@ -17,25 +17,26 @@ use crate::{
     inbox::Event,
 };
 
-/// How long the answer over control may take.
+/// Maximum wait for the answer over control.
 const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
-/// How much later than the arrival of the acknowledgement a program may tell of it.
+/// Longest delay between the acknowledgement and the program's message about it that raises no
+/// warning.
 const LATE_WORD: Duration = Duration::from_millis(100);
 
-/// What the sender knows when its transfer has ended.
+/// State of the sender when its transfer has ended.
 struct Sent {
     ended: MonotonicTime,
-    /// When the agent knew.
+    /// Time at which the agent was told of the end.
     heard: MonotonicTime,
-    /// Bytes that the receiver got.
+    /// Bytes that the receiver received.
     delivered: u64,
-    /// Absent if the deadline ended it.
+    /// The program's result; absent if the deadline ended the transfer.
     done: Option<Done>,
 }
 
 impl ProgramSession {
-    /// Has the program send, until the receiver has all or the deadline comes.
+    /// Has the program send, until the receiver has everything or the deadline comes.
     pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Failure> {
         let observer = Arc::clone(&self.context.observer);
         observer.on_process(self.program.process());
@@ -85,7 +86,7 @@ impl ProgramSession {
         Ok(self.sender_report(started, at, sent))
     }
 
-    /// When the connect call was and when it had its connection, as the program says.
+    /// Checks the program's times of the connect call and of its success.
     fn connected(
         &self,
         told: MonotonicTime,
@@ -107,7 +108,7 @@ impl ProgramSession {
         Ok((started, at))
     }
 
-    /// The sender's program has the acknowledgement of everything.
+    /// Checks the program's report that everything was acknowledged, and notifies the receiver.
     fn acknowledged(
         &self,
         connected: Option<(MonotonicTime, MonotonicTime)>,
@@ -145,7 +146,7 @@ impl ProgramSession {
         })
     }
 
-    /// What the receiver says over control that it got.
+    /// Returns the bytes that the receiver reports over control.
     fn answer_over_control(&self) -> Result<u64, Failure> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
         while let Some(note) = self.context.mailbox.take_until(until) {
@@ -159,7 +160,7 @@ impl ProgramSession {
         }))
     }
 
-    /// The deadline has come: what counts is what the receiver has by now.
+    /// Ends the transfer at its deadline: the bytes delivered by now count.
     fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Failure> {
         let live = &self.context.live;
         self.context.observer.send_note(Note::Sent {

@@ -1,4 +1,4 @@
-//! What a program tells of itself and of its stack beside the transfer.
+//! Facts and metrics that a program reports about itself and its stack.
 
 use regatta_control::SideReport;
 use regatta_model::{Warning, metric};
@@ -6,12 +6,13 @@ use regatta_model::{Warning, metric};
 use super::ProgramSession;
 use crate::contract::Done;
 
-/// Most facts that a program may tell, and the longest.
+/// Maximum number of facts that a program may report; `LONGEST_FACT` limits the bytes of a name or
+/// value.
 const MOST_FACTS: usize = 32;
 const LONGEST_FACT: usize = 200;
 
-/// What a program may tell of its stack, by name in `regatta_model::METRICS`. Everything else is
-/// measured from outside.
+/// Metrics that a program may report, by name in `regatta_model::METRICS`. All others are measured
+/// from outside.
 const METRICS: &[&str] = &[
     "bytes_in_flight_max_bytes",
     "congestion_window_max_bytes",
@@ -23,7 +24,7 @@ const METRICS: &[&str] = &[
 ];
 
 impl ProgramSession {
-    /// Adds what the program tells of itself and of its stack, as far as it is its business.
+    /// Adds the facts and metrics that the program may report; warns of others.
     pub(super) fn add(&self, report: &mut SideReport, done: Done) {
         let mut left_out = Vec::new();
         for (name, value) in done.facts.unwrap_or_default() {

@@ -12,7 +12,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::Driver;
 
-/// What every script says first, so that it is taken for a driver.
+/// Description of every script, so that it is taken for a driver.
 pub const DESCRIPTION: &str =
     r#"{"type":"description","contract":1,"name":"test","version":"1","workloads":["bulk"]}"#;
 
@@ -30,26 +30,26 @@ pub fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../external/example/driver")
 }
 
-/// Has an order carried out by a program.
+/// Sets the program that carries out an order.
 pub fn with_program(order: &mut TrialOrder, program: &Path) {
     let text = OptionValue::Text(program.to_str().expect("UTF-8").to_owned());
     order.transport.options.insert("program".to_owned(), text);
 }
 
-/// A script of the shell that describes itself and then does this.
+/// A shell script that describes itself and then runs given commands.
 pub struct Script {
     directory: tempfile::TempDir,
 }
 
 impl Script {
-    /// `then` is run with the order in `$order`.
+    /// Makes a script that runs `then` with the order in `$order`.
     pub fn new(then: &str) -> Self {
         Self::whole(&format!(
             "read -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; esac\n{then}\n"
         ))
     }
 
-    /// A script that is all its own.
+    /// Makes a script of this text alone.
     pub fn whole(text: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("driver");
@@ -62,7 +62,7 @@ impl Script {
         self.directory.path().join("driver")
     }
 
-    /// A file beside the script.
+    /// Returns the path of a file beside the script.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

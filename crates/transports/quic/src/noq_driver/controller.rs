@@ -1,4 +1,5 @@
-//! noq's congestion controllers, watched: how many bytes are in flight, which noq does not tell, and a window that does not hold back the packet that closes a connection.
+//! noq's congestion controllers in a wrapper that reports the number of bytes in flight, which noq
+//! does not, and opens the window for the packet that closes a connection.
 
 use std::{
     any::Any,
@@ -30,13 +31,13 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All of them.
+    /// All congestion controls of noq.
     pub const ALL: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Bbr3];
 
-    /// As written in a study.
+    /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 3] = ["cubic", "newreno", "bbr3"];
 
-    /// As written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,8 +47,8 @@ impl CongestionControl {
         }
     }
 
-    /// Which one a connection runs, as its controller says; `None` for one that is not listed
-    /// here.
+    /// Returns the congestion control that `controller` implements; `None` for one that is not
+    /// listed here.
     #[must_use]
     pub fn of(controller: Box<dyn Controller>) -> Option<Self> {
         let any = controller.into_any();
@@ -62,7 +63,7 @@ impl CongestionControl {
         }
     }
 
-    /// Makes its controllers, watched.
+    /// Returns a factory of this congestion control's controllers that report to `watch`.
     pub(super) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
         Arc::new(WatchedFactory {
             control: self,
@@ -70,8 +71,8 @@ impl CongestionControl {
         })
     }
 
-    /// Makes a controller that begins with as many packets as every stack, where this one's own default
-    /// is a number of bytes.
+    /// Creates a controller whose initial window is the same number of packets for every stack; the
+    /// default of noq's controllers is a number of bytes.
     fn controller(self, now: Instant, payload_bytes: u16) -> Box<dyn Controller> {
         let window = Sizes::initial_window_bytes(payload_bytes).into();
         let factory: Arc<dyn ControllerFactory> = match self {
@@ -109,7 +110,7 @@ impl ControllerFactory for WatchedFactory {
     }
 }
 
-/// A controller of noq's that does all the work, and its watch.
+/// One of noq's controllers, which does all the work, and the [`Watch`] that it reports to.
 #[derive(Debug)]
 struct Watched {
     inner: Box<dyn Controller>,

@@ -1,6 +1,6 @@
 //! `quic-noq`: noq on tokio, one current-thread runtime per end.
 //!
-//! Most of it is the text that quinn and noq share; see [`crate::quinn_family`].
+//! Most of the source is shared with quinn; see [`crate::quinn_family`].
 
 mod controller;
 mod stack;

@@ -1,4 +1,4 @@
-//! What noq does in its own way, beside what it shares with quinn.
+//! Code for noq that differs from the code for quinn.
 
 use std::{
     io,
@@ -28,14 +28,14 @@ pub(super) use noq as quic;
 /// The driver's name.
 pub(super) const NAME: &str = "quic-noq";
 
-/// A socket as noq takes it.
+/// Socket type that noq takes.
 pub(super) type Socket = Box<dyn AsyncUdpSocket>;
 
-/// Packets that noq hands to the kernel at once, at most.
+/// Maximum number of packets that noq hands to the kernel at once.
 const MOST_SEGMENTS: usize = 10;
 
-/// noq's own socket, told to hand fewer packets to the kernel at once, because ten of this size
-/// are more than it takes.
+/// noq's own socket with a lower limit on packets per call of the kernel, for packet sizes of which
+/// ten are more than the kernel takes.
 #[derive(Debug)]
 struct FewerSegments {
     inner: Socket,
@@ -93,10 +93,10 @@ impl UdpSender for FewerSegmentsSender {
     }
 }
 
-/// Hands a socket to noq, which gives the kernel at most `most` packets at once.
+/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once.
 ///
 /// # Errors
-/// When the runtime does not take it.
+/// An error of the runtime that does not take the socket.
 pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let can = inner.create_sender().max_transmit_segments().get();
@@ -113,8 +113,8 @@ pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
     Ok((wrapped, offload))
 }
 
-/// The figures of a connection. Without multipath, which is not negotiated, it has one path, whose
-/// number does not change when it moves to another address.
+/// Returns the figures of a connection. Without multipath, which is not negotiated, a connection
+/// has one path, whose number does not change when the path moves to another address.
 pub(super) fn figures(connection: &Connection) -> Figures {
     let stats = connection.stats();
     let path = connection.path_stats(PathId::ZERO).unwrap_or_default();
@@ -133,25 +133,25 @@ pub(super) fn figures(connection: &Connection) -> Figures {
     }
 }
 
-/// The other end's address; `None` once the path is gone.
+/// Address of the other end; `None` once the path is gone.
 pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }
 
-/// Which congestion control a connection runs, as its controller says.
+/// Returns the congestion control that a connection runs, as its controller says.
 pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
     CongestionControl::of(connection.congestion_state(PathId::ZERO)?)
 }
 
-/// Congestion window that a connection began with, in bytes.
+/// Returns the congestion window that a connection began with, in bytes.
 pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
     Some(connection.congestion_state(PathId::ZERO)?.initial_window())
 }
 
-/// Takes pieces of a stream, in order; `None` at its end.
+/// Reads pieces of a stream, in order; `None` at its end.
 ///
 /// # Errors
-/// What broke the stream.
+/// The error that ended the stream.
 pub(super) async fn read_chunks(
     stream: &mut RecvStream,
     pieces: &mut [Bytes],
@@ -159,7 +159,7 @@ pub(super) async fn read_chunks(
     stream.read_many_chunks(pieces).await
 }
 
-/// The file of one connection, for the first that asks.
+/// Event log of one connection, handed to the first caller that asks for it.
 struct OneLog(Mutex<Option<EventLog>>);
 
 impl QlogFactory for OneLog {
@@ -181,7 +181,7 @@ impl QlogFactory for OneLog {
     }
 }
 
-/// Has the events of one connection written to its file.
+/// Makes the stack write the events of one connection to `log`.
 pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
     transport.qlog_factory(Arc::new(OneLog(Mutex::new(Some(log)))));
 }

@@ -1,4 +1,5 @@
-//! A connection of quiche as a [`StreamConnection`], and the handles on what the end's task keeps.
+//! A connection of quiche as a [`StreamConnection`], and handles to the connection's state, which
+//! the end's task owns.
 
 use std::{
     future::poll_fn,
@@ -14,7 +15,7 @@ use regatta_transport::{
 use super::{end::End, entry::Entry, state::Shared, statistics::Statistics, stream::QuicheStream};
 use crate::wait::{Timed, timed_out, until};
 
-/// One connection among those of its end.
+/// Handle to one connection of its end.
 #[derive(Clone)]
 pub(super) struct Link {
     shared: Arc<Shared>,
@@ -29,7 +30,8 @@ impl Link {
         }
     }
 
-    /// Does something with the connection, unless it is forgotten.
+    /// Calls `action` with the connection's state; returns `None` once the end has dropped that
+    /// state.
     pub fn with<T>(&self, action: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         self.shared.lock().entry(self.id).map(action)
     }
@@ -39,7 +41,7 @@ impl Link {
         self.shared.changed.notify_one();
     }
 
-    /// Tries until it is ready; `attempt` sees to it that it is woken.
+    /// Calls `attempt` until it is ready; `attempt` registers the waker itself.
     pub async fn poll<T>(
         &self,
         mut attempt: impl FnMut(&mut Entry, &mut Context<'_>) -> Poll<Result<T, End>>,
@@ -110,22 +112,22 @@ impl Abort for Halter {
     }
 }
 
-/// A connection that is closed when this is dropped.
+/// Handle that closes its connection when dropped.
 pub(super) struct Owner {
     pub link: Link,
-    /// Kept, as a [`Stop`] does not.
+    /// Strong reference, since a [`Stop`] holds only a weak one.
     closer: Arc<Closer>,
 }
 
 impl Owner {
-    /// Of a connection that is to end with `stop`.
+    /// Takes ownership of a connection that `stop` closes.
     pub fn new(link: Link, stop: &Stop) -> Self {
         let owner = Self::unstopped(link);
         owner.stops_with(stop);
         owner
     }
 
-    /// Of a connection of which it is not known yet what it is to end with.
+    /// Takes ownership of a connection whose [`Stop`] is not known yet.
     pub fn unstopped(link: Link) -> Self {
         Self {
             closer: Closer::of(&link),
@@ -133,7 +135,7 @@ impl Owner {
         }
     }
 
-    /// Has it end with `stop`.
+    /// Makes `stop` close the connection.
     pub fn stops_with(&self, stop: &Stop) {
         stop.on_stop(&self.closer);
     }
@@ -141,7 +143,7 @@ impl Owner {
     /// Waits until streams can be opened.
     ///
     /// # Errors
-    /// Why the connection has ended instead.
+    /// The reason for which the connection ended instead.
     pub async fn usable(&self) -> Result<(), End> {
         self.link
             .poll(|entry, context| {

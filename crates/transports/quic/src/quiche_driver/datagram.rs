@@ -30,33 +30,34 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
-/// Messages that wait to be sent, at most. Few, because what waits here is neither sent nor seen to
-/// be waiting, yet enough for several calls of the kernel.
+/// Maximum number of messages in quiche's send queue. Small, because a message in the queue is
+/// neither sent nor visible as waiting, yet enough for several calls of the kernel.
 const WAITING_MESSAGES: usize = 256;
 
-/// Messages that are passed on at once, at most.
+/// Maximum number of messages that are passed on at once.
 const ARRIVALS: usize = 1024;
 
-/// How long a flow that is stopped waits for what it was handed to leave.
+/// Maximum time for which a stopped flow waits until its queued messages are sent.
 const LEAVING: Duration = Duration::from_millis(500);
 
-/// What the sender likes to be handed at once, in bytes: a full call of the kernel.
+/// Preferred size of a batch from the sender, in bytes: a full call of the kernel.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// What a packet has beside the message: first byte and packet number (RFC 9000 §17.3.1), tag of
-/// AES-GCM, type and length of the frame (RFC 9221 §4); the other end's identifier comes on top.
+/// Overhead of a packet beside the message, in bytes: first byte and packet number (RFC 9000
+/// §17.3.1), tag of AES-GCM, type and length of the frame (RFC 9221 §4); the other end's connection
+/// identifier comes on top.
 const OVERHEAD_BYTES: usize = 1 + 4 + 16 + 1 + 2;
 
 /// Longest packet that quiche writes.
 const LONGEST_PACKET_BYTES: usize = 16_383;
 
-/// One end in datagram mode.
+/// End of a trial in datagram mode.
 pub struct QuicheDatagrams {
     endpoint: QuicheEndpoint,
     longest: usize,
-    /// How long a handshake may take.
+    /// Maximum duration of a handshake.
     patience: Duration,
-    /// Connections that have shown no message of the trial yet.
+    /// Connections that have not received a message of the trial yet.
     unadmitted: Mutex<Vec<Owner>>,
 }
 
@@ -90,7 +91,8 @@ impl QuicheDatagrams {
         }
     }
 
-    /// Takes new connections, and looks for one whose next message is admitted.
+    /// Accepts new connections, and returns one whose next message `admit` accepts, if there is
+    /// one.
     fn look(
         &self,
         context: &Context<'_>,
@@ -138,7 +140,7 @@ impl QuicheDatagrams {
     }
 }
 
-/// Longest message of one packet, in bytes.
+/// Returns the longest message that fits one packet, in bytes.
 fn longest(sizes: &Sizes, options: &Options) -> usize {
     let packet = if options.common.mtu_discovery {
         // Longer ones have to be found first.
@@ -226,20 +228,21 @@ impl MessageEndpoint for QuicheDatagrams {
     }
 }
 
-/// The datagrams of one connection; closed when dropped, once what waits is sent.
+/// Datagrams of one connection, which is closed when this is dropped, after all queued messages are
+/// sent.
 pub struct QuicheFlow {
     owner: Owner,
     statistics: Arc<Statistics>,
     facts: BTreeMap<String, String>,
     arrived: Vec<Vec<u8>>,
-    /// What waited when it was stopped has left, or is given up.
+    /// Whether the messages queued at the time of the stop are sent or discarded.
     settled: bool,
-    /// Kept, as a [`Stop`] does not.
+    /// Strong reference, since a [`Stop`] holds only a weak one.
     _halter: Arc<Halter>,
 }
 
-/// Whether the other end closed the connection, done or stopped: it has no more to say, as an end of
-/// UDP that is gone.
+/// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
+/// from a UDP peer that is gone.
 fn is_gone(end: &End) -> bool {
     matches!(
         end,

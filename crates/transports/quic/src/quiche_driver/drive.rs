@@ -1,4 +1,4 @@
-//! The task of an end: it moves packets between the socket and the connections.
+//! Task of an end that moves packets between the socket and the connections.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::timer::Timer;
 
-/// Waits for nothing.
+/// Returns a future that is never ready.
 async fn never() {
     std::future::pending().await
 }
 
-/// Waits for a moment: exactly, where the process has a descriptor for it, as packets that are spread
-/// over time are less than a millisecond apart.
+/// Waits until `at`, or forever without one. Uses the timer descriptor if the process has one,
+/// because paced packets are less than a millisecond apart.
 async fn moment(timer: Option<&mut Timer>, at: Option<Instant>) {
     let Some(at) = at else {
         return never().await;
@@ -40,7 +40,7 @@ async fn readable(ports: &[Arc<Port>]) {
     }
 }
 
-/// Waits for room at the port that there was none at.
+/// Waits until the port with the address `blocked`, whose socket buffer was full, is writable.
 async fn writable(ports: &[Arc<Port>], blocked: Option<SocketAddr>) {
     match ports.iter().find(|port| Some(port.address) == blocked) {
         Some(port) => port.writable().await,

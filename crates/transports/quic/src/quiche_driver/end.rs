@@ -1,4 +1,5 @@
-//! How a connection ends: why, when there is room to say so, and saying it again.
+//! End of a connection: its reason, the wait for room in the congestion window, and repetition of
+//! the closing packet.
 
 use std::{
     fmt,
@@ -8,30 +9,31 @@ use std::{
 
 use super::port::{Port, Way};
 
-/// How often the packet that closes is sent again, should it be lost. The other end, which has
-/// nothing to say any more, would otherwise wait for its idle timeout.
+/// Number of times the closing packet is sent again, in case it is lost. The other end would
+/// otherwise wait for its idle timeout.
 pub(super) const FAREWELLS: u32 = 2;
 
-/// Why a connection has ended.
+/// Reason for which a connection has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// In good order.
+    /// Closed in good order.
     Done,
-    /// This end was stopped.
+    /// Stopped by this end.
     Stopped,
-    /// The other end's certificate is another one.
+    /// The other end's certificate is not the run's.
     Certificate,
-    /// Nothing came for the idle timeout.
+    /// Idle timeout: no packet came from the other end.
     Idle,
-    /// This end gave up, with a code of RFC 9000 §20 and, if it is known, quiche's word.
+    /// Closed by quiche at this end, with an error code of RFC 9000 §20 and, if known, quiche's
+    /// error.
     Gave(u64, Option<quiche::Error>),
-    /// The other end closed it: whether its application did, with which code and words.
+    /// Closed by the other end: by its application or its stack, with an error code and a reason.
     Told {
         application: bool,
         code: u64,
         reason: String,
     },
-    /// It was forgotten.
+    /// Closed without a known reason.
     Gone,
 }
 
@@ -71,23 +73,24 @@ impl fmt::Display for End {
 
 impl std::error::Error for End {}
 
-/// A close that waits for room in the congestion window: quiche puts no more into a full one to
-/// close, and reads no acknowledgements any more once it is told to.
+/// Close that waits for room in the congestion window: quiche does not send a closing packet into a
+/// full window, and processes no acknowledgements after it is told to close.
 pub(super) struct Closing {
     pub code: u64,
     pub reason: &'static [u8],
     pub since: Instant,
-    /// A stream of which nothing is sent, whose capacity says whether there is room.
+    /// Stream that carries no data, whose capacity tells whether there is room.
     pub gauge: u64,
 }
 
-/// Room for the packet that closes, in bytes.
+/// Room required for the closing packet, in bytes.
 pub(super) const CLOSE_BYTES: usize = 100;
 
-/// How long a close waits for room. Flow control may be what there is none of.
+/// Maximum time for which a close waits for room. The room may be missing because of flow control,
+/// which this wait does not change.
 pub(super) const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 
-/// The packet that closes, kept to be sent again.
+/// Closing packet, kept to be sent again.
 pub(super) struct Farewell {
     pub packet: Vec<u8>,
     pub way: Way,
@@ -97,7 +100,7 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// Sends it once more.
+    /// Sends the packet once more.
     pub fn send(&self, ports: &[Arc<Port>]) {
         if let Some(port) = ports.iter().find(|port| port.address == self.way.from) {
             // One that the kernel does not take is lost like others.

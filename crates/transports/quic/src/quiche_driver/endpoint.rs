@@ -36,19 +36,19 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
-/// How long an attempt that has come may take for its handshake.
+/// Maximum duration of the handshake of an accepted attempt.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// How long an end stays to tell the other one that a connection has ended.
+/// Maximum time for which an end stays to tell the other end that a connection has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How often it looks whether that is done.
+/// Interval between checks for the end of that wait.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Packets that the kernel takes at once, at most: `UDP_MAX_SEGMENTS` of older kernels.
+/// Maximum number of packets that the kernel takes at once: `UDP_MAX_SEGMENTS` of older kernels.
 const MOST_SEGMENTS: usize = 64;
 
-/// One end: its runtime, its connections, its socket.
+/// End of a trial: its runtime, its connections, its socket.
 pub struct QuicheEndpoint {
     runtime: Runtime,
     pub(super) shared: Arc<Shared>,
@@ -73,13 +73,13 @@ impl fmt::Debug for QuicheEndpoint {
 }
 
 impl QuicheEndpoint {
-    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a path with too small packets,
-    /// [`TransportError::Order`] or [`TransportError::Stack`] for TLS material that cannot be
-    /// used, [`TransportError::Io`] for a socket that cannot be opened.
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// or [`TransportError::Stack`] for TLS material that cannot be used, [`TransportError::Io`]
+    /// for a socket that cannot be opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;
@@ -186,12 +186,12 @@ impl QuicheEndpoint {
         )
     }
 
-    /// Where it listens.
+    /// Address that this end listens on.
     pub(super) fn listens_at(&self) -> Option<SocketAddr> {
         (!self.connects).then_some(self.local)
     }
 
-    /// A connection to the peer on which streams can be opened.
+    /// Connects to `peer`; returns when streams can be opened.
     pub(super) async fn connected(
         &self,
         peer: SocketAddr,
@@ -235,7 +235,7 @@ impl QuicheEndpoint {
         Ok(owner)
     }
 
-    /// A connection of the peer on which streams can be opened.
+    /// Accepts a connection from the peer; returns when streams can be opened.
     pub(super) async fn accepted(
         &self,
         moment: MonotonicTime,
@@ -286,7 +286,7 @@ impl QuicheEndpoint {
         }
     }
 
-    /// What a reader must know of this end.
+    /// Returns the warnings about this end for the reader of the results.
     pub(super) fn notes(&self) -> Vec<Warning> {
         let warning = self.buffers.warning(self.role.name());
         warning.into_iter().collect()

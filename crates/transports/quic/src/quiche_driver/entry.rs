@@ -1,4 +1,5 @@
-//! One connection: quiche's, what waits for the kernel, and who waits for what.
+//! State of one connection: quiche's own, the packets that wait for the kernel, and the wakers of
+//! waiting tasks.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -25,10 +26,10 @@ const DONE: u64 = 0;
 /// outside.
 pub(super) const ABORTED: u64 = 1;
 
-/// Value of BoringSSL for early data that the server has taken.
+/// Value of BoringSSL's early-data reason when the server has accepted early data.
 const EARLY_DATA_ACCEPTED: u32 = 2;
 
-/// Pieces of streams, which quiche keeps as they are handed over, without a copy.
+/// Type parameter of a quiche connection for stream data that quiche keeps without a copy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pieces;
 
@@ -47,15 +48,15 @@ impl BufFactory for Pieces {
 
 pub(super) type Quiche = quiche::Connection<Pieces>;
 
-/// What came of moving to another port.
+/// Result of a move to another port.
 enum Migration {
-    /// It went on from there, after so long.
+    /// Migrated to this address after this delay.
     Moved(SocketAddr, Duration),
-    /// Why not.
+    /// Not migrated, for this reason.
     Failed(String),
 }
 
-/// Keeps a waker once.
+/// Adds the context's waker to `wakers` unless it is there already.
 fn register(wakers: &mut Vec<Waker>, context: &Context<'_>) {
     if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
         wakers.push(context.waker().clone());
@@ -68,39 +69,40 @@ fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     }
 }
 
-/// A connection.
+/// State of one connection.
 pub(super) struct Entry {
     pub quiche: Quiche,
     client: bool,
     outbox: Outbox,
-    /// Whether all that could be sent was, so that quiche's word on what it takes can be trusted:
-    /// it counts what the congestion window has room for, whatever it holds already.
+    /// Whether everything that could be sent was sent. Only then is quiche's figure for stream
+    /// capacity right: it counts the room in the congestion window, and not the data that quiche
+    /// already holds.
     pub flushed: bool,
     readers: HashMap<u64, Waker>,
     writers: HashMap<u64, Waker>,
-    /// Who waits for room to send, beside the writers of streams.
+    /// Wakers of tasks that wait for room to send, other than the writers of streams.
     senders: Vec<Waker>,
-    /// Who waits for anything else.
+    /// Wakers of tasks that wait for anything else.
     watchers: Vec<Waker>,
-    /// Streams that the other end opened and nobody has taken.
+    /// Streams that the other end opened and the application has not taken.
     pub opened: VecDeque<u64>,
     next_remote: u64,
     next_local: u64,
-    /// Streams that somebody holds.
+    /// Streams with an open handle.
     open: BTreeSet<u64>,
     pub end: Option<End>,
-    /// What quiche said when it failed.
+    /// Error that quiche returned when it failed.
     failure: Option<quiche::Error>,
     closing: Option<Closing>,
     farewell: Option<Farewell>,
     answers: bool,
-    /// Its owner has gone.
+    /// Whether the connection's owner was dropped.
     released: bool,
-    /// Its datagrams are stopped: no more are taken, and those that wait are sent.
+    /// Whether the flow of datagrams is stopped: no more are taken, and queued ones are sent.
     pub halted: bool,
-    /// Whether it began with a ticket of an earlier connection.
+    /// Whether the connection began with a ticket of an earlier connection.
     pub shows_ticket: bool,
-    /// Whether early data could be sent, or was taken.
+    /// Whether early data could be sent, or was accepted.
     pub early: bool,
     was_established: bool,
     ticket_address: usize,
@@ -151,7 +153,7 @@ impl Entry {
         self.quiche.is_established() || self.early
     }
 
-    /// Which handshake it made.
+    /// Returns the kind of handshake that the connection made.
     pub fn handshake(&self) -> regatta_transport::HandshakeMade {
         use regatta_transport::HandshakeMade as Made;
         let taken = self.quiche.early_data_reason() == EARLY_DATA_ACCEPTED;
@@ -179,19 +181,19 @@ impl Entry {
         self.writers.insert(stream, context.waker().clone());
     }
 
-    /// Somebody holds this stream.
+    /// Records that this stream has an open handle.
     pub fn hold_stream(&mut self, stream: u64) {
         self.open.insert(stream);
     }
 
-    /// Nobody holds this stream any more.
+    /// Records that this stream has no open handle any more.
     pub fn forget_stream(&mut self, stream: u64) {
         self.open.remove(&stream);
         self.readers.remove(&stream);
         self.writers.remove(&stream);
     }
 
-    /// The next stream of this end, if the other end allows one more.
+    /// Returns the next stream of this end, if the other end allows one more.
     pub fn open(&mut self) -> Option<u64> {
         let stream = self.next_local;
         // Creates it, with quiche's own priority.
@@ -201,7 +203,7 @@ impl Entry {
         Some(stream)
     }
 
-    /// Reads a packet.
+    /// Processes a received packet.
     pub fn receive(&mut self, packet: &mut [u8], way: RecvInfo) {
         if self.farewell.is_some() {
             // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
@@ -212,14 +214,14 @@ impl Entry {
         }
     }
 
-    /// Lets timers expire.
+    /// Handles the timers that have expired at `now`.
     pub fn expire(&mut self, now: Instant) {
         if self.quiche.timeout_instant().is_some_and(|at| at <= now) {
             self.quiche.on_timeout();
         }
     }
 
-    /// Sends what there is, at most so many batches.
+    /// Sends waiting packets, at most `batches` batches.
     pub fn send(&mut self, now: Instant, ports: &[Arc<Port>], batches: usize, turn: &mut Turn) {
         self.close_with_room(now);
         let was_draining = self.quiche.is_draining();
@@ -273,7 +275,7 @@ impl Entry {
         turn.timer = timers.into_iter().flatten().min();
     }
 
-    /// Keeps the packet that closes the connection, if this end closes it.
+    /// Keeps the closing packet for repetition, if this end closed the connection.
     fn keep_farewell(&mut self, now: Instant) {
         if self.quiche.local_error().is_none() {
             return;
@@ -310,26 +312,27 @@ impl Entry {
         }
     }
 
-    /// Whether the packet that closes it is still to be sent.
+    /// Whether the closing packet is still to be sent.
     pub fn is_closing(&self) -> bool {
         let closed = self.quiche.is_draining() || self.quiche.is_closed();
         !self.outbox.is_empty()
             || (!closed && (self.closing.is_some() || self.quiche.local_error().is_some()))
     }
 
-    /// Whether the other end may have to be told once more that it is closed.
+    /// Whether the other end may have to be told once more that the connection is closed.
     pub fn has_last_words(&self) -> bool {
         self.is_closing() || self.farewell.is_some() || (self.released && self.end.is_none())
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the connection can be forgotten.
     pub fn is_over(&self) -> bool {
         self.released
             && !self.has_last_words()
             && (self.quiche.is_closed() || self.quiche.is_draining())
     }
 
-    /// Its owner has gone: it ends when the datagrams that it has taken are sent.
+    /// Records that the connection's owner was dropped: the connection closes when its queued
+    /// datagrams are sent.
     pub fn release(&mut self) {
         self.released = true;
         if self.quiche.dgram_send_queue_len() == 0 || self.end.is_some() {
@@ -337,26 +340,26 @@ impl Entry {
         }
     }
 
-    /// Takes no more datagrams; what waits is sent.
+    /// Stops the flow of datagrams: no more are taken, and queued ones are sent.
     pub fn halt(&mut self) {
         self.halted = true;
         self.wake_everybody();
     }
 
-    /// Whether nothing waits to be sent, or nothing can be sent any more.
+    /// Whether no datagrams wait to be sent, or the connection has ended.
     pub fn has_sent_datagrams(&self) -> bool {
         let waiting = self.quiche.dgram_send_queue_len();
         self.end.is_some() || (waiting == 0 && self.outbox.is_empty())
     }
 
-    /// Gives up the datagrams that wait to be sent; returns how many those are.
+    /// Discards the datagrams that wait to be sent, and returns their number.
     pub fn give_up_datagrams(&mut self) -> usize {
         let waiting = self.quiche.dgram_send_queue_len();
         self.quiche.dgram_purge_outgoing(|_| true);
         waiting
     }
 
-    /// Ends it, if it has not ended yet.
+    /// Ends the connection, if it has not ended yet.
     pub fn close(&mut self, end: End) {
         let (code, reason): (_, &[u8]) = match end {
             End::Done => (DONE, b"done"),
@@ -388,7 +391,8 @@ impl Entry {
         self.wake_everybody();
     }
 
-    /// Closes when there is room for the packet that says so.
+    /// Closes the connection once there is room for the closing packet, or [`CLOSE_PATIENCE`] has
+    /// passed.
     fn close_with_room(&mut self, now: Instant) {
         let Some(closing) = &self.closing else {
             return;
@@ -408,7 +412,8 @@ impl Entry {
         wake_all(self.watchers.drain(..));
     }
 
-    /// Why it has ended, as quiche has it.
+    /// Returns the reason for which the connection has ended, according to quiche; `None` while it
+    /// is open.
     fn ended(&self) -> Option<End> {
         if let Some(error) = self.quiche.peer_error() {
             return Some(match (error.is_app, error.error_code) {
@@ -432,7 +437,7 @@ impl Entry {
         self.quiche.is_closed().then_some(End::Gone)
     }
 
-    /// Looks what has changed, and wakes who waits for it.
+    /// Updates the state after packets were processed, and wakes the tasks that wait for a change.
     pub fn notice(&mut self) {
         if self.end.is_none() {
             self.end = self.ended();
@@ -483,22 +488,22 @@ impl Entry {
         stream & 3 == self.client as u64
     }
 
-    /// The next datagram that has arrived.
+    /// Returns the next datagram that has arrived.
     pub fn take_datagram(&mut self) -> Option<Vec<u8>> {
         let datagram = self.quiche.dgram_recv_buf().ok()?;
         self.datagrams_taken += 1;
         Some(datagram)
     }
 
-    /// Datagrams that arrived and that nobody can take any more: quiche drops the oldest of a full
-    /// queue.
+    /// Returns the number of datagrams that arrived and were not taken by the application: quiche
+    /// drops the oldest of a full queue.
     pub fn datagrams_not_taken(&self) -> usize {
         let arrived = self.quiche.stats().dgram_recv;
         let known = self.datagrams_taken + self.quiche.dgram_recv_queue_len();
         arrived.saturating_sub(known)
     }
 
-    /// Goes on from another port.
+    /// Migrates the connection to another local port.
     pub fn migrate(&mut self, local: SocketAddr, after: Duration) {
         if self.end.is_some() {
             return;
@@ -515,12 +520,12 @@ impl Entry {
         });
     }
 
-    /// Notes why it does not go on from another port.
+    /// Records the reason for which the connection does not migrate.
     pub fn not_migrated(&mut self, why: &str) {
         self.migration = Some(Migration::Failed(why.to_owned()));
     }
 
-    /// What came of moving to another port, in words; `None` if it was not tried.
+    /// Returns the result of the migration, in words; `None` if none was tried.
     pub fn migration(&self) -> Option<String> {
         Some(match self.migration.as_ref()? {
             Migration::Failed(why) => format!("failed: {why}"),
@@ -552,7 +557,7 @@ impl Entry {
         })
     }
 
-    /// A ticket that came since it was asked for last.
+    /// Returns a ticket that arrived since the last call, if there is one.
     pub fn new_ticket(&mut self) -> Option<Vec<u8>> {
         let ticket = self.quiche.session()?;
         // The address of quiche's copy tells a new ticket from an old one.
@@ -564,7 +569,7 @@ impl Entry {
         Some(ticket.to_vec())
     }
 
-    /// Gives the other end identifiers for other paths; returns those that are new.
+    /// Issues spare connection identifiers to the other end; returns the new ones.
     pub fn give_ids(&mut self) -> Vec<Vec<u8>> {
         let mut given = Vec::new();
         while self.quiche.is_established() && self.end.is_none() && self.quiche.scids_left() > 0 {

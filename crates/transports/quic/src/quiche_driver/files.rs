@@ -12,7 +12,7 @@ use regatta_transport::{FILE_OPTIONS, TransportError};
 
 use super::{entry::Quiche, options::Options};
 
-/// Where the files go, and which.
+/// Key log and event logs of one end, as its options ask for.
 pub(super) struct Files {
     directory: Option<PathBuf>,
     /// `sender` or `receiver`.
@@ -22,7 +22,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// What the options ask for; without a directory nothing is left.
+    /// Creates the directory and the key log that the options ask for; without a directory for
+    /// files none are written.
     ///
     /// # Errors
     /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
@@ -62,7 +63,7 @@ impl Files {
         Some(File::create(directory.join(name)))
     }
 
-    /// Has a new connection write them.
+    /// Makes a new connection write its secrets and events to the files.
     pub fn attach(&self, quiche: &mut Quiche, connection: u64) {
         if let Some(Ok(secrets)) = self.secrets.as_ref().map(File::try_clone) {
             quiche.set_keylog(Box::new(secrets));
@@ -77,7 +78,8 @@ impl Files {
         }
     }
 
-    /// What is written, or why not.
+    /// Returns the facts about the files: their names, or the reason for which they are not
+    /// written.
     pub fn facts(&self, options: &Options, side: &str) -> BTreeMap<String, String> {
         let fact = |asked: bool, made: bool, name: &str| match (asked, made) {
             (false, _) => None,

@@ -11,7 +11,7 @@ use regatta_transport::TransportError;
 use super::{connection::Link, port::Port, state::Shared};
 use crate::socket;
 
-/// Waits, opens another port, and has the connection go on from there. What came of it is kept with
+/// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.
 pub(super) async fn run(link: Link, shared: Weak<Shared>, after: Duration, buffer_bytes: usize) {
     tokio::time::sleep(after).await;

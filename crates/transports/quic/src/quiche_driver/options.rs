@@ -1,4 +1,4 @@
-//! The options of `quic-quiche`, read.
+//! Parsed options of `quic-quiche`.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -23,10 +23,10 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// As written in a study.
+    /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 3] = ["cubic", "reno", "bbr2"];
 
-    /// As written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl CongestionControl {
         }
     }
 
-    /// As quiche calls it.
+    /// Returns quiche's value for this congestion control.
     #[must_use]
     pub const fn algorithm(self) -> CongestionControlAlgorithm {
         match self {
@@ -54,7 +54,7 @@ impl CongestionControl {
         }
     }
 
-    /// Whether quiche spreads the packets of this one over the round-trip time.
+    /// Whether quiche spreads the packets of this congestion control over the round-trip time.
     #[must_use]
     pub const fn paces(self) -> bool {
         matches!(self, Self::Bbr2)
@@ -64,15 +64,16 @@ impl CongestionControl {
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// What every stack has.
+    /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
     /// Whether slow start ends early when delay rises (RFC 9406).
     pub hystart: bool,
-    /// Whether a congestion control that can spreads packets over the round-trip time.
+    /// Whether a congestion control that can do so spreads packets over the round-trip time.
     pub pacing: bool,
-    /// When the connecting end moves to another port, from the beginning of the connection.
+    /// Time from the beginning of the connection after which the connecting end moves to another
+    /// port.
     pub migrate_after: Option<Duration>,
     /// Whether quiche's log of events is written to files.
     pub qlog: bool,
@@ -95,7 +96,7 @@ impl Options {
         }
     }
 
-    /// What quiche does at an end, for the comparison of stacks.
+    /// Returns the settings of quiche at an end, for the comparison of stacks.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(&self.common, sizes, local, control.name(), offloads);

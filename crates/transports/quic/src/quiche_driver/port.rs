@@ -13,17 +13,17 @@ use tokio::io::Interest;
 /// Largest UDP payload of one call of the kernel, whole batch: an IPv4 packet without its headers.
 const MOST_BATCH_BYTES: usize = 65_507;
 
-/// Longest packet that quiche writes: what a length of two bytes can say.
+/// Longest packet that quiche writes, in bytes: the largest value of a two-byte length.
 const LONGEST_PACKET_BYTES: usize = 16_383;
 
-/// How far ahead packets leave that are spread over time: a timer is not exact enough for each of
-/// them.
+/// Maximum time by which a paced packet is sent early: a timer is not exact enough for every single
+/// packet.
 pub(super) const BURST: Duration = Duration::from_millis(1);
 
-/// Buffers that one call of the kernel fills, each with as many packets as it coalesces.
+/// Buffers that one call of the kernel fills, each with as many packets as the kernel coalesces.
 const RECEIVE_BUFFERS: usize = 8;
 
-/// Size of each of them, in bytes: the most that the kernel coalesces.
+/// Size of each receive buffer, in bytes: the most that the kernel coalesces.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 
 /// A socket and its address.
@@ -35,7 +35,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Of a socket that is bound and does not block; to be called inside the runtime.
+    /// Wraps a bound, non-blocking socket; to be called inside the runtime.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         let address = socket.local_addr()?;
         let socket = tokio::net::UdpSocket::from_std(socket)?;
@@ -47,20 +47,21 @@ impl Port {
         })
     }
 
-    /// Packets of one size that one call takes at most; 1 without segmentation offload.
+    /// Returns the maximum number of packets of one size that one call takes; 1 without
+    /// segmentation offload.
     pub fn most_segments(&self) -> usize {
         self.offloads.max_gso_segments()
     }
 
-    /// Packets that one buffer receives at most; 1 without receive offload.
+    /// Returns the maximum number of packets that one buffer receives; 1 without receive offload.
     pub fn receive_segments(&self) -> usize {
         self.offloads.gro_segments()
     }
 
     /// Hands packets to the kernel; `false` if it has no room for them now.
     ///
-    /// What else a kernel may say of a datagram is no error of the connection: its packets are
-    /// lost, and sent again.
+    /// Any other error of the kernel is no error of the connection: the packets are lost, and sent
+    /// again.
     pub fn send(&self, transmit: &Transmit<'_>) -> bool {
         let sent = self.socket.try_io(Interest::WRITABLE, || {
             self.offloads.send((&self.socket).into(), transmit)
@@ -78,7 +79,7 @@ impl Port {
     }
 }
 
-/// Memory that packets are received into.
+/// Receive buffers.
 pub(super) struct Inbox {
     buffers: Vec<Vec<u8>>,
     meta: [RecvMeta; RECEIVE_BUFFERS],
@@ -92,8 +93,8 @@ impl Inbox {
         }
     }
 
-    /// Receives what is there, at most so much as there are buffers for, and passes on each packet
-    /// with its sender; `false` if nothing was there.
+    /// Receives waiting packets, at most as many as the buffers hold, and passes each with its
+    /// sender to `each`; `false` if none was waiting.
     pub fn receive(&mut self, port: &Port, mut each: impl FnMut(&mut [u8], SocketAddr)) -> bool {
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] = std::array::from_fn(|_| {
@@ -117,8 +118,9 @@ impl Inbox {
     }
 }
 
-/// Packets of one connection that wait for the kernel: some of one size and perhaps a last shorter
-/// one, as segmentation offload takes them, and one that did not fit these.
+/// Packets of one connection that wait for the kernel: a batch of packets of one size, of which the
+/// last may be shorter, as segmentation offload takes them, and one packet that did not fit the
+/// batch.
 pub(super) struct Outbox {
     place: Vec<u8>,
     length: usize,
@@ -126,16 +128,16 @@ pub(super) struct Outbox {
     segment: usize,
     segments: usize,
     most_segments: usize,
-    /// Whether packets wait for their time.
+    /// Whether packets wait for their pacing time.
     paces: bool,
-    /// Those whose time comes before this leave with the burst under way.
+    /// End of the current burst: packets whose pacing time comes before it leave with the burst.
     burst_until: Instant,
     way: Option<Way>,
-    /// A packet that begins the next batch.
+    /// Packet that begins the next batch.
     next: Option<(Vec<u8>, Way)>,
 }
 
-/// From where to where, and not before when.
+/// Source and destination of a packet, and the earliest time to send it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub from: SocketAddr,
@@ -153,10 +155,10 @@ impl From<quiche::SendInfo> for Way {
     }
 }
 
-/// What came of filling a batch.
+/// Result of filling a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// There may be more to send.
+    /// The connection may have more to send.
     More,
     /// The connection has nothing to send now.
     Done,
@@ -182,17 +184,17 @@ impl Outbox {
         self.length == 0 && self.next.is_none()
     }
 
-    /// When the batch may leave, if there is one.
+    /// Returns the time at which the batch may leave, if there is one.
     pub fn due(&self) -> Option<Instant> {
         self.way.map(|way| way.at)
     }
 
-    /// The address that the batch leaves from, if there is one.
+    /// Returns the source address of the batch, if there is one.
     pub fn from(&self) -> Option<SocketAddr> {
         self.way.map(|way| way.from)
     }
 
-    /// The last packet that was put in.
+    /// Returns the last packet of the batch.
     pub fn last_packet(&self) -> Option<(&[u8], Way)> {
         match (&self.next, self.way) {
             (Some((packet, way)), _) => Some((packet, *way)),
@@ -318,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Sizes of the batches that a connection's packets become.
+    /// Returns the sizes of the batches that a connection's packets are sent in.
     fn batches(sizes: &[usize], most: usize) -> Vec<Vec<usize>> {
         let mut outbox = Outbox::new(most, false);
         let mut write = written(sizes);

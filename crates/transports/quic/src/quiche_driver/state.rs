@@ -1,5 +1,5 @@
-//! All connections of one end, without a clock or a task of their own: what the end's task and the
-//! application's calls do under one lock.
+//! All connections of one end, without a clock or a task of their own: the operations of the end's
+//! task and of the application's calls, under one lock.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,15 +23,15 @@ use super::{
 /// Length of this end's connection identifiers, in bytes.
 pub(super) const ID_BYTES: usize = 16;
 
-/// Batches of received packets that are taken before something is sent, and batches that are sent
-/// before something is received.
+/// Maximum number of batches of received packets that are taken before something is sent, and of
+/// batches that are sent before something is received.
 const BATCHES: usize = 8;
 
-/// Connections that wait to be accepted, at most, and packets of each.
+/// Maximum number of connections that wait to be accepted, and of packets kept for each.
 const MOST_ATTEMPTS: usize = 64;
 const MOST_ATTEMPT_PACKETS: usize = 16;
 
-/// A connection attempt that nobody has looked at yet: no work was done for it.
+/// Connection attempt that has not been accepted: only its first packets are kept.
 struct Attempt {
     first: Vec<u8>,
     retry: Option<Vec<u8>>,
@@ -39,10 +39,10 @@ struct Attempt {
     packets: Vec<Vec<u8>>,
 }
 
-/// What an end of a trial shares between its task, the application's calls and other threads.
+/// State of an end that its task, the application's calls and other threads share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told that there may be something to send.
+    /// Notified when there may be something to send.
     pub changed: Notify,
 }
 
@@ -59,21 +59,21 @@ impl Shared {
     }
 }
 
-/// What is to be done when the state has had its turn.
+/// Result of [`State::turn`]: reasons to call it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// There is more to do at once.
+    /// Whether there is more to do at once.
     pub busy: bool,
     /// Address of a port for whose packets the kernel has no room.
     pub blocked: Option<SocketAddr>,
-    /// When a timer of a connection expires.
+    /// Earliest time at which a timer of a connection expires.
     pub timer: Option<Instant>,
-    /// When packets may leave that are held back to spread them.
+    /// Earliest time at which a paced packet may leave.
     pub release: Option<Instant>,
 }
 
 impl Turn {
-    /// When there is something to do next, if nothing happens before.
+    /// Returns the time of the next call if nothing happens before.
     pub fn next(&self) -> Option<Instant> {
         [self.timer, self.release].into_iter().flatten().min()
     }
@@ -82,31 +82,31 @@ impl Turn {
 /// The connections of one end.
 pub(super) struct State {
     config: quiche::Config,
-    /// Whether attempts of the peer are taken.
+    /// Whether connection attempts of the peer are accepted.
     listens: bool,
-    /// Whether the peer must show first that it receives at its address.
+    /// Maker of Retry tokens if the peer must prove its address first.
     retry: Option<RetryTokens>,
     peer: IpAddr,
     server_name: String,
     most_segments: usize,
-    /// Whether packets wait for the time that the congestion control says.
+    /// Whether packets wait for the time that the congestion control sets (pacing).
     paces: bool,
-    /// Whether identifiers for a second path are given to the peer.
+    /// Whether the peer is given connection identifiers for a second path.
     spare_ids: bool,
     pub ports: Vec<Arc<Port>>,
     connections: HashMap<u64, Entry>,
     next_connection: u64,
-    /// Connections by the identifiers that the peer writes to.
+    /// Connections by the destination connection identifiers that the peer uses.
     routes: HashMap<Vec<u8>, u64>,
     attempts: VecDeque<Attempt>,
     pub acceptor: Option<Waker>,
     keeps_tickets: bool,
-    /// The last ticket that the peer gave.
+    /// Most recent ticket from the peer.
     ticket: Option<Vec<u8>>,
     files: Files,
 }
 
-/// What a [`State`] is made of.
+/// Parameters of a new [`State`].
 pub(super) struct Setup {
     pub config: quiche::Config,
     pub listens: bool,
@@ -121,7 +121,7 @@ pub(super) struct Setup {
     pub files: Files,
 }
 
-/// The identifier that a packet is addressed to.
+/// Returns the destination connection identifier of a packet.
 fn destination(packet: &mut [u8]) -> Option<Vec<u8>> {
     const LONG_HEADER: u8 = 0x80;
     if packet.first()? & LONG_HEADER == 0 {
@@ -193,18 +193,18 @@ impl State {
         Ok(id)
     }
 
-    /// The address that connections begin from.
+    /// Returns the local address that connections begin from.
     pub fn local(&self) -> SocketAddr {
         self.ports[0].address
     }
 
-    /// Whether a connection attempt waits, which is then taken with [`State::accept`].
+    /// Whether a connection attempt waits to be taken with [`State::accept`].
     pub fn has_attempt(&self) -> bool {
         !self.attempts.is_empty()
     }
 
-    /// Begins the connection of the oldest attempt, and reads its first packets; returns where it
-    /// comes from as well.
+    /// Begins the connection of the oldest attempt, and processes its first packets; returns the
+    /// peer's address as well.
     pub fn accept(&mut self) -> Option<(IpAddr, Result<u64, TransportError>)> {
         let attempt = self.attempts.pop_front()?;
         Some((attempt.way.from.ip(), self.begin(attempt)))
@@ -241,7 +241,7 @@ impl State {
         Ok(id)
     }
 
-    /// Takes a packet of the peer.
+    /// Passes a packet of the peer to its connection, or to the attempts.
     fn deliver(&mut self, packet: &mut [u8], way: RecvInfo) {
         if way.from.ip().to_canonical() != self.peer.to_canonical() {
             return;
@@ -271,7 +271,7 @@ impl State {
         self.consider(packet, to, way);
     }
 
-    /// Looks at the first packet of what may become a connection.
+    /// Processes a packet that belongs to no connection and may begin one.
     fn consider(&mut self, packet: &mut [u8], to: Vec<u8>, way: RecvInfo) {
         let Ok(header) = Header::from_slice(packet, ID_BYTES) else {
             return;
@@ -307,7 +307,8 @@ impl State {
         }
     }
 
-    /// Sends a Retry packet (RFC 9000 §8.1.2); should it be lost, the peer asks once more.
+    /// Sends a Retry packet (RFC 9000 §8.1.2); if it is lost, the peer sends its first packet
+    /// again.
     fn ask_again(&self, header: &Header<'_>, way: RecvInfo) {
         let Ok(next) = tls::random::<ID_BYTES>() else {
             return;
@@ -341,7 +342,8 @@ impl State {
         self.ports.iter().find(|port| port.address == address)
     }
 
-    /// Receives, lets timers expire, sends, and wakes those who wait for what came of it.
+    /// Receives packets, handles expired timers, sends packets, and wakes the tasks that wait for a
+    /// change.
     pub fn turn(&mut self, inbox: &mut Inbox) -> Turn {
         let mut turn = Turn {
             busy: self.receive(inbox),
@@ -377,7 +379,7 @@ impl State {
         turn
     }
 
-    /// Returns whether there may be more.
+    /// Receives packets from all ports; returns whether there may be more.
     fn receive(&mut self, inbox: &mut Inbox) -> bool {
         let ports = self.ports.clone();
         let mut more = false;
@@ -396,14 +398,14 @@ impl State {
         more
     }
 
-    /// Ends a connection whose owner has gone: it is forgotten when the other end knows.
+    /// Closes a connection whose owner was dropped; its state is dropped when the other end knows.
     pub fn release(&mut self, id: u64) {
         if let Some(entry) = self.entry(id) {
             entry.release();
         }
     }
 
-    /// Ends everything.
+    /// Closes all connections and stops listening.
     pub fn release_all(&mut self) {
         self.listens = false;
         self.attempts.clear();

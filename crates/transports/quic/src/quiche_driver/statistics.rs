@@ -1,4 +1,4 @@
-//! What quiche knows of a connection, readable from another thread.
+//! Statistics of a quiche connection, readable from another thread.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{blocked::Blocked, options::Mode, socket::Counters};
 
-/// The suite whose name the other stacks say differently (RFC 8446 §B.4).
+/// Cipher suite whose name quiche spells differently from other stacks (RFC 8446 §B.4).
 const AES_128_GCM: u16 = 0x1301;
 
-/// What can be asked of a connection, and its facts when it is gone.
+/// Access to a connection's statistics, and its facts after it is gone.
 pub(super) struct Statistics {
     link: Link,
     /// `sender` or `receiver`.
@@ -29,7 +29,7 @@ pub(super) struct Statistics {
     options: Options,
     counters: Arc<Counters>,
     blocked: Mutex<Blocked>,
-    /// What was known when it was closed.
+    /// Facts recorded when the connection was closed.
     closed: Mutex<Option<BTreeMap<String, String>>>,
 }
 
@@ -55,7 +55,7 @@ impl Statistics {
         })
     }
 
-    /// Keeps the facts of a connection that is about to be closed.
+    /// Records the facts of a connection that is about to be closed.
     pub fn release(&self) {
         let mut closed = lock(&self.closed);
         if closed.is_none() {
@@ -141,7 +141,8 @@ fn cipher_suite(quiche: &mut Quiche) -> String {
     }
 }
 
-/// How often this end told the other one that a flow-control window held it back.
+/// Returns the number of frames that tell the other end that a flow-control window holds this end
+/// back.
 fn blocked_frames(stats: &quiche::Stats) -> u64 {
     stats.data_blocked_sent_count + stats.stream_data_blocked_sent_count
 }

@@ -9,17 +9,18 @@ use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 use super::{connection::Link, end::End, entry::ABORTED};
 use crate::wait::{Timed, until};
 
-/// Messages shorter than this are copied together, longer ones are handed over as they are.
+/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
+/// without a copy.
 const COPIED_BELOW_BYTES: usize = 4096;
 
-/// Copied messages are handed over in pieces of this size.
+/// Size of the pieces in which copied messages are handed over, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// After so many bytes, the sender lets the end's task send: on a current-thread runtime nothing
-/// leaves while the application writes.
+/// Amount of written data, in bytes, after which the sender yields to the end's task: on a
+/// current-thread runtime nothing is sent while the application writes.
 const YIELD_BYTES: usize = 256 << 10;
 
-/// One bidirectional stream.
+/// Bidirectional stream.
 pub struct QuicheStream {
     link: Link,
     id: u64,
@@ -27,9 +28,9 @@ pub struct QuicheStream {
     pending: BytesMut,
     /// Bytes handed over since the end's task had its turn.
     since_yield: usize,
-    /// Nothing is sent any more.
+    /// Whether this end has ended its direction.
     finished: bool,
-    /// Nothing comes any more.
+    /// Whether the other end's direction has ended.
     received_all: bool,
 }
 
@@ -37,7 +38,7 @@ fn broken(end: End) -> TransportError {
     TransportError::stack("the QUIC stream broke")(end)
 }
 
-/// What a stream's error says of its connection.
+/// Returns the reason for the end of the connection that a stream's error implies.
 fn end_of(error: quiche::Error) -> End {
     match error {
         quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => End::Told {
@@ -62,8 +63,8 @@ impl QuicheStream {
         }
     }
 
-    /// Hands a piece over as quiche takes it: never more than it says that it takes, and only
-    /// while nothing waits to be sent, as it would keep everything.
+    /// Writes a piece without ever handing quiche more than its stated capacity, and only while
+    /// nothing waits to be sent, since quiche would queue everything it is given.
     async fn write(&mut self, piece: Bytes) -> Result<(), TransportError> {
         self.since_yield += piece.len();
         let mut rest = Some(piece).filter(|piece| !piece.is_empty());
@@ -110,7 +111,7 @@ impl QuicheStream {
         self.write(piece).await
     }
 
-    /// Ends the direction after what was written.
+    /// Ends the sending direction after the data written so far.
     fn end_sending(&mut self) -> Result<(), End> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! TLS by BoringSSL: the run's certificate and no other, and what quiche is told.
+//! TLS by BoringSSL, which accepts the run's certificate only, and the configuration of quiche.
 
 use std::time::Duration;
 
@@ -21,10 +21,11 @@ use super::options::Options;
 use crate::options::Mode;
 use crate::path::{INITIAL_WINDOW_PACKETS, Sizes};
 
-/// A connection without a packet from the peer for so long is dead. What other stacks use.
+/// Idle timeout: time without a packet from the peer after which a connection is dead. The same as
+/// for the other stacks.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Streams that an end may open at once: more than any workload does.
+/// Maximum number of streams that an end may open at once: more than any workload opens.
 const MOST_STREAMS: u64 = 4096;
 
 /// Connection identifiers that an end keeps for the other one: one in use, some for a new path.
@@ -33,7 +34,7 @@ const CONNECTION_IDS: u64 = 4;
 /// Datagrams that quiche holds for the application and for the network.
 pub(super) const DATAGRAM_QUEUE: usize = 4096;
 
-/// Key agreements, the one that every stack of the bench begins with first.
+/// Supported key-agreement groups; the first is the one that every stack of the bench prefers.
 const GROUPS: &str = "X25519:P-256:P-384";
 
 /// The alert of an end that does not accept the other's certificate, as QUIC carries it: 0x100 and
@@ -48,7 +49,8 @@ fn refused(error: quiche::Error) -> TransportError {
     TransportError::stack("cannot set up quiche")(error)
 }
 
-/// Accepts the run's certificate, byte for byte; that the other end has its key BoringSSL checks.
+/// Creates the client's TLS context, which accepts the run's certificate, byte for byte. BoringSSL
+/// checks that the other end has its key.
 fn client(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
     let pinned = tls::certificate(&order.tls)?;
     let mut builder = SslContext::builder(SslMethod::tls()).map_err(failed)?;
@@ -76,7 +78,7 @@ fn server(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
     Ok(builder)
 }
 
-/// What quiche is told for every connection of this end.
+/// Returns the quiche configuration for every connection of this end.
 ///
 /// # Errors
 /// [`TransportError::Order`] for a certificate or key that is absent or no base64,
@@ -132,18 +134,18 @@ pub(super) fn config(
     Ok(config)
 }
 
-/// Random bytes: connection identifiers, keys of tokens.
+/// Returns random bytes, for connection identifiers and keys of tokens.
 ///
 /// # Errors
-/// When the system gives none.
+/// The system provides no random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], TransportError> {
     let mut bytes = [0; N];
     boring::rand::rand_bytes(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 
-/// Makes and reads the tokens of Retry packets (RFC 9000 §8.1.2): they show that the other end
-/// receives at its address, and carry the connection identifier that it chose first.
+/// Maker and verifier of the tokens of Retry packets (RFC 9000 §8.1.2), which prove that the other
+/// end receives at its address, and carry the connection identifier that it chose first.
 pub(super) struct RetryTokens([u8; 32]);
 
 const CODE_BYTES: usize = 32;
@@ -161,14 +163,14 @@ impl RetryTokens {
         hmac_sha256(&self.0, &data).ok()
     }
 
-    /// A token for a peer that wrote to `first` and is told to write to `retry`.
+    /// Returns a token for a peer that wrote to `first` and is told to write to `retry`.
     pub fn make(&self, from: std::net::SocketAddr, first: &[u8], retry: &[u8]) -> Option<Vec<u8>> {
         let mut token = self.code(from, first, retry)?.to_vec();
         token.extend_from_slice(first);
         Some(token)
     }
 
-    /// What the peer wrote to first, if the token is one of these.
+    /// Returns the connection identifier that the peer wrote to first, if the token is authentic.
     pub fn read<'a>(
         &self,
         from: std::net::SocketAddr,

@@ -1,6 +1,6 @@
 //! `quic-quinn`: quinn on tokio, one current-thread runtime per end.
 //!
-//! Most of it is the text that quinn and noq share; see [`crate::quinn_family`].
+//! Most of the source is shared with noq; see [`crate::quinn_family`].
 
 mod controller;
 mod stack;

@@ -1,4 +1,4 @@
-//! What quinn does in its own way, beside what it shares with noq.
+//! Code for quinn that differs from the code for noq.
 
 use std::{
     io,
@@ -27,14 +27,14 @@ pub(super) use quinn as quic;
 /// The driver's name.
 pub(super) const NAME: &str = "quic-quinn";
 
-/// A socket as quinn takes it.
+/// Socket type that quinn takes.
 pub(super) type Socket = Arc<dyn AsyncUdpSocket>;
 
-/// Packets that quinn hands to the kernel at once, at most.
+/// Maximum number of packets that quinn hands to the kernel at once.
 const MOST_SEGMENTS: usize = 10;
 
-/// quinn's own socket, told to hand fewer packets to the kernel at once, because ten of this size
-/// are more than it takes.
+/// quinn's own socket with a lower limit on packets per call of the kernel, for packet sizes of
+/// which ten are more than the kernel takes.
 #[derive(Debug)]
 struct FewerSegments {
     inner: Socket,
@@ -76,10 +76,10 @@ impl AsyncUdpSocket for FewerSegments {
     }
 }
 
-/// Hands a socket to quinn, which gives the kernel at most `most` packets at once.
+/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once.
 ///
 /// # Errors
-/// When the runtime does not take it.
+/// An error of the runtime that does not take the socket.
 pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let wrapped: Socket = if inner.max_transmit_segments() > most && most < MOST_SEGMENTS {
@@ -94,7 +94,7 @@ pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
     Ok((wrapped, offload))
 }
 
-/// The figures of a connection.
+/// Returns the figures of a connection.
 pub(super) fn figures(connection: &Connection) -> Figures {
     let stats = connection.stats();
     Figures {
@@ -112,25 +112,25 @@ pub(super) fn figures(connection: &Connection) -> Figures {
     }
 }
 
-/// The other end's address.
+/// Address of the other end.
 pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
     Some(connection.remote_address())
 }
 
-/// Which congestion control a connection runs, as its controller says.
+/// Returns the congestion control that a connection runs, as its controller says.
 pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
     CongestionControl::of(connection.congestion_state())
 }
 
-/// Congestion window that a connection began with, in bytes.
+/// Returns the congestion window that a connection began with, in bytes.
 pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
     Some(connection.congestion_state().initial_window())
 }
 
-/// Takes pieces of a stream, in order; `None` at its end.
+/// Reads pieces of a stream, in order; `None` at its end.
 ///
 /// # Errors
-/// What broke the stream.
+/// The error that ended the stream.
 pub(super) async fn read_chunks(
     stream: &mut RecvStream,
     pieces: &mut [Bytes],
@@ -138,7 +138,7 @@ pub(super) async fn read_chunks(
     stream.read_chunks(pieces).await
 }
 
-/// Has the events of one connection written to its file.
+/// Makes the stack write the events of one connection to `log`.
 pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
     let mut config = QlogConfig::default();
     config

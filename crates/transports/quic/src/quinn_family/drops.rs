@@ -1,10 +1,10 @@
-//! What the sockets of one end dropped, when it has had more than one.
+//! Packets dropped by the sockets of one end, which may have had more than one socket.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::socket::Counters;
 
-/// Counts the drops of the socket in use, and those of the ones before it.
+/// Drop counter of one end: the socket in use, and the sockets before it.
 #[derive(Debug)]
 pub struct Drops(Mutex<State>);
 
@@ -15,7 +15,7 @@ struct State {
 }
 
 impl Drops {
-    /// Of an end whose first socket has these counters.
+    /// Creates the counter of an end whose first socket has these counters.
     #[must_use]
     pub fn new(counters: Counters) -> Self {
         Self(Mutex::new(State {
@@ -24,15 +24,15 @@ impl Drops {
         }))
     }
 
-    /// The end has another socket from now on.
+    /// Continues with the counters of a new socket of the end.
     pub fn moved_to(&self, counters: Counters) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.before += state.counters.receive_buffer_drops().unwrap_or_default();
         state.counters = counters;
     }
 
-    /// Packets that reached this end and did not fit the receive buffer; `None` where the kernel
-    /// does not tell.
+    /// Returns the number of packets that reached this end and did not fit the receive buffer;
+    /// `None` where the kernel does not count them.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

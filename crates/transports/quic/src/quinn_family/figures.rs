@@ -1,18 +1,18 @@
-//! Figures of a connection and its socket, whichever stack they come from.
+//! Figures of a connection and its socket, the same for both stacks.
 
 use std::time::Duration;
 
-/// How many packets pass one call of the kernel.
+/// Maximum number of packets in one call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    /// Sent at once, at most (UDP_SEGMENT); one if the kernel cannot do that.
+    /// Maximum number of packets sent at once (UDP_SEGMENT); one if the kernel cannot do that.
     pub send_packets: usize,
-    /// Received at once, at most (UDP_GRO); one if the kernel cannot do that.
+    /// Maximum number of packets received at once (UDP_GRO); one if the kernel cannot do that.
     pub receive_packets: usize,
 }
 
 impl Offload {
-    /// `off`, or how many at most.
+    /// Describes an offload: `off`, or the maximum number of packets.
     #[must_use]
     pub fn in_words(packets: usize) -> String {
         match packets {
@@ -22,22 +22,22 @@ impl Offload {
     }
 }
 
-/// What a stack knows of a connection; counts are since it began.
+/// Statistics of a connection as its stack reports them; counts are since its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// RFC 9002 §5.3.
+    /// Smoothed round-trip time (RFC 9002 §5.3).
     pub smoothed_rtt: Duration,
-    /// RFC 9002 §5.2; absent where the stack does not tell.
+    /// Minimum round-trip time (RFC 9002 §5.2); absent where the stack does not report it.
     pub min_rtt: Option<Duration>,
     /// Congestion window, in bytes.
     pub window_bytes: u64,
-    /// Packets sent, those that repeat content included.
+    /// Packets sent, including retransmitted content.
     pub packets_sent: u64,
     /// Packets declared lost (RFC 9002 §6).
     pub packets_lost: u64,
-    /// How often the congestion control was told of congestion.
+    /// Number of congestion events reported to the congestion control.
     pub congestion_events: u64,
-    /// How often the path was found to swallow large packets (RFC 8899 §4.3).
+    /// Number of times the path was found to drop large packets (black hole, RFC 8899 §4.3).
     pub black_holes: u64,
     /// UDP payload of a full packet, in bytes.
     pub payload_bytes: u16,

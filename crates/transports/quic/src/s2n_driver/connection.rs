@@ -48,7 +48,7 @@ impl Abort for Closer {
     }
 }
 
-/// What an end knows of all its connections.
+/// State of an end that its connections need.
 #[derive(Clone)]
 pub(super) struct End {
     pub(super) board: Arc<Board>,
@@ -68,8 +68,10 @@ pub struct S2nConnection {
 }
 
 impl S2nConnection {
+    /// Wraps a connection.
+    ///
     /// # Errors
-    /// [`TransportError::Stack`] for one that its stack cannot tell of any more.
+    /// [`TransportError::Stack`] if the stack has forgotten the connection.
     pub(super) fn new(
         connection: Connection,
         end: &End,

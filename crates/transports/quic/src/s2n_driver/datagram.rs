@@ -1,5 +1,5 @@
 //! Datagrams of a connection (RFC 9221) between the stack, which asks for them when it makes a
-//! packet, and the flow that sends and takes them.
+//! packet, and the flow that sends and receives them.
 
 use std::{
     collections::VecDeque,
@@ -16,24 +16,25 @@ use s2n_quic::{
     },
 };
 
-/// Largest frame that an end is willing to take, in bytes: any (RFC 9221 §3).
+/// Largest frame that an end accepts, in bytes: any (RFC 9221 §3).
 const LONGEST_FRAME_BYTES: u64 = 65_535;
 
-/// Messages that wait to be sent, at most. Few, because what waits here is neither sent nor told
-/// to be waiting, yet enough for several calls of the kernel.
+/// Maximum number of messages that wait to be sent. Small, because a message in the queue is
+/// neither sent nor reported as waiting, yet enough for several calls of the kernel.
 const WAITING_MESSAGES: usize = 128;
 
-/// Messages that have arrived and were not taken, at most; further ones are dropped and counted.
+/// Maximum number of received messages that were not taken; further ones are dropped and counted.
 const ARRIVED_MESSAGES: usize = 16_384;
 
-/// Packets without room for the first message after which it is dropped. An acknowledgement may
-/// take the room of one packet; a message for which there is never room must not hold up others.
+/// Number of packets without room for the first message after which that message is dropped. An
+/// acknowledgement may take the room of one packet; a message that never fits must not hold up
+/// others.
 const MOST_MISSES: u32 = 8;
 
-/// Makes the queues of every connection.
+/// Factory of the queues of every connection.
 #[derive(Debug)]
 pub(super) struct Datagrams {
-    /// Whether an end offers to take datagrams.
+    /// Whether an end offers to receive datagrams.
     pub(super) offered: bool,
 }
 
@@ -63,7 +64,7 @@ impl Endpoint for Datagrams {
 pub(super) struct Queues {
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
-    /// Has the stack look whether there is something to send.
+    /// Waker that makes the stack look for messages to send.
     connection: Waker,
 }
 
@@ -84,7 +85,7 @@ struct Incoming {
     waker: Option<Waker>,
 }
 
-/// Why a queue takes no more.
+/// Reason for which a queue takes no more messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
     /// The flow was stopped at this end.
@@ -106,7 +107,7 @@ fn wake(waker: &mut Option<Waker>) {
 
 impl Queues {
     /// Queues the messages of a batch from `at` on, all of `size` but the last, which may be
-    /// shorter, and moves `at` behind them; ready when all are queued.
+    /// shorter, and advances `at` to their end; ready when all are queued.
     pub(super) fn poll_send(
         &self,
         batch: &Bytes,
@@ -139,7 +140,7 @@ impl Queues {
         }
     }
 
-    /// Ready when nothing waits to be sent, or nothing can be sent any more.
+    /// Waits until no message waits to be sent, or none can be sent any more.
     pub(super) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut outgoing = lock(&self.outgoing);
         if outgoing.waiting.is_empty() || matches!(outgoing.end, Some(End::Closed(_))) {
@@ -149,8 +150,8 @@ impl Queues {
         Poll::Pending
     }
 
-    /// Exchanges the messages that have arrived, at least one, for an empty queue. What arrived
-    /// before the end comes before it.
+    /// Swaps `empty` with the received messages, at least one. Messages that arrived before the end
+    /// come before it.
     pub(super) fn poll_arrived(
         &self,
         empty: &mut VecDeque<Bytes>,
@@ -168,30 +169,31 @@ impl Queues {
         Poll::Pending
     }
 
-    /// Gives up what waits to be sent; returns how many messages that is.
+    /// Discards the messages that wait to be sent, and returns their number.
     pub(super) fn give_up(&self) -> u64 {
         std::mem::take(&mut lock(&self.outgoing).waiting).len() as u64
     }
 
-    /// One message that has arrived.
+    /// Returns one received message, if there is one.
     pub(super) fn take_one(&self) -> Option<Bytes> {
         lock(&self.incoming).arrived.pop_front()
     }
 
-    /// Whether the connection is over and everything that arrived was taken.
+    /// Whether the connection is over and every received message was taken.
     pub(super) fn is_over(&self) -> bool {
         let incoming = lock(&self.incoming);
         incoming.end.is_some() && incoming.arrived.is_empty()
     }
 
-    /// Wakes the task when there is something to take or to know. `true` if there is already.
+    /// Registers the task to be woken by the next message or the end. Returns `true` if there is
+    /// one already.
     pub(super) fn register(&self, context: &mut Context<'_>) -> bool {
         let mut incoming = lock(&self.incoming);
         incoming.waker = Some(context.waker().clone());
         incoming.end.is_some() || !incoming.arrived.is_empty()
     }
 
-    /// Takes no more; wakes those who wait.
+    /// Ends the queues: they take no more messages, and waiting tasks are woken.
     pub(super) fn end(&self, end: End) {
         let mut outgoing = lock(&self.outgoing);
         outgoing.end = Some(end);
@@ -202,15 +204,15 @@ impl Queues {
         wake(&mut incoming.waker);
     }
 
-    /// Messages that were dropped at this end: too long for the path's packets, and arrived while
-    /// nobody took them.
+    /// Returns the numbers of messages dropped at this end: those too long for the path's packets,
+    /// and those that arrived while the queue was full.
     pub(super) fn dropped(&self) -> (u64, u64) {
         let outgoing = lock(&self.outgoing).dropped;
         (outgoing, lock(&self.incoming).dropped)
     }
 }
 
-/// The stack's end of what is sent; without queues in a transfer over streams.
+/// Sending half of the queues, called by the stack; `None` in a transfer over streams.
 #[derive(Debug)]
 pub(super) struct Outlet(pub(super) Option<Arc<Queues>>);
 
@@ -259,7 +261,7 @@ impl Sender for Outlet {
     }
 }
 
-/// The stack's end of what arrives.
+/// Receiving half of the queues, called by the stack.
 #[derive(Debug)]
 pub(super) struct Inlet(Option<Arc<Queues>>);
 
@@ -288,7 +290,7 @@ impl Receiver for Inlet {
 mod tests {
     use super::*;
 
-    /// A packet with room for so many bytes.
+    /// Packet with this much room, in bytes.
     struct Room(usize);
 
     impl Packet for Room {

@@ -46,11 +46,12 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
-/// How long an end that was aborted stays to tell the other one. One that closed in good order has
-/// waited already.
+/// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
+/// order has waited already.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Headers of IP and UDP before a payload: s2n-quic counts them to the size of a packet.
+/// Returns the size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them
+/// in the size of a packet.
 const fn headers_bytes(local: IpAddr) -> u16 {
     match local {
         IpAddr::V4(_) => 20 + 8,
@@ -58,9 +59,10 @@ const fn headers_bytes(local: IpAddr) -> u16 {
     }
 }
 
-/// One end: its runtime and the stack's handle, which listens or connects.
+/// End of a trial: its runtime and the stack's handle, which listens or connects.
 pub struct S2nEndpoint {
-    /// Taken when the end is dropped, so that the stack closes what was never accepted.
+    /// Handle of the stack, taken when the end is dropped so that the stack closes connections that
+    /// were never accepted.
     stack: Option<Stack>,
     role: Role,
     peer: IpAddr,
@@ -74,7 +76,7 @@ pub struct S2nEndpoint {
     options: Options,
     sizes: Sizes,
     local: IpAddr,
-    /// Last, because the stack's tasks run on it.
+    /// Runtime of the stack's tasks; the last field, so that it is dropped last.
     runtime: Runtime,
 }
 
@@ -96,7 +98,7 @@ fn cannot(error: impl fmt::Display) -> TransportError {
     TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
 }
 
-/// What the stack sends and receives with.
+/// Creates the stack's input and output on a UDP socket.
 fn io(
     runtime: &Runtime,
     socket: UdpSocket,
@@ -121,7 +123,7 @@ fn io(
     made().map_err(TransportError::io("cannot set up the UDP socket"))
 }
 
-/// What a stack is made of.
+/// Parameters of a new stack.
 type Parts<'a> = (
     &'a TrialOrder,
     Io,
@@ -227,13 +229,13 @@ impl Stack {
 }
 
 impl S2nEndpoint {
-    /// Makes the end of a trial that the order describes; a listening one listens when this
+    /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a path with too small packets,
-    /// [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for
-    /// a socket that cannot be opened.
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
+    /// opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let mut sizes = Sizes::of(&order.path, order.local)?;
@@ -292,17 +294,17 @@ impl S2nEndpoint {
         })
     }
 
-    /// UDP payload of a full packet, in bytes.
+    /// Returns the UDP payload of a full packet, in bytes.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// What it knows of all its connections.
+    /// Returns the state of this end that its connections need.
     pub(super) fn end(&self) -> &End {
         &self.end
     }
 
-    /// What listens.
+    /// Returns the server handle of a listening end.
     ///
     /// # Errors
     /// [`TransportError::Order`] at a connecting end.
@@ -318,7 +320,7 @@ impl S2nEndpoint {
     /// Connects.
     ///
     /// # Errors
-    /// What the stack says; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
+    /// Errors of the stack; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
     pub(super) async fn connected(
         &self,
         peer: SocketAddr,
@@ -355,7 +357,7 @@ impl S2nEndpoint {
         }
     }
 
-    /// Waits for an attempt from the peer and what comes of it.
+    /// Waits for an attempt from the peer, and returns its result.
     pub(super) async fn next(
         &self,
         server: &Mutex<Server>,

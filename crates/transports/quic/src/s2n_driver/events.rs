@@ -1,4 +1,4 @@
-//! What s2n-quic tells of its connections while they run, kept where other threads can read it.
+//! Events of s2n-quic's connections, kept where other threads can read them.
 
 use std::{
     collections::VecDeque,
@@ -24,9 +24,10 @@ use tokio::sync::Notify;
 
 use super::options::CongestionControl;
 
-/// One connection as its stack tells of it. Times in nanoseconds, sizes in bytes.
+/// State of one connection as its stack reports it. Times in nanoseconds, sizes in bytes.
 ///
-/// The endpoint's task alone writes, so that a value and the next one need not be one step.
+/// Only the endpoint's task writes, so that reading a value and writing the next need not be one
+/// step.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     packets_sent: AtomicU64,
@@ -37,7 +38,7 @@ pub(super) struct Watch {
     min_rtt_ns: AtomicU64,
     congestion_window_bytes: AtomicU32,
     bytes_in_flight: AtomicU32,
-    /// UDP payload of a full packet.
+    /// UDP payload of a full packet, in bytes.
     payload_bytes: AtomicU32,
     cipher_suite: OnceLock<String>,
     alpn: OnceLock<String>,
@@ -46,7 +47,7 @@ pub(super) struct Watch {
     gone: Signal,
 }
 
-/// A flag that is raised once, and waited for.
+/// Flag that is raised once, and can be waited for.
 #[derive(Debug, Default)]
 struct Signal {
     raised: AtomicBool,
@@ -73,7 +74,7 @@ impl Signal {
     }
 }
 
-/// A snapshot of what the recovery of a connection knows (RFC 9002).
+/// Snapshot of a connection's recovery state (RFC 9002).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recovery {
     pub(super) smoothed_rtt: Duration,
@@ -95,7 +96,7 @@ impl Watch {
         self.packets_sent.load(Ordering::Relaxed)
     }
 
-    /// Packets declared lost, but for probes of the packet size.
+    /// Returns the number of packets declared lost, except for probes of the packet size.
     pub(super) fn packets_lost(&self) -> u64 {
         self.packets_lost.load(Ordering::Relaxed)
     }
@@ -104,12 +105,13 @@ impl Watch {
         self.congestion_events.load(Ordering::Relaxed)
     }
 
-    /// How often this end told the other one that a flow-control window held it back.
+    /// Returns the number of frames that tell the other end that a flow-control window holds this
+    /// end back.
     pub(super) fn blocked_frames(&self) -> u64 {
         self.blocked_frames.load(Ordering::Relaxed)
     }
 
-    /// `None` before anything was acknowledged.
+    /// Returns the recovery state; `None` before anything was acknowledged.
     pub(super) fn recovery(&self) -> Option<Recovery> {
         let smoothed = self.smoothed_rtt_ns.load(Ordering::Relaxed);
         (smoothed > 0).then(|| Recovery {
@@ -132,7 +134,7 @@ impl Watch {
         self.alpn.get().map(String::as_str)
     }
 
-    /// Waits until one of the ends has closed the connection, or it broke.
+    /// Waits until one of the ends has closed the connection, or the connection failed.
     pub(super) async fn closed(&self) {
         self.closed.wait().await;
     }
@@ -144,15 +146,15 @@ impl Watch {
     }
 }
 
-/// What an end is told by its stack.
+/// State of an end as its stack reports it.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     inbox: Mutex<Inbox>,
-    /// Connections that the stack has not forgotten.
+    /// Number of connections that the stack has not forgotten.
     open: AtomicUsize,
     forgotten: Notify,
     congestion_control: OnceLock<Option<CongestionControl>>,
-    /// Packets that are handed to the kernel at once; 1 if it has no such offload.
+    /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
     /// Whether the kernel hands over several packets at once.
     receive_offload: AtomicBool,
@@ -172,7 +174,7 @@ impl Board {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an attempt came in that was not asked for yet.
+    /// Consumes one connection attempt that has come in; `false` if there is none.
     pub(super) fn take_begun(&self) -> bool {
         let mut inbox = self.inbox();
         let any = inbox.begun > 0;
@@ -180,7 +182,7 @@ impl Board {
         any
     }
 
-    /// Why an attempt failed; wakes the task when there is one, or when one begins.
+    /// Returns the error of a failed attempt; wakes the task when an attempt fails or begins.
     pub(super) fn poll_failed(&self, context: &mut Context<'_>) -> Poll<connection::Error> {
         let mut inbox = self.inbox();
         if let Some(error) = inbox.failed.pop_front() {
@@ -212,8 +214,8 @@ impl Board {
         }
     }
 
-    /// What the connections run, as the type of their controller says; `None` for one that is not
-    /// known here, or before the first connection.
+    /// Returns the congestion control of the connections, from the type name of their controller;
+    /// `None` for a type that is not known here, or before the first connection.
     pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
         self.congestion_control.get().copied().flatten()
     }
@@ -227,12 +229,12 @@ impl Board {
     }
 }
 
-/// What goes with a connection through its life in the stack.
+/// Context of a connection in the stack's events, dropped with the connection.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) watch: Arc<Watch>,
     board: Arc<Board>,
-    /// At a listening end.
+    /// Whether this is a connection of a listening end.
     accepts: bool,
 }
 
@@ -245,7 +247,7 @@ impl Drop for Followed {
     }
 }
 
-/// Writes down what the stack tells.
+/// Subscriber to the stack's events, which records them.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) board: Arc<Board>,
@@ -411,7 +413,7 @@ impl Subscriber for Writer {
     }
 }
 
-/// Admits the announced peer and no other, if asked for after it has proved its address.
+/// Admission of the announced peer and no other, on request only after its address is validated.
 #[derive(Debug)]
 pub(super) struct Admission {
     pub(super) peer: IpAddr,
@@ -427,8 +429,8 @@ fn address(address: &events::SocketAddress<'_>) -> Option<IpAddr> {
 }
 
 impl Limiter for Admission {
-    /// Asked of attempts without a token. One with a token that this end gave to its address, in a
-    /// Retry packet, is let in unasked.
+    /// Decides on attempts without a token. An attempt with a token that this end gave to its
+    /// address, in a Retry packet, is admitted by the stack without a call.
     fn on_connection_attempt(&mut self, attempt: &ConnectionAttempt<'_>) -> Outcome {
         let from = address(&attempt.remote_address).map(|from| from.to_canonical());
         if from != Some(self.peer.to_canonical()) {
@@ -441,7 +443,7 @@ impl Limiter for Admission {
     }
 }
 
-/// Makes a stack's congestion controllers, and writes down what they are.
+/// Factory of congestion controllers that records the type of the first one.
 pub(super) struct Named<E> {
     pub(super) inner: E,
     pub(super) board: Arc<Board>,

@@ -30,28 +30,28 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
-/// What a packet carries beside a message: the short header with a connection identifier of 16
-/// bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's type
-/// and length (RFC 9221 §4).
+/// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
+/// of 16 bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's
+/// type and length (RFC 9221 §4).
 const OVERHEAD_BYTES: usize = 1 + 16 + 4 + 16 + 3;
 
-/// How much a flow likes to be handed at once, in bytes.
+/// Preferred size of a batch that is handed to a flow, in bytes.
 const BATCH_BYTES: usize = 32 << 10;
 
-/// What a flow that is stopped, or done, may take for what waits to be sent.
+/// Maximum time for which a stopped or finished flow waits until its queued messages are sent.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// The runtime's own timer is late by up to so much; the rest of a wait is left to a better one.
+/// Maximum lateness of the runtime's own timer; the rest of a wait is left to a more exact one.
 const COARSE: Duration = Duration::from_millis(2);
 
-/// One end of a trial whose messages are QUIC datagrams.
+/// End of a trial whose messages are QUIC datagrams.
 #[derive(Debug)]
 pub struct S2nDatagrams {
     endpoint: S2nEndpoint,
     longest: usize,
-    /// A handshake may take so long.
+    /// Maximum duration of a handshake.
     patience: Duration,
-    /// Connections without an opening yet.
+    /// Connections that have not received their first message yet.
     unopened: Mutex<Vec<(Connection, Arc<Queues>)>>,
 }
 
@@ -91,7 +91,7 @@ impl S2nDatagrams {
     }
 }
 
-/// The queues of a connection, as long as its stack knows it.
+/// Returns the queues of a connection, as long as its stack knows it.
 fn queues(connection: &Connection) -> Result<Arc<Queues>, TransportError> {
     connection
         .datagram_mut(|outlet: &mut Outlet| outlet.0.clone())
@@ -112,10 +112,10 @@ impl Abort for Stopper {
     }
 }
 
-/// The datagrams of one connection, which is closed when all that waits is sent after the flow is
-/// dropped.
+/// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
+/// are sent.
 pub struct S2nFlow {
-    /// Taken when it is dropped.
+    /// Connection of the flow, taken when the flow is dropped.
     connection: Option<S2nConnection>,
     queues: Arc<Queues>,
     taken: VecDeque<Bytes>,
@@ -150,8 +150,8 @@ fn ended(end: End) -> TransportError {
     }
 }
 
-/// Runs a future that may be dropped, at most until the moment, and not much longer than that: a
-/// probe's message leaves when the wait for the one before is over.
+/// Runs a future that may be dropped until `moment` at most, and stops little later than that: a
+/// probe's message is sent when the wait for the one before is over.
 async fn until_exactly<F: Future + Unpin>(
     moment: MonotonicTime,
     mut future: F,
@@ -321,7 +321,7 @@ impl MessageEndpoint for S2nDatagrams {
 }
 
 impl S2nDatagrams {
-    /// Waits for a connection whose first message is admitted. A message that is not is dropped.
+    /// Waits for a connection whose first message `admit` accepts. Other messages are dropped.
     async fn opened(
         &self,
         server: &Mutex<s2n_quic::Server>,

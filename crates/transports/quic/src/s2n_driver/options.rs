@@ -1,4 +1,4 @@
-//! The options of `quic-s2n`, read, and what s2n-quic is told.
+//! Parsed options of `quic-s2n`, and the configuration of s2n-quic made from them.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -12,19 +12,19 @@ use crate::{
     path::Sizes,
 };
 
-/// A connection without a packet from the peer for so long is dead. s2n-quic's own default, and
-/// what other stacks use.
+/// Idle timeout: time without a packet from the peer after which a connection is dead. s2n-quic's
+/// own default, and the same for the other stacks.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// s2n-quic's default for the time that a handshake may take; a trial that gives connections
-/// longer gets more.
+/// Maximum duration of a handshake, s2n-quic's default; a trial that gives connections longer gets
+/// more.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Streams that a connection may have open at once, beside those of the workload. s2n-quic's
-/// default.
+/// Number of streams that a connection may have open at once, beside those of the workload.
+/// s2n-quic's default.
 const OPEN_STREAMS: u64 = 100;
 
-/// Flow-control windows and send buffers are 32 bits wide in s2n-quic.
+/// Largest flow-control window and send buffer, in bytes: they are 32 bits wide in s2n-quic.
 const MOST_WINDOW_BYTES: u64 = u32::MAX as u64;
 
 /// A congestion control that s2n-quic has.
@@ -38,10 +38,10 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// As written in a study.
+    /// Names of the congestion controls, as written in a study.
     pub const NAMES: [&'static str; 2] = ["cubic", "bbr"];
 
-    /// As written in a study.
+    /// Returns the name of the congestion control, as written in a study.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,8 @@ impl CongestionControl {
         }
     }
 
-    /// That of a controller whose type has this name; `None` for one that is not listed here.
+    /// Returns the congestion control of the controller whose type has this name; `None` for one
+    /// that is not listed here.
     pub(super) fn of_type(name: &str) -> Option<Self> {
         if name.ends_with("::CubicCongestionController") {
             Some(Self::Cubic)
@@ -72,7 +73,7 @@ impl CongestionControl {
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// What every stack has.
+    /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
@@ -93,7 +94,8 @@ impl Options {
         }
     }
 
-    /// What s2n-quic does at an end, for the comparison of stacks. HyStart++ is in it too, but off.
+    /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
+    /// implements HyStart++, but it is switched off.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
@@ -108,7 +110,7 @@ impl Options {
     }
 }
 
-/// What s2n-quic is told of every connection of the trial, at both ends alike.
+/// Returns the limits of every connection of the trial, the same at both ends.
 ///
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.

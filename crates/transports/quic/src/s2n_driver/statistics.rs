@@ -1,4 +1,4 @@
-//! What s2n-quic knows of a connection, readable from another thread.
+//! Statistics of an s2n-quic connection, readable from another thread.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
 use super::{connection::End, events::Watch, options::CongestionControl};
 use crate::blocked::Blocked;
 
-/// The watch on a connection, which does not keep it open.
+/// Source of a connection's statistics, which does not keep the connection open.
 pub(super) struct Statistics {
     watch: Arc<Watch>,
     end: End,
@@ -33,7 +33,7 @@ impl Statistics {
         }
     }
 
-    /// The connection is over: there is nothing to sample any more.
+    /// Ends sampling: the connection is over.
     pub(super) fn release(&self) {
         self.released.store(true, Ordering::Release);
     }

@@ -12,21 +12,21 @@ use s2n_quic::{
 use super::connection::{ABORTED, is_done};
 use crate::wait::{Timed, until};
 
-/// Messages shorter than this are copied together, longer ones are handed over as they are: each
-/// piece takes the connection's lock and a place in its list.
+/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
+/// without a copy: each piece takes the connection's lock and a place in its list.
 const COPIED_BELOW_BYTES: usize = 4096;
 
-/// Copied messages are handed over in pieces of this size.
+/// Size of the pieces in which copied messages are handed over, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// After so many bytes, the sender lets the endpoint's own task send: on a current-thread runtime
-/// nothing leaves while the application writes.
+/// Amount of written data, in bytes, after which the sender yields to the endpoint's own task: on a
+/// current-thread runtime nothing is sent while the application writes.
 const YIELD_BYTES: usize = 1 << 20;
 
-/// Pieces that are taken from the connection under one lock.
+/// Maximum number of pieces that are taken from the connection under one lock.
 const PIECES: usize = 16;
 
-/// One bidirectional stream.
+/// Bidirectional stream.
 #[derive(Debug)]
 pub struct S2nStream {
     send: SendStream,
@@ -44,7 +44,8 @@ fn broken(error: Error) -> TransportError {
     TransportError::stack("the QUIC stream broke")(error)
 }
 
-/// Whether the other end closed the connection in good order, so that it has no more to say.
+/// Whether the other end closed the connection in good order, so that nothing more will come from
+/// it.
 fn is_closed(error: &Error) -> bool {
     matches!(error, Error::ConnectionError { error, .. } if is_done(error))
 }

@@ -19,7 +19,7 @@ for_each_stack! {
     the_option_makes_it_carry_messages,
 }
 
-/// The longest message of packets of 1472 bytes.
+/// Returns the longest message of packets of 1472 bytes, in bytes.
 fn longest(name: &str) -> u64 {
     match name {
         // Their connection identifiers are shorter.

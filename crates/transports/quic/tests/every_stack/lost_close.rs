@@ -19,8 +19,9 @@ for_each_stack! {
 
 const SIZE: u64 = 50_000;
 
-/// Passes packets on both ways until `over`; from the sender none any more once all was delivered, so
-/// that those which close the connection are lost, and those which would say so again too.
+/// Relays packets both ways until `over`. Once everything was delivered, no packet of the sender
+/// passes any more, so that the packets that close the connection are lost, and their repetitions
+/// too.
 fn relay(front: &UdpSocket, receiver: SocketAddr, live: &LiveCounters, over: &AtomicBool) {
     let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for socket in [front, &back] {

@@ -1,4 +1,4 @@
-//! What every stack promises beside the contract of every driver.
+//! Properties of every stack beyond the contract of every driver.
 
 /// Makes one test for each of these functions and each stack: functions of one argument, the driver.
 macro_rules! for_each_stack {

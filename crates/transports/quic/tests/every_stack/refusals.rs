@@ -1,4 +1,4 @@
-//! Certificates that are not the run's, and paths that QUIC does not fit.
+//! Tests with certificates that are not the run's, and with paths that are too small for QUIC.
 
 use std::thread;
 

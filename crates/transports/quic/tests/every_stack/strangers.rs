@@ -1,4 +1,4 @@
-//! Peers that speak something else.
+//! Peers that speak another protocol.
 
 use std::{
     net::UdpSocket,
@@ -18,7 +18,7 @@ for_each_stack! {
     a_connecting_end_gives_up_on_another_protocol_at_its_deadline,
 }
 
-/// The first packets of other protocols: DNS, SIP, DTLS, a QUIC version that nobody has, noise.
+/// Returns the first packets of other protocols: DNS, SIP, DTLS, an unassigned QUIC version, noise.
 fn other_protocols() -> Vec<Vec<u8>> {
     vec![
         b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01"

@@ -18,7 +18,7 @@ use regatta_transport_quic::{noq_driver, quinn_driver};
 
 use crate::relay::relay;
 
-/// One to get tickets, and more than it brings.
+/// Number of connections: one to get tickets, and more than it brings.
 const CONNECTIONS: usize = 8;
 
 const QUESTION: &[u8] = b"how many round trips?";
@@ -36,7 +36,7 @@ fn order(role: Role, handshake: Handshake) -> TrialOrder {
     order
 }
 
-/// A stack, as tests make its ends.
+/// Stack under test, with the constructor of its ends.
 trait Stack {
     type End: StreamEndpoint;
 
@@ -81,7 +81,7 @@ async fn take(stream: &mut impl ByteStream, length: usize) -> Vec<u8> {
     taken
 }
 
-/// Answers every question until it is stopped; returns the questions, and the last facts.
+/// Answers every question until `stop`; returns the number of questions, and the last facts.
 fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
     let mut answered = (0, String::new());
     end.block_on(async {
@@ -110,10 +110,10 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
     answered
 }
 
-/// A connection's handshake, and the time until its answer.
+/// Handshake of a connection, and the time until its answer.
 type Made = (Option<HandshakeMade>, Duration);
 
-/// One connection with one question: which handshake it made, and the time until its answer.
+/// Makes one connection with one question; returns its handshake and the time until its answer.
 async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
@@ -131,7 +131,7 @@ async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     (connection.handshake(), begun.elapsed())
 }
 
-/// Connections one after another, each with one question.
+/// Makes connections one after another, each with one question.
 fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (usize, String)) {
     let server = S::end(&order(Role::Receiver, handshake));
     let client = S::end(&order(Role::Sender, handshake));
@@ -212,7 +212,8 @@ regatta_transport::test_cases! { noq_takes_the_round_trips_that_theory_has:
     retry(Handshake::Retry, HandshakeMade::Full, 3)
 }
 
-/// The ticket is of one end, and the connection to another one that does not know it.
+/// Checks early data with a ticket of one end, over a connection to another end that does not know
+/// it.
 fn refused_early_data<S: Stack>() {
     let first = S::end(&order(Role::Receiver, Handshake::EarlyData));
     let second = S::end(&order(Role::Receiver, Handshake::EarlyData));
@@ -244,7 +245,7 @@ fn noq_sends_early_data_that_is_refused_again() {
     refused_early_data::<Noq>();
 }
 
-/// The listening end takes one after another, and all shake hands at once.
+/// Handshakes of many connections at once at an end that accepts one after another.
 fn many_at_once<S: Stack>() {
     const CONNECTIONS: usize = 20;
     let one_way = Duration::from_millis(40);

@@ -1,4 +1,4 @@
-//! What `quic-quinn` and `quic-noq` promise beside the contract of every driver.
+//! Properties of `quic-quinn` and `quic-noq` beyond the contract of every driver.
 
 /// Makes one test for each of these functions and both drivers: functions of one argument, the driver.
 macro_rules! for_both {

@@ -1,4 +1,4 @@
-//! The client's address changes in mid-transfer.
+//! Tests of a client whose address changes in mid-transfer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A path with a delay, on loopback.
+//! Path with a delay, on loopback.
 
 use std::{
     collections::VecDeque,
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Passes datagrams on after a delay, both ways, until it is told to stop.
+/// Relays datagrams both ways after a delay, until `stop`.
 pub fn relay(front: &UdpSocket, receiver: SocketAddr, delay: Duration, stop: &AtomicBool) {
     let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for socket in [front, &back] {

@@ -1,4 +1,4 @@
-//! What the two stacks promise beside the contract of every driver.
+//! Properties of the two stacks beyond the contract of every driver.
 
 use std::{
     net::UdpSocket,

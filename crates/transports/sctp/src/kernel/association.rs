@@ -1,9 +1,9 @@
-//! One association: its socket, what has arrived for its streams, who waits for it.
+//! One association: its socket, the data received on its streams, and the wakers of waiting tasks.
 //!
-//! All streams share the socket's one queue. Whoever waits for something reads for all: what
-//! belongs to it goes straight from the kernel into its own memory, what belongs to another stream
-//! is put into that stream's inbox. All tasks of an end run on one thread, so that nobody has to
-//! wake a thread for that; aborts and samples come from other threads.
+//! All streams share the socket's one queue, so each reader receives for all: data of its own
+//! stream goes straight from the kernel into its buffer, data of another stream into that stream's
+//! inbox. All tasks of an end run on one thread, so this wakes no other thread; aborts and samples
+//! come from other threads.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,39 +24,40 @@ use super::{
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
 
-/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), as the driver in
-/// user space has it.
+/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
+/// user-space driver.
 const BINARY: u32 = 53;
 
-/// Of the message of one byte that ends a direction of a stream: `WebRTC Binary Empty`. SCTP has
-/// no half-closed streams.
+/// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
+/// Binary Empty`. SCTP has no half-closed streams.
 const FINISHED: u32 = 57;
 
-/// Memory to read into for one who has too little. An eighth of it is a slot.
+/// Size of the fallback receive buffer for readers with less than [`LEAST_SCRATCH_BYTES`], in
+/// bytes. An eighth of it is a slot.
 const SCRATCH_BYTES: usize = 128 << 10;
 
-/// Who has less than this has too little: a large message would come in many pieces.
+/// Minimum size of a reader's own receive buffer, in bytes: with less, a large message would arrive
+/// in many pieces.
 const LEAST_SCRATCH_BYTES: usize = 16 << 10;
 
-/// Slots that memory is cut into when several pieces are received at once.
+/// Number of slots that a buffer is cut into when several pieces are received at once.
 const SLOTS: usize = 8;
 
-/// Most bytes that wait in inboxes. When there are more, the socket's own window holds the peer
-/// back.
+/// Maximum number of bytes in inboxes. Above it, the socket's own window holds the peer back.
 const MOST_WAITING_BYTES: usize = 16 << 20;
 
-/// Most receive calls of one that closes: what nobody reads would make the kernel abort the
-/// association instead of shutting it down.
+/// Maximum number of receive calls when closing: the kernel aborts an association with unread data
+/// instead of shutting it down.
 const LAST_READS: usize = 64;
 
-/// How an association ended.
+/// Reason for which an association ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// In good order.
+    /// Closed in good order.
     Done,
-    /// This end was stopped.
+    /// Stopped by this end.
     Stopped,
-    /// The kernel says that it broke, and how.
+    /// Failed, according to the kernel, with this error.
     Broken(io::ErrorKind, String),
 }
 
@@ -82,16 +83,16 @@ impl Ending {
     }
 }
 
-/// One that waits for something to arrive.
+/// Task that waits to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reader {
-    /// For data of a stream.
+    /// Reader of a stream.
     Stream(u16),
-    /// For a stream that the other end opens.
+    /// Acceptor of a stream that the other end opens.
     Streams,
 }
 
-/// What arrived for a stream and is not taken yet.
+/// Data received on a stream and not taken yet.
 #[derive(Default)]
 struct Inbox {
     pieces: VecDeque<Vec<u8>>,
@@ -103,19 +104,19 @@ struct State {
     ended: Option<Ending>,
     /// Whether the handshake is done.
     open: bool,
-    /// Streams each way, once it is.
+    /// Number of streams each way, once the handshake is done.
     streams: u16,
     inboxes: BTreeMap<u16, Inbox>,
     waiting_bytes: usize,
     readers: BTreeMap<Reader, Waker>,
-    /// Readers that were held up because too much waits.
+    /// Readers that were held back because too much waits in the inboxes.
     held_up: BTreeSet<Reader>,
-    /// Streams that wait to write, in turn.
+    /// Streams that wait to write, in order of their turns.
     writers: VecDeque<(u16, Waker)>,
     opened_here: u16,
     opened_there: u16,
     accepted: u16,
-    /// Whether the socket had more the last time.
+    /// Whether the socket had more data after the last receive call.
     more: bool,
     pieces: Vec<Piece>,
     scratch: Vec<u8>,
@@ -147,41 +148,41 @@ impl State {
     }
 }
 
-/// What came of a read.
+/// Result of a receive call.
 enum Came {
-    /// So many bytes for the one who read.
+    /// Number of bytes received for the reader itself.
     Own(usize),
-    /// Something for others, or nothing that counts.
+    /// Data for other readers, or no data.
     Else,
 }
 
-/// One association.
+/// State of one association.
 pub(crate) struct Association {
     socket: AsyncFd<Socket>,
     connects: bool,
-    /// Streams each way that were asked for.
+    /// Number of streams each way that this end asked for.
     streams_asked: u16,
     known: Arc<Known>,
     state: Mutex<State>,
 }
 
-/// What the kernel told of an association.
+/// Snapshot of the kernel's statistics of an association.
 pub(crate) struct Seen {
     pub status: Status,
     pub counts: Option<AssocStats>,
-    /// By the peer's address, which is not told apart where there is one path.
+    /// Path states by the peer's address, which is unspecified if there is one path only.
     pub paths: Vec<(IpAddr, PeerAddrInfo)>,
 }
 
-/// What is known of an association, also when it is gone.
+/// Statistics of an association, available after it is gone too.
 pub(crate) struct Known {
     seen: Mutex<Option<Arc<Seen>>>,
-    /// Of one that may have several.
+    /// Paths of an association that may have several.
     pub paths: Option<Arc<Paths>>,
 }
 
 impl Known {
-    /// What the kernel told last.
+    /// Returns the most recent snapshot.
     pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
         self.lock().clone()
     }
@@ -202,7 +203,7 @@ impl Known {
 }
 
 impl Association {
-    /// Takes a socket that is connected, or about to be. Must be called on the end's runtime.
+    /// Wraps a socket that is connected, or about to be. Must be called on the end's runtime.
     pub(crate) fn new(
         socket: Socket,
         connects: bool,
@@ -239,12 +240,12 @@ impl Association {
         self.known.paths.as_ref()
     }
 
-    /// What is known of it, also when it is gone.
+    /// Returns the statistics of the association, available after it is gone too.
     pub(crate) fn known(&self) -> &Arc<Known> {
         &self.known
     }
 
-    /// Whether it is this end that connects.
+    /// Whether this end connects.
     pub(crate) fn connects(&self) -> bool {
         self.connects
     }
@@ -253,7 +254,8 @@ impl Association {
         socket::get(self.socket(), uapi::STATUS, socket::Plain::zeroed())
     }
 
-    /// Keeps what the kernel tells of it now: of one that has ended it tells nothing.
+    /// Takes and keeps a snapshot of the kernel's statistics, which are not available after the end
+    /// of the association; returns the most recent one.
     pub(crate) fn look(&self) -> Option<Arc<Seen>> {
         if let Ok(status) = self.status() {
             self.known.see(Seen {
@@ -270,7 +272,7 @@ impl Association {
         self.known.seen()
     }
 
-    /// The state of each path, by the peer's address.
+    /// Returns the state of each path, by the peer's address.
     fn path_infos(&self, status: &Status) -> Vec<(IpAddr, PeerAddrInfo)> {
         if self.known.paths.is_none() {
             return vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), status.primary)];
@@ -289,7 +291,7 @@ impl Association {
 
     // Opening.
 
-    /// Whether the handshake is done.
+    /// Waits until the handshake is done.
     pub(crate) fn poll_open<F: FnOnce(io::Error) -> TransportError>(
         &self,
         context: &mut Context<'_>,
@@ -330,7 +332,7 @@ impl Association {
         }
     }
 
-    /// Notes that the handshake is done.
+    /// Records that the handshake is done.
     pub(crate) fn established(&self) {
         let seen = self.look();
         let streams = seen.map_or(self.streams_asked, |seen| {
@@ -347,8 +349,8 @@ impl Association {
 
     // Streams.
 
-    /// The number of a stream: those of the end that connects rise from zero, those of the other
-    /// one fall from the highest.
+    /// Returns the number of a stream: those of the connecting end rise from zero, those of the
+    /// listening end fall from the highest.
     fn number(&self, by_connecting: bool, index: u16, streams: u16) -> u16 {
         if by_connecting {
             index
@@ -378,8 +380,8 @@ impl Association {
         Ok(id)
     }
 
-    /// Takes the next stream of the other end. One that was opened before another whose data has
-    /// arrived is there as well.
+    /// Returns the next stream of the other end. A stream that was opened before another whose data
+    /// has arrived is there as well.
     pub(crate) fn poll_accept_stream(
         &self,
         context: &mut Context<'_>,
@@ -403,7 +405,8 @@ impl Association {
 
     // What arrives.
 
-    /// Receives data of a stream, and passes it on; zero bytes are the end of its direction.
+    /// Receives data of a stream, and passes it to `consume`; zero bytes are the end of its
+    /// direction.
     pub(crate) fn poll_read(
         &self,
         id: u16,
@@ -465,7 +468,7 @@ impl Association {
         }
     }
 
-    /// Receives once, for all.
+    /// Makes one receive call, on behalf of all readers.
     fn poll_fill(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -536,7 +539,7 @@ impl Association {
         }
     }
 
-    /// Receives whole messages, whatever their stream, through memory of so many slots.
+    /// Receives whole messages of any stream, into slots of `slot_bytes` of `memory`.
     pub(crate) fn poll_messages(
         &self,
         memory: &mut [u8],
@@ -606,7 +609,7 @@ impl Association {
         }
     }
 
-    /// Puts what arrived where it belongs.
+    /// Assigns received data to its reader.
     fn sort(&self, state: &mut State, reader: Reader, scratch: &[u8]) -> Came {
         let pieces = std::mem::take(&mut state.pieces);
         let mut own = 0;
@@ -647,7 +650,7 @@ impl Association {
         if own > 0 { Came::Own(own) } else { Came::Else }
     }
 
-    /// Notes a stream that the other end opened.
+    /// Records a stream that the other end opened.
     fn note_stream(&self, state: &mut State, id: u16) {
         if state.inboxes.contains_key(&id) {
             return;
@@ -663,7 +666,7 @@ impl Association {
         }
     }
 
-    /// Ends a wait: another one reads for all from now on.
+    /// Ends a reader's wait: another reader receives for all from now on.
     pub(crate) fn leave(&self, reader: Reader) {
         let mut state = self.lock();
         state.readers.remove(&reader);
@@ -675,7 +678,7 @@ impl Association {
 
     // What is sent.
 
-    /// Hands a user message of a stream to the kernel, in its turn.
+    /// Hands a user message of a stream to the kernel when it is the stream's turn.
     pub(crate) fn poll_write(
         &self,
         (id, flags): (u16, u16),
@@ -748,7 +751,7 @@ impl Association {
         }
     }
 
-    /// Ends a stream's wait to write; the next one has its turn.
+    /// Ends a stream's wait to write; the next stream has its turn.
     pub(crate) fn leave_turn(&self, id: u16) {
         let mut state = self.lock();
         let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
@@ -758,13 +761,14 @@ impl Association {
         }
     }
 
-    /// Whether everything that was sent is acknowledged.
+    /// Whether everything sent is acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.lock().ended.is_some()
             || socket::queued_bytes(self.socket()).is_none_or(|queued| queued == 0)
     }
 
-    /// Takes what nobody will read, so that closing is a shutdown and not an abort.
+    /// Discards received data that nobody will read, so that closing is a shutdown and not an
+    /// abort.
     fn read_the_rest(&self) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -806,7 +810,7 @@ impl Drop for Association {
     }
 }
 
-/// A stream's wait to read; one that gives up must not keep the others waiting.
+/// Guard of a reader's wait: ends it when dropped, so that other readers do not wait for this one.
 pub(crate) struct Reading<'a>(pub &'a Association, pub Reader);
 
 impl Drop for Reading<'_> {
@@ -815,7 +819,8 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// A stream's wait to write; one that gives up must not keep the others waiting.
+/// Guard of a stream's wait to write: ends it when dropped, so that other streams do not wait for
+/// this one.
 pub(crate) struct Turn<'a>(pub &'a Association, pub u16);
 
 impl Drop for Turn<'_> {

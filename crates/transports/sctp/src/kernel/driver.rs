@@ -1,4 +1,4 @@
-//! `sctp`: what it is and what it can do.
+//! Descriptor and capabilities of the driver `sctp`.
 
 use std::{collections::BTreeMap, io, net::Ipv4Addr};
 
@@ -18,7 +18,7 @@ use super::{
 /// The driver `sctp`.
 pub(crate) struct Sctp;
 
-/// A count in an option; the kernel holds these in 16 bits.
+/// Returns the kind of an option that is a count; the kernel holds these in 16 bits.
 const fn count(least: i64) -> OptionKind {
     OptionKind::Number {
         least,
@@ -155,7 +155,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-/// Tries to open a socket: the kernel loads its module if it may.
+/// Checks that SCTP is available by opening a socket; the kernel loads its module if it may.
 fn check_kernel() -> Result<(), Unsupported> {
     let Err(error) = socket::open(Ipv4Addr::LOCALHOST.into()) else {
         return Ok(());
@@ -253,7 +253,7 @@ impl Driver for Sctp {
     }
 }
 
-/// The error of a system call that sets up a socket.
+/// Returns the error of a system call that sets up a socket.
 pub(crate) fn cannot(what: &str) -> impl FnOnce(io::Error) -> TransportError + use<> {
     TransportError::io(format!("cannot {what}"))
 }

@@ -1,5 +1,5 @@
-//! One end of a trial: a runtime of one thread, a socket that listens or the means to connect;
-//! seen as an end of streams or as an end of messages.
+//! One end of a trial: a runtime of one thread, a listening socket or the means to connect; as an
+//! endpoint of streams or of messages.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -43,10 +43,11 @@ pub(crate) const LONGEST_STREAM_MESSAGE_BYTES: usize = 64 << 10;
 /// Longest user message of a flow of messages, in bytes.
 pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
 
-/// Associations that may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+/// Maximum number of associations that wait to be accepted; the kernel allows `net.core.somaxconn`
+/// of them.
 const BACKLOG: i32 = 1024;
 
-/// One end, whatever it carries.
+/// End of a trial, for streams and messages alike.
 pub(crate) struct End {
     runtime: Runtime,
     role: Role,
@@ -55,7 +56,7 @@ pub(crate) struct End {
     token: Token,
     options: Options,
     sizes: Sizes,
-    /// Addresses of this end beside the one that the order names.
+    /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
     connects: bool,
     listener: Option<(AsyncFd<Socket>, SocketAddr)>,
@@ -63,7 +64,7 @@ pub(crate) struct End {
     warnings: Vec<Warning>,
 }
 
-/// Ends a wait that has no association yet.
+/// Waker of a wait that has no association yet.
 #[derive(Default)]
 struct Waker(Notify);
 
@@ -75,7 +76,7 @@ impl Abort for Waker {
 }
 
 impl End {
-    /// Makes the end of a trial that the order describes; one that listens does so when this
+    /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
     /// # Errors
@@ -117,7 +118,7 @@ impl End {
         self.role.name()
     }
 
-    /// A socket that is set up and bound.
+    /// Creates a socket with all options set, and binds it.
     fn socket(&self) -> Result<Socket, TransportError> {
         let socket = socket::open(self.local).map_err(cannot("open an SCTP socket"))?;
         let window = self.sizes.window_bytes;
@@ -139,7 +140,8 @@ impl End {
         Ok(socket)
     }
 
-    /// Notes what the kernel granted, and says if that is too little.
+    /// Records the options and buffer sizes that the kernel granted, and warns if a buffer is too
+    /// small.
     fn look_at(&mut self, socket: &Socket, order: &TrialOrder) {
         let side = self.side();
         self.facts = self.options.facts(socket, side);
@@ -236,7 +238,7 @@ impl End {
         Ok(association)
     }
 
-    /// Makes an association with the peer.
+    /// Establishes an association with the peer.
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -274,7 +276,8 @@ impl End {
         Ok(association)
     }
 
-    /// Waits for an association that the announced peer makes; calls `arrived` when there is one.
+    /// Waits for an association that the announced peer establishes; calls `arrived` when there is
+    /// one.
     async fn incoming(
         &self,
         mut arrived: impl FnMut(),
@@ -312,7 +315,7 @@ impl End {
         }
     }
 
-    /// Waits for something, until the moment or until a stop is raised.
+    /// Runs a future until `until` at most, or until `stop` is raised.
     async fn wait_for<T>(
         &self,
         until: MonotonicTime,
@@ -358,12 +361,13 @@ impl End {
     }
 }
 
-/// A wait that is no longer than this is ended by the kernel's own timer, since a probe's next
-/// message hangs on it; the runtime's rounds to milliseconds, which does not matter to longer ones.
+/// Maximum duration of a wait that the kernel's own timer ends, since a probe's next message
+/// depends on it; the runtime's timer rounds to milliseconds, which does not matter to longer
+/// waits.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
-/// Runs a future that may be dropped, at most until the moment; `None` if it came first. Once a
-/// moment has passed, the future is still polled once.
+/// Runs a future that may be dropped until `moment` at most; `None` if that came first. If `moment`
+/// has passed already, the future is still polled once.
 pub(crate) async fn within_exactly<F: Future>(
     moment: MonotonicTime,
     future: F,
@@ -378,7 +382,7 @@ pub(crate) async fn within_exactly<F: Future>(
     }
 }
 
-/// An end of byte streams.
+/// Endpoint of byte streams.
 pub(crate) struct StreamEnd(pub End);
 
 impl StreamEndpoint for StreamEnd {
@@ -455,21 +459,21 @@ impl StreamEndpoint for StreamEnd {
     }
 }
 
-/// An end of messages, delivered in any order.
+/// Endpoint of messages, delivered in any order.
 pub(crate) struct MessageEnd {
     end: End,
-    /// Associations none of whose messages was admitted yet.
+    /// Associations of which no message was admitted yet.
     unclaimed: Mutex<Vec<Unclaimed>>,
 }
 
-/// An association whose first message is waited for.
+/// Association whose first message is waited for.
 struct Unclaimed {
     association: Arc<Association>,
     memory: Memory,
 }
 
 impl Unclaimed {
-    /// Takes messages until one is admitted; gives what came after it.
+    /// Receives messages until one is admitted; returns those that came after it.
     fn poll_admitted(
         &mut self,
         admit: &mut impl FnMut(&[u8]) -> bool,
@@ -533,7 +537,7 @@ impl MessageEnd {
         Poll::Pending
     }
 
-    /// Takes associations in, and waits until a message of one of them is admitted.
+    /// Accepts associations, and waits until a message of one of them is admitted.
     async fn admitted(
         &self,
         admit: &mut impl FnMut(&[u8]) -> bool,

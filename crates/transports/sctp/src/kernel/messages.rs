@@ -18,19 +18,19 @@ use super::{
     uapi,
 };
 
-/// How much one batch holds: enough to make its cost small beside its work.
+/// Size of a batch, in bytes: enough to make its fixed cost small.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Most messages of a batch.
+/// Maximum number of messages in a batch.
 const BATCH_MESSAGES: usize = 64;
 
-/// Messages that are received at once.
+/// Number of messages that are received at once.
 const SLOTS: usize = 8;
 
-/// How often one that waits in vain looks whether it is stopped.
+/// Interval at which a waiting receiver checks for a stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Memory to receive messages into.
+/// Buffer that messages are received into.
 pub(crate) struct Memory {
     slots: Vec<u8>,
     partial: Vec<u8>,
@@ -44,7 +44,7 @@ impl Memory {
         }
     }
 
-    /// Receives messages of an association, and passes each on.
+    /// Receives messages of an association, and passes each to `consume`.
     pub(crate) fn poll_receive(
         &mut self,
         association: &Association,
@@ -61,12 +61,12 @@ impl Memory {
     }
 }
 
-/// A flow over an association of its own; closed in good order when dropped.
+/// Flow over an association of its own; closed in good order when dropped.
 pub(crate) struct KernelFlow {
     association: Arc<Association>,
     stop: Stop,
     memory: Memory,
-    /// What arrived with the message that was admitted.
+    /// Messages that arrived together with the admitted one.
     arrived: VecDeque<Vec<u8>>,
     statistics: Arc<Statistics>,
 }

@@ -1,10 +1,10 @@
 //! SCTP of the running kernel, through one-to-one sockets (RFC 6458 §4).
 //!
-//! - `driver` says what it is; `options` reads what a study sets, sets it, and sizes buffers.
+//! - `driver` has the descriptor; `options` reads a study's options, sets them, and sizes buffers.
 //! - `uapi` has the kernel's numbers and layouts; `socket` the system calls.
-//! - `association` is one association with its streams; `paths` what is known of its paths.
-//! - `endpoint`, `connection` and `messages` are what the workloads use; `statistics` what the
-//!   kernel tells.
+//! - `association` is one association with its streams; `paths` has the state of its paths.
+//! - `endpoint`, `connection` and `messages` are used by the workloads; `statistics` has the
+//!   kernel's statistics.
 
 mod association;
 mod connection;

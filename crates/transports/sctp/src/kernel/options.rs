@@ -1,4 +1,4 @@
-//! What a study may set, what is set at a socket, and how large its buffers are.
+//! Options of a study, socket options made from them, and sizes of buffers.
 
 use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
@@ -11,24 +11,24 @@ use super::{
     uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
 };
 
-/// Streams each way if nothing else is asked for.
+/// Default number of streams each way.
 const DEFAULT_STREAMS: u16 = 1024;
 
-/// Most streams each way, so that none has the number 65535, which RFC 9260 keeps for itself.
+/// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
 
-/// Longest that an acknowledgement may be delayed (RFC 9260 §6.2).
+/// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-/// Smallest and largest window where the path has no rate, and the largest of all.
+/// Smallest and largest window where the path has no rate, and the largest of all, in bytes.
 const LEAST_WINDOW_WITHOUT_RATE_BYTES: usize = 128 << 10;
 const MOST_WINDOW_WITHOUT_RATE_BYTES: usize = 8 << 20;
 const MOST_WINDOW_BYTES: usize = 512 << 20;
 
-/// Rate that is assumed where the path has none, in bits per second.
+/// Assumed rate where the path has none, in bits per second.
 const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
 
-/// The options of a trial. What is `None` is left to the kernel.
+/// Options of a trial. Those that are `None` are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub ordered: bool,
@@ -95,8 +95,8 @@ impl Options {
         }
     }
 
-    /// The retransmission time-outs that result from the kernel's own and from what is asked for:
-    /// one that is not asked for gives way.
+    /// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
+    /// give way where they contradict.
     fn time_outs(&self, kernel: RtoInfo) -> RtoInfo {
         let least = self.rto_min.map(milliseconds);
         let most = self.rto_max.map(milliseconds);
@@ -111,7 +111,7 @@ impl Options {
         }
     }
 
-    /// Sets everything at a socket that is not connected yet.
+    /// Sets all options at a socket that is not connected yet.
     pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
         let streams = InitMsg {
             out_streams: self.streams,
@@ -205,7 +205,8 @@ impl Options {
         Ok(())
     }
 
-    /// What the kernel says that was set: the names of facts end in `.` and this end's side.
+    /// Returns the facts about the options as the kernel reports them; their names end in `.` and
+    /// this end's side.
     pub(crate) fn facts(&self, socket: &Socket, side: &str) -> BTreeMap<String, String> {
         let mut facts = BTreeMap::new();
         let mut fact = |name: &str, value: String| {
@@ -284,18 +285,18 @@ fn milliseconds(time: Duration) -> u32 {
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// What is asked for each buffer of the socket, in bytes. The kernel doubles it, and announces
-    /// half of the receive buffer as window: this.
+    /// Requested size of each buffer of the socket, in bytes. The kernel doubles it, and announces
+    /// half of the receive buffer as window, which is this value.
     pub window_bytes: usize,
-    /// What must be granted for the path's rate, in bytes; zero without a rate.
+    /// Size that must be granted for the path's rate, in bytes; zero without a rate.
     pub needed_bytes: usize,
     /// The path's bandwidth-delay product, in bytes.
     pub bdp_bytes: u64,
 }
 
 impl Sizes {
-    /// The window of the path. Larger ones cost the kernel's SCTP dearly, as it recovers slowly when
-    /// slow start overflows the queue.
+    /// Returns the sizes for a path. Windows larger than the path's cost the kernel's SCTP dearly,
+    /// as it recovers slowly when slow start overflows the queue.
     pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
         let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
         let window = match path.window_bytes {

@@ -1,5 +1,5 @@
-//! What a multihomed association knows of its paths: how further ones are confirmed, how the
-//! primary one is taken down, how long it takes until data comes over another one.
+//! Paths of a multihomed association: confirmation of the further paths, failure of the primary
+//! path, and time until data arrives over another one.
 
 use std::{
     io, mem,
@@ -23,27 +23,27 @@ use super::{
     uapi,
 };
 
-/// The paths of one association.
+/// Paths of one association.
 pub(crate) struct Paths {
     /// Addresses of the primary path: this end's and the peer's.
     primary: [IpAddr; 2],
-    /// After how long the primary path is taken down.
+    /// Time after the beginning of the transfer at which the primary path is taken down.
     down_after: Option<Duration>,
     token: Token,
-    /// Told when the transfer begins.
+    /// Notified when the transfer begins.
     begun: Notify,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The first data was looked at.
+    /// Whether the first data was examined.
     looked: bool,
     down: Option<MonotonicTime>,
-    /// All that had come before is taken.
+    /// Whether all data that came before the failure is taken.
     drained: bool,
     resumed: Option<MonotonicTime>,
-    /// When a sample first saw the primary path given up.
+    /// Time at which a sample first saw the primary path given up.
     given_up: Option<MonotonicTime>,
     refused: Option<String>,
 }
@@ -64,9 +64,8 @@ impl Paths {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a heartbeat on each further path at once: before its answer the kernel uses none
-    /// of them (RFC 9260 §5.4), and by itself it asks only after the first retransmission
-    /// time-out.
+    /// Asks for a heartbeat on each further path at once: before the answer the kernel uses none of
+    /// them (RFC 9260 §5.4), and on its own it asks only after the first retransmission time-out.
     pub(crate) fn confirm(&self, socket: &Socket) {
         for address in socket::peer_addresses(socket).unwrap_or_default() {
             if address.ip() == self.primary[1] {
@@ -82,12 +81,13 @@ impl Paths {
         }
     }
 
-    /// The transfer begins: if its primary path is to be taken down, the time for that runs.
+    /// Records the beginning of the transfer, from which the time of the failure is counted.
     pub(crate) fn begin(&self) {
         self.begun.notify_one();
     }
 
-    /// Takes the primary path of an association down when its time has come. A task of the end.
+    /// Takes the primary path of an association down at the configured time. Runs as a task of the
+    /// end.
     pub(crate) async fn take_down(self: Arc<Self>, association: Weak<Association>) {
         let Some(after) = self.down_after else {
             return;
@@ -110,7 +110,7 @@ impl Paths {
         }
     }
 
-    /// Data has come to the application.
+    /// Records that data was delivered to the application.
     pub(crate) fn delivered(&self, pieces: &[Piece], memory: &[u8]) {
         let Some(first) = pieces.iter().find(|piece| piece.length > 0) else {
             return;
@@ -129,13 +129,13 @@ impl Paths {
         }
     }
 
-    /// All that had come is taken.
+    /// Records that all received data is taken.
     pub(crate) fn nothing_left(&self) {
         let mut state = self.lock();
         state.drained |= state.down.is_some();
     }
 
-    /// A sample saw this state of a path.
+    /// Records the state of a path that a sample saw.
     pub(crate) fn seen(&self, address: IpAddr, path_state: i32) {
         if address != self.primary[1] {
             return;
@@ -150,20 +150,22 @@ impl Paths {
         }
     }
 
-    /// From the moment when the primary path was taken down at this end to the first data that
-    /// came over another one.
+    /// Returns the time from the failure of the primary path at this end to the first data over
+    /// another one.
     pub(crate) fn fail_over_time(&self) -> Option<Duration> {
         let state = self.lock();
         Some(state.resumed?.since(state.down?))
     }
 
-    /// How long after it was taken down a sample saw the primary path given up.
+    /// Returns the time from the failure of the primary path until a sample saw the kernel give it
+    /// up.
     pub(crate) fn given_up_after(&self) -> Option<Duration> {
         let state = self.lock();
         Some(state.given_up?.since(state.down?))
     }
 
-    /// What came of taking the primary path down; `None` if that was not asked for.
+    /// Returns the result of taking the primary path down, in words; `None` if that was not asked
+    /// for.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
         let state = self.lock();
@@ -177,9 +179,8 @@ impl Paths {
     }
 }
 
-/// Has every packet between these two addresses dropped when it reaches the socket: with the same
-/// at the other end, the path loses everything both ways. Needs no privilege, and ends with the
-/// socket.
+/// Makes the socket drop every packet between these two addresses: with the same at the other end,
+/// the path loses everything both ways. Needs no privilege, and ends with the socket.
 fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()> {
     let (IpAddr::V4(here), IpAddr::V4(there)) = (here, there) else {
         return Err(io::Error::new(
@@ -209,8 +210,8 @@ fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()
     }
 }
 
-/// A program of the kernel's packet filter that lets every packet pass but those from `there` and
-/// those to `here`.
+/// Returns a program of the kernel's packet filter that lets every packet pass but those from
+/// `there` and those to `here`.
 fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -235,7 +236,7 @@ fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
     ]
 }
 
-/// A path's state in a word.
+/// Returns the name of a path's state.
 pub(crate) const fn state_name(state: i32) -> &'static str {
     match state {
         uapi::PATH_INACTIVE => "inactive",

@@ -1,4 +1,4 @@
-//! System calls on a one-to-one socket. All of them return at once.
+//! Non-blocking system calls on a one-to-one socket.
 
 use std::{
     io, mem,
@@ -10,10 +10,11 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::uapi::{self, AssocChange, GetAddrs, NxtInfo, RcvInfo, SOL_SCTP, SndInfo};
 
-/// Most pieces that are received at once.
+/// Maximum number of pieces that are received at once.
 const MOST_PIECES: usize = 8;
 
-/// Memory for what comes beside a piece: where it belongs, and what follows.
+/// Size of the ancillary data of a piece, in bytes: its stream, and a description of the next
+/// message.
 const CONTROL_BYTES: usize = control_space::<RcvInfo>() + control_space::<NxtInfo>();
 
 const fn control_space<T>() -> usize {
@@ -21,12 +22,12 @@ const fn control_space<T>() -> usize {
     unsafe { libc::CMSG_SPACE(mem::size_of::<T>() as libc::c_uint) as usize }
 }
 
-/// Ancillary data, aligned as its headers must be.
+/// Buffer for ancillary data, aligned as its headers must be.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control<const N: usize>([u8; N]);
 
-/// Opens a socket that never blocks.
+/// Opens a non-blocking socket.
 pub(crate) fn open(address: IpAddr) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(SocketAddr::new(address, 0)),
@@ -37,12 +38,12 @@ pub(crate) fn open(address: IpAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets an option of SCTP.
+/// Sets an SCTP option.
 pub(crate) fn set<T: Copy>(socket: &Socket, name: libc::c_int, value: &T) -> io::Result<()> {
     set_bytes(socket, name, value, mem::size_of::<T>())
 }
 
-/// Sets an option to the first `length` bytes of a value.
+/// Sets an SCTP option to the first `length` bytes of a value.
 fn set_bytes<T>(socket: &Socket, name: libc::c_int, value: &T, length: usize) -> io::Result<()> {
     debug_assert!(length <= mem::size_of::<T>());
     // SAFETY: the kernel reads `length` bytes of a value that is at least as long.
@@ -62,7 +63,7 @@ fn set_bytes<T>(socket: &Socket, name: libc::c_int, value: &T, length: usize) ->
     }
 }
 
-/// Reads an option of SCTP, with what it is asked for in `value`.
+/// Reads an SCTP option; `value` holds the request's parameters first, and then the result.
 ///
 /// # Safety
 /// Every bit pattern must be a valid `T`.
@@ -86,12 +87,12 @@ unsafe fn get_into<T>(socket: &Socket, name: libc::c_int, value: &mut T) -> io::
     }
 }
 
-/// Structures of integers alone, for which every bit pattern is valid.
+/// Structures of integers only, for which every bit pattern is valid.
 ///
 /// # Safety
-/// That they are such.
+/// The type must be such a structure.
 pub(crate) unsafe trait Plain: Copy {
-    /// All zeros.
+    /// Returns a value of all zeros.
     fn zeroed() -> Self {
         // SAFETY: by the trait's own promise.
         unsafe { mem::zeroed() }
@@ -115,14 +116,14 @@ unsafe impl Plain for uapi::Status {}
 // SAFETY: as above.
 unsafe impl Plain for uapi::AssocStats {}
 
-/// Reads an option of SCTP, with what it is asked for in `value`.
+/// Reads an SCTP option; `value` holds the request's parameters.
 pub(crate) fn get<T: Plain>(socket: &Socket, name: libc::c_int, mut value: T) -> io::Result<T> {
     // SAFETY: `Plain` promises that every bit pattern is valid.
     unsafe { get_into(socket, name, &mut value)? };
     Ok(value)
 }
 
-/// An address as the kernel's structures hold it.
+/// Converts an address to the kernel's structure.
 pub(crate) fn storage(address: SocketAddr) -> libc::sockaddr_storage {
     let address = SockAddr::from(address);
     // SAFETY: a structure of integers, for which all zeros is valid.
@@ -138,7 +139,7 @@ pub(crate) fn storage(address: SocketAddr) -> libc::sockaddr_storage {
     storage
 }
 
-/// Binds a socket to further addresses, with the port that it has.
+/// Binds a socket to further addresses, with its own port.
 pub(crate) fn bind_further(socket: &Socket, addresses: &[Ipv4Addr]) -> io::Result<()> {
     let Some(port) = socket.local_addr()?.as_socket().map(|bound| bound.port()) else {
         return Err(io::ErrorKind::AddrNotAvailable.into());
@@ -155,7 +156,7 @@ pub(crate) fn bind_further(socket: &Socket, addresses: &[Ipv4Addr]) -> io::Resul
     Ok(())
 }
 
-/// The peer's addresses of an association; the primary one need not be the first.
+/// Returns the peer's addresses of an association; the primary one need not be the first.
 pub(crate) fn peer_addresses(socket: &Socket) -> io::Result<Vec<SocketAddr>> {
     let mut answer = GetAddrs {
         association: 0,
@@ -167,7 +168,7 @@ pub(crate) fn peer_addresses(socket: &Socket) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses(&answer.addresses, answer.count as usize))
 }
 
-/// Cuts addresses that stand one after another.
+/// Parses `count` addresses that stand one after another.
 fn addresses(mut bytes: &[u8], count: usize) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for _ in 0..count {
@@ -251,31 +252,31 @@ pub(crate) fn send(
     }
 }
 
-/// Has the association end at once, with an ABORT.
+/// Ends the association at once, with an ABORT.
 pub(crate) fn abort(socket: &Socket) {
     // One that is not there, or is gone, needs none.
     let _ = send(socket, 0, uapi::ABORT, 0, [&[], &[]]);
 }
 
-/// A piece of a user message, as it was received.
+/// Received piece of a user message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub stream: u16,
     /// Payload protocol identifier.
     pub protocol: u32,
-    /// Where it begins in the memory that was given.
+    /// Offset in the buffer passed to [`receive`].
     pub start: usize,
-    /// In bytes; zero for the end of the association.
+    /// Length in bytes; zero for the end of the association.
     pub length: usize,
-    /// Whether the message ends with it.
+    /// Whether this is the last piece of its message.
     pub ends: bool,
 }
 
-/// Receives what is there into as many slots of `slot_bytes` as fit into `memory`, but only one if
-/// not `many`; puts what came to `pieces`.
+/// Receives waiting data into as many slots of `slot_bytes` as fit into `memory`, but only one if
+/// not `many`; puts descriptions of the received pieces into `pieces`.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if nothing is there; what ended the association.
+/// [`io::ErrorKind::WouldBlock`] if nothing is there; the error that ended the association.
 pub(crate) fn receive(
     socket: &Socket,
     memory: &mut [u8],
@@ -333,18 +334,18 @@ pub(crate) fn receive(
     })
 }
 
-/// What is known after a receive call.
+/// State after a receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct After {
-    /// There may be more.
+    /// Whether there may be more.
     pub more: bool,
-    /// The association is gone, and with which error of the system.
+    /// Error of the system with which the association ended, if it has.
     pub lost: Option<libc::c_int>,
 }
 
-/// The error in a notification that the association is gone. The socket's own cannot be relied on:
-/// when the kernel looks for what follows a message (SCTP_NXTINFO) and finds nothing, it takes the
-/// error away and tells nobody.
+/// Returns the error in a notification that the association is gone. The socket's own error cannot
+/// be relied on: when the kernel looks for the message after this one (SCTP_NXTINFO) and finds
+/// none, it clears the error and reports it to nobody.
 fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
     let short = |at: usize| Some(u16::from_ne_bytes(*notification.get(at..)?.first_chunk()?));
     let kind = short(mem::offset_of!(AssocChange, kind))?;
@@ -390,7 +391,7 @@ fn receive_into(socket: RawFd, headers: &mut [libc::mmsghdr]) -> io::Result<usiz
     }
 }
 
-/// What came beside a piece, and whether another message follows it.
+/// Returns the ancillary data of a piece, and whether another message follows it.
 fn beside(header: &libc::msghdr) -> (RcvInfo, bool) {
     let (mut place, mut next) = (RcvInfo::default(), false);
     // SAFETY: the header is as the kernel left it, so its control data is well formed.
@@ -425,10 +426,10 @@ pub(crate) fn has_data(socket: &Socket) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
 }
 
-/// Memory that the socket's sent and not yet acknowledged data takes, in bytes; `None` if the
-/// kernel does not tell.
+/// Returns the memory that the socket's sent and not yet acknowledged data takes, in bytes; `None`
+/// if the kernel does not report it.
 pub(crate) fn queued_bytes(socket: &Socket) -> Option<u32> {
-    /// Place of `SK_MEMINFO_WMEM_QUEUED` (`linux/sock_diag.h`).
+    /// Index of `SK_MEMINFO_WMEM_QUEUED` (`linux/sock_diag.h`).
     const QUEUED: usize = 5;
     let mut values = [0_u32; 9];
     let mut length = mem::size_of_val(&values) as libc::socklen_t;
@@ -445,8 +446,8 @@ pub(crate) fn queued_bytes(socket: &Socket) -> Option<u32> {
     (result == 0).then_some(values[QUEUED])
 }
 
-/// Sets a buffer of the socket, by force where that is permitted; returns its size as read back,
-/// which is twice what was asked for.
+/// Sets the size of a buffer of the socket, beyond the system's maximum if permitted; returns the
+/// size as read back, which is twice the requested one.
 pub(crate) fn set_buffer(
     socket: &Socket,
     bytes: usize,

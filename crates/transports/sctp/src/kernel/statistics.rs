@@ -1,4 +1,4 @@
-//! What the kernel tells of an association, readable from another thread.
+//! Statistics of an association as the kernel reports them, readable from another thread.
 
 use std::{
     collections::BTreeMap,
@@ -18,16 +18,18 @@ use super::{
 /// and fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
-/// Of IPv4, without options: the kernel's window counts what follows it.
+/// Size of the IPv4 header without options, in bytes: the kernel's window counts the bytes after
+/// it.
 const IP_HEADER_BYTES: u32 = 20;
 
-/// Does not keep the association open.
+/// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
     association: Weak<Association>,
     known: Arc<Known>,
     /// `sender` or `receiver`.
     side: &'static str,
-    /// Congestion window and largest packet of the first path when the association was new, in bytes.
+    /// Congestion window and largest packet of the first path when the association was new, in
+    /// bytes.
     first: Option<(u32, u32)>,
 }
 
@@ -45,7 +47,7 @@ impl Statistics {
     }
 }
 
-/// How long a tick of the kernel is: its coarse clocks move by one.
+/// Returns the duration of a tick of the kernel: the step of its coarse clocks.
 fn tick() -> Duration {
     let mut tick = libc::timespec {
         tv_sec: 0,
@@ -60,7 +62,7 @@ fn tick() -> Duration {
     }
 }
 
-/// Values that the kernel could not know yet are absent.
+/// Converts a snapshot to a sample. Values that the kernel could not know yet are absent.
 fn sample(seen: &Seen) -> ProtocolSample {
     let paths = || seen.paths.iter().map(|(_, path)| path);
     ProtocolSample {
@@ -85,7 +87,7 @@ fn sample(seen: &Seen) -> ProtocolSample {
     }
 }
 
-/// What was seen of an association, by the names of facts without the side.
+/// Returns the facts in a snapshot, by their names without the side.
 fn facts(seen: &Seen) -> Vec<(&'static str, String)> {
     let status = seen.status;
     let (out, into, chunk) = (

@@ -1,7 +1,7 @@
-//! What the kernel's `linux/sctp.h` defines, as far as it is used: the socket interface of
+//! Definitions from the kernel's `linux/sctp.h`, as far as they are used: the socket interface of
 //! RFC 6458, with Linux's numbers and layouts.
 
-/// Level of every option here.
+/// Level of all socket options in this module.
 pub(crate) const SOL_SCTP: libc::c_int = 132;
 
 pub(crate) const RTOINFO: libc::c_int = 0;
@@ -46,7 +46,7 @@ pub(crate) const SPP_HB_DEMAND: u32 = 4;
 pub(crate) const SCHEDULER_FCFS: u32 = 0;
 pub(crate) const SCHEDULER_ROUND_ROBIN: u32 = 2;
 
-/// Value of [`EXPOSE_PF_STATE`] with which the state is told.
+/// Value of [`EXPOSE_PF_STATE`] with which the potentially failed state is reported.
 pub(crate) const PF_EXPOSED: u32 = 2;
 
 /// State of an association that carries data (`enum sctp_sstat_state`).
@@ -107,13 +107,13 @@ pub(crate) struct AssocValue {
     pub value: u32,
 }
 
-/// The beginning of `struct sctp_assoc_change`; the ABORT that came, if one did, follows it.
+/// The beginning of `struct sctp_assoc_change`; a received ABORT, if there was one, follows it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AssocChange {
     pub kind: u16,
     pub flags: u16,
-    /// Of all of it, in bytes.
+    /// Length of the whole notification, in bytes.
     pub length: u32,
     pub state: u16,
     pub error: u16,
@@ -141,7 +141,7 @@ pub(crate) struct Event {
 pub(crate) struct SndInfo {
     pub stream: u16,
     pub flags: u16,
-    /// In network byte order.
+    /// Payload protocol identifier, in network byte order.
     pub protocol: u32,
     pub context: u32,
     pub association: i32,
@@ -154,7 +154,7 @@ pub(crate) struct RcvInfo {
     pub stream: u16,
     pub sequence: u16,
     pub flags: u16,
-    /// In network byte order.
+    /// Payload protocol identifier, in network byte order.
     pub protocol: u32,
     pub tsn: u32,
     pub cumulative_tsn: u32,
@@ -173,7 +173,7 @@ pub(crate) struct NxtInfo {
     pub association: i32,
 }
 
-/// `struct sctp_paddrparams`, which is packed without padding but at its end.
+/// `struct sctp_paddrparams`, which is packed: padding at its end only.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub(crate) struct PeerAddrParams {
@@ -207,7 +207,7 @@ pub(crate) struct PeerAddrInfo {
     pub address: libc::sockaddr_storage,
     pub state: i32,
     pub congestion_window_bytes: u32,
-    /// In ticks of the kernel, although RFC 6458 §8.2.2 has milliseconds.
+    /// Smoothed round-trip time in ticks of the kernel, although RFC 6458 §8.2.2 has milliseconds.
     pub smoothed_rtt_ticks: u32,
     pub rto_ms: u32,
     pub mtu: u32,
@@ -226,7 +226,7 @@ pub(crate) struct Status {
     pub pending: u16,
     pub in_streams: u16,
     pub out_streams: u16,
-    /// Most user data of one DATA chunk, in bytes.
+    /// Maximum user data of one DATA chunk, in bytes.
     pub fragmentation_point: u32,
     pub primary: PeerAddrInfo,
 }
@@ -237,7 +237,7 @@ pub(crate) struct Status {
 pub(crate) struct AssocStats {
     pub association: i32,
     pub max_rto_address: libc::sockaddr_storage,
-    /// Since the last call, in milliseconds.
+    /// Maximum retransmission time-out since the last call, in milliseconds.
     pub max_rto_ms: u64,
     pub sacks_received: u64,
     pub sacks_sent: u64,
@@ -255,8 +255,8 @@ pub(crate) struct AssocStats {
     pub control_chunks_received: u64,
 }
 
-/// `struct sctp_getaddrs` with room for addresses, which stand one after another, each as long as
-/// its own family's.
+/// `struct sctp_getaddrs` with room for addresses, which are packed one after another, each as long
+/// as its own family's structure.
 #[repr(C)]
 pub(crate) struct GetAddrs {
     pub association: i32,

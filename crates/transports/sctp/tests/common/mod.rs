@@ -1,4 +1,4 @@
-//! What the tests of both drivers share.
+//! Helpers for the tests of both drivers.
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
@@ -6,7 +6,7 @@ use regatta_transport::{
     Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
 };
 
-/// A driver of this crate.
+/// Returns a driver of this crate.
 pub fn driver(name: &str) -> &'static dyn Driver {
     *regatta_transport_sctp::drivers()
         .iter()
@@ -14,14 +14,14 @@ pub fn driver(name: &str) -> &'static dyn Driver {
         .expect("the driver is registered")
 }
 
-/// A driver of this crate with `ordered = false`.
+/// Driver of this crate with `ordered = false`.
 pub struct Unordered {
     driver: &'static dyn Driver,
     descriptor: &'static DriverDescriptor,
 }
 
 impl Unordered {
-    /// Of the driver of this name.
+    /// Wraps the driver of this name.
     pub fn of(name: &str) -> Self {
         let driver = driver(name);
         Self {

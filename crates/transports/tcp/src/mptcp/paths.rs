@@ -1,4 +1,4 @@
-//! What the kernel's path manager is told: from which addresses to open further subflows.
+//! Configuration of the kernel's path manager: the addresses from which to open further subflows.
 
 use std::{error::Error, net::Ipv4Addr, sync::Arc, thread, time::Duration};
 
@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 /// Flag of an address from which subflows are opened.
 const SUBFLOW: u32 = 2;
 
-/// First identifier of an address of ours; the first subflow has zero.
+/// Identifier of the first address that is added; the first subflow has zero.
 const FIRST_IDENTIFIER: u8 = 1;
 
 /// Commands of the family.
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 
 impl neli::consts::genl::Cmd for Command {}
 
-/// Attributes of the family: the address, and inside it what it consists of.
+/// Attributes of the family: an address, with nested attributes.
 #[neli_enum(serialized_type = "u16")]
 pub(crate) enum Attribute {
     Address = 1,
@@ -51,7 +51,7 @@ pub(crate) enum AddressAttribute {
 
 impl neli::consts::genl::NlAttrType for AddressAttribute {}
 
-/// Addresses that the kernel opens subflows from, until this is dropped.
+/// Addresses from which the kernel opens subflows, until this is dropped.
 pub(crate) struct Paths {
     manager: Arc<Manager>,
 }
@@ -72,7 +72,7 @@ impl Paths {
     /// Has subflows opened from these addresses in every MPTCP connection of this namespace.
     ///
     /// # Errors
-    /// [`TransportError::Stack`] without the right to it.
+    /// [`TransportError::Stack`] without the permission.
     pub(crate) fn add(addresses: &[Ipv4Addr]) -> Result<Self, TransportError> {
         let (router, _) =
             NlRouter::connect(NlFamily::Generic, None, Groups::empty()).map_err(stack)?;
@@ -95,7 +95,8 @@ impl Paths {
         })
     }
 
-    /// Takes the further subflows down once so much time has passed, unless stopped before.
+    /// Removes the addresses, with their subflows, after `time`, unless the trial is stopped
+    /// before.
     pub(crate) fn take_down_after(&self, time: Duration, stop: &Stop) {
         let until = MonotonicTime::now() + time;
         let stop = stop.clone();
@@ -142,7 +143,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes every address away, with its subflows. One that is gone already is as it should be.
+    /// Removes every address, with its subflows; ignores addresses that are gone already.
     fn remove(&self) {
         for (identifier, address) in &self.added {
             let _ = self.tell(Command::DeleteAddress, *identifier, *address);
@@ -156,7 +157,7 @@ impl Drop for Manager {
     }
 }
 
-/// One attribute of an address.
+/// Returns one attribute of an address.
 fn attribute<T: neli::Size + neli::ToBytes>(
     kind: AddressAttribute,
     value: T,
@@ -167,7 +168,7 @@ fn attribute<T: neli::Size + neli::ToBytes>(
         .build()?)
 }
 
-/// An address with its identifier, as the family takes it.
+/// Returns an address with its identifier, as an attribute of the family.
 fn described(
     identifier: u8,
     address: Ipv4Addr,

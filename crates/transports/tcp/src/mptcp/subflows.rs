@@ -1,4 +1,4 @@
-//! What the kernel tells of an MPTCP connection and of its subflows (`linux/mptcp.h`).
+//! Statistics of an MPTCP connection and of its subflows from the kernel (`linux/mptcp.h`).
 
 use std::{mem, os::fd::RawFd};
 
@@ -10,10 +10,10 @@ const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
 const MPTCP_TCPINFO: libc::c_int = 2;
 
-/// Flag of a connection that has become plain TCP.
+/// Flag of a connection that has fallen back to plain TCP.
 const FALLBACK: u32 = 1;
 
-/// Subflows that are asked about: the kernel allows eight.
+/// Maximum number of subflows to query: the kernel allows eight.
 const MOST_SUBFLOWS: usize = 8;
 
 /// The beginning of the kernel's `struct mptcp_info`.
@@ -30,7 +30,7 @@ struct MptcpInfo {
     flags: u32,
 }
 
-/// The kernel's `struct mptcp_subflow_data`, followed by what it is asked for.
+/// The kernel's `struct mptcp_subflow_data`, followed by the array of statistics.
 #[repr(C)]
 #[derive(Default)]
 struct Subflows {
@@ -41,12 +41,12 @@ struct Subflows {
     info: [TcpInfo; MOST_SUBFLOWS],
 }
 
-/// What a connection is.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Subflows beside the first one, now.
+    /// Current number of subflows beside the first one.
     pub further_subflows: u8,
-    /// Whether it has become plain TCP.
+    /// Whether the connection has fallen back to plain TCP.
     pub fell_back: bool,
 }
 
@@ -66,7 +66,7 @@ fn ask<T>(socket: RawFd, option: libc::c_int, answer: &mut T) -> Option<usize> {
     (result == 0).then_some(length as usize)
 }
 
-/// Asks what a connection is; `None` if the kernel does not tell.
+/// Reads the state of a connection; `None` if the kernel's answer is too short.
 pub(crate) fn state(socket: RawFd) -> Option<State> {
     let mut answer = MptcpInfo::default();
     match ask(socket, MPTCP_INFO, &mut answer) {
@@ -83,7 +83,7 @@ pub(crate) fn state(socket: RawFd) -> Option<State> {
     }
 }
 
-/// Statistics over all subflows: windows and counts are sums, times are the least.
+/// Returns statistics over all subflows: windows and counts are sums, times are the least.
 pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     let mut answer = Subflows {
         size_subflow_data: mem::offset_of!(Subflows, info) as u32,

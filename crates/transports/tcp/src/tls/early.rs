@@ -1,7 +1,7 @@
 //! TLS with data in the first flight (RFC 8446 §2.3), over rustls's buffered interface.
 //!
-//! The ClientHello leaves with the first data, in one packet where both fit. What was sent before
-//! the other end has said that it takes it is kept, and sent again should it refuse.
+//! The ClientHello is sent with the first data, in one packet where both fit. Early data is kept
+//! until the other end has accepted it, and sent again if it is refused.
 
 use std::{
     io::{self, IoSlice, Read as _, Write},
@@ -21,40 +21,40 @@ use crate::{
     socket::{Connected, Read},
 };
 
-/// Early data that a connecting end sends, in bytes with what the records add: with a ClientHello
-/// before it they fill TCP's initial window of ten packets (RFC 6928), so that more would not be
-/// there any sooner. rustls holds what it refuses in a buffer of one record of the largest size.
+/// Maximum early data of a connecting end, in bytes including the records' overhead: with a
+/// ClientHello before it they fill TCP's initial window of ten packets (RFC 6928), so that more
+/// would not arrive any sooner. rustls holds what it refuses in a buffer of one record of the
+/// largest size.
 const SENT_BYTES: usize = 13 << 10;
 
-/// Early data that a listening end takes, in bytes.
+/// Maximum early data that a listening end accepts, in bytes.
 ///
-/// As much is skipped when it is refused, and there rustls counts each record again whenever
-/// anything comes, until the handshake goes on: a thousand times what is sent is out of reach.
+/// As much is skipped when early data is refused, and rustls then counts each record again whenever
+/// anything arrives, until the handshake goes on: a thousand times the data sent is out of reach.
 const TAKEN_BYTES: u32 = 1000 * SENT_BYTES as u32;
 
-/// Memory for records that come in.
+/// Size of the buffer for incoming records, in bytes.
 const INCOMING_BYTES: usize = 32 << 10;
 
-/// Has a listening end take early data and answer it before the handshake is done.
+/// Configures a listening end to accept early data and answer it before the handshake is done.
 ///
-/// Who asked is not proved by then, and what it asks may be a copy of an earlier connection's. That
-/// the stack takes each ticket once, and that the trial's token stands before each request, is
-/// enough here.
+/// The client is not authenticated by then, and its early data may be a replay. It is enough here
+/// that the stack accepts each ticket once, and that the trial's token stands before each request.
 pub(super) fn answer_at_once(config: &mut ServerConfig) {
     config.max_early_data_size = TAKEN_BYTES;
     config.send_half_rtt_data = true;
 }
 
-/// Data in a connecting end's first flight.
+/// Early data of a connecting end.
 struct Early {
-    /// What was sent, should it be refused.
+    /// Bytes sent, kept in case they are refused.
     sent: Vec<u8>,
-    /// How much more may be, with what the records add.
+    /// Bytes that may still be sent, including the records' overhead.
     room: usize,
 }
 
 impl Early {
-    /// Hands over as much of a message as may be early data; returns how much.
+    /// Writes as much of a message as may be early data; returns the number of bytes.
     fn take(
         &mut self,
         client: &mut ClientConnection,
@@ -81,7 +81,7 @@ impl Early {
     }
 }
 
-/// Where rustls writes records to.
+/// Writer of records to the socket.
 struct Outgoing<'a>(&'a Connected);
 
 impl Write for Outgoing<'_> {
@@ -104,11 +104,11 @@ pub(crate) struct EarlyStream {
     socket: Arc<Connected>,
     holds_back: bool,
     incoming: Incoming,
-    /// At a connecting end with a ticket, until its handshake is done.
+    /// State of early data at a connecting end with a ticket, until its handshake is done.
     early: Option<Early>,
     /// Whether this end sends nothing more.
     finished: bool,
-    /// Told when the handshake is done.
+    /// Set when the handshake is done.
     opened: Arc<OnceLock<Opened>>,
 }
 
@@ -130,7 +130,7 @@ impl EarlyStream {
         }
     }
 
-    /// Begins at the connecting end. Where there is a ticket that allows early data this sends
+    /// Opens a stream at the connecting end. With a ticket that allows early data this sends
     /// nothing and does not wait; otherwise it returns when the handshake is done.
     pub(super) fn connect(
         (config, server_name): (Arc<ClientConfig>, ServerName<'static>),
@@ -154,7 +154,8 @@ impl EarlyStream {
         Ok(stream)
     }
 
-    /// Begins at the listening end; returns when early data can be read, or the handshake is done.
+    /// Opens a stream at the listening end; returns when early data can be read, or the handshake
+    /// is done.
     pub(super) fn accept(
         config: Arc<ServerConfig>,
         socket: Arc<Connected>,
@@ -169,7 +170,7 @@ impl EarlyStream {
         Ok(stream)
     }
 
-    /// Whether this end has taken early data.
+    /// Whether this end has accepted early data.
     fn takes_early_data(&mut self) -> bool {
         match &mut self.tls {
             Connection::Server(server) => server.early_data().is_some(),
@@ -177,8 +178,8 @@ impl EarlyStream {
         }
     }
 
-    /// Goes on until this end may send whatever it likes. What it has to say last in the handshake
-    /// is not sent yet, so that it can share a packet with data.
+    /// Continues the handshake until this end may send application data. Its own last flight is not
+    /// sent yet, so that it can share a packet with data.
     fn shake_hands(&mut self, until: MonotonicTime) -> Result<(), TransportError> {
         let begun = MonotonicTime::now();
         while self.tls.is_handshaking() && !self.takes_early_data() {
@@ -191,7 +192,7 @@ impl EarlyStream {
         Ok(())
     }
 
-    /// Has TLS take some of what came; sends what is to be sent before it waits for more.
+    /// Passes received bytes to TLS; sends pending records before it waits for more.
     fn advance(&mut self, until: MonotonicTime) -> Result<Read, TransportError> {
         if self.incoming.rest().is_empty() {
             self.send_records()?;
@@ -221,7 +222,7 @@ impl EarlyStream {
         Ok(Read::Bytes(taken))
     }
 
-    /// The handshake is done: says which it was, and sends again what was refused.
+    /// Records the kind of the finished handshake, and sends refused early data again.
     fn open(&mut self) -> Result<(), TransportError> {
         let early = self.early.take().filter(|early| !early.sent.is_empty());
         let taken = match &self.tls {
@@ -244,7 +245,7 @@ impl EarlyStream {
         self.flush()
     }
 
-    /// Encrypts and sends all of the parts, at an end that may.
+    /// Encrypts and sends all of the parts; the handshake must allow that.
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
         let mut parts = parts;
         // Empty parts at the front would look like a connection that takes nothing.
@@ -261,7 +262,7 @@ impl EarlyStream {
         Ok(())
     }
 
-    /// Sends what rustls has to send.
+    /// Sends the records that rustls has pending.
     fn send_records(&mut self) -> Result<(), TransportError> {
         // Behind its own end nothing can be sent any more: tickets that would follow are not.
         while !self.finished && self.tls.wants_write() {
@@ -322,7 +323,8 @@ impl EarlyStream {
         }
     }
 
-    /// Data that TLS has taken in, in the order in which it was sent.
+    /// Reads decrypted data into `place`, in the order in which it was sent; returns the number of
+    /// bytes.
     fn decrypted(&mut self, place: &mut [u8]) -> Result<usize, TransportError> {
         let failed = || TransportError::io("cannot read what was decrypted");
         if let Connection::Server(server) = &mut self.tls

@@ -1,8 +1,8 @@
 //! TLS 1.3 over a TCP socket, with rustls.
 //!
-//! - `records` is a stream over rustls's unbuffered interface: what bulk data goes over.
-//! - `early` is one over its buffered interface, which alone tells what became of early data: what
-//!   a workload gets that asks for it.
+//! - `records` is a stream over rustls's unbuffered interface, for bulk data.
+//! - `early` is a stream over its buffered interface, which alone reports whether early data was
+//!   accepted, for workloads that ask for early data.
 
 mod early;
 mod records;
@@ -30,7 +30,7 @@ use crate::{
 /// Largest part of a message that goes into one record (RFC 8446 §5.1).
 const RECORD_BYTES: usize = 16_384;
 
-/// What a record adds at most: header, content type, tag.
+/// Maximum overhead of a record: header, content type, tag.
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
 /// TLS with the certificate that was made for the run.
@@ -137,7 +137,7 @@ fn wrong_end() -> TransportError {
     }
 }
 
-/// What is known of a connection whose handshake is done.
+/// Returns the parameters of a connection whose handshake is done.
 fn facts(state: &CommonState) -> Opened {
     let mut facts = BTreeMap::new();
     if let Some(suite) = state.negotiated_cipher_suite() {
@@ -158,7 +158,7 @@ fn facts(state: &CommonState) -> Opened {
     Opened { facts, handshake }
 }
 
-/// The name of one of the protocol's constants, as its library spells it.
+/// Returns the name of one of the protocol's constants, as its library spells it.
 fn name(constant: &impl Debug) -> String {
     format!("{constant:?}")
 }
@@ -167,7 +167,8 @@ fn failed(error: rustls::Error) -> TransportError {
     TransportError::stack("TLS failed")(error)
 }
 
-/// The other end closed the connection, or was silent, in the handshake.
+/// Returns the error of a connection that the other end closed, or on which it was silent, during
+/// the handshake.
 fn unfinished(closed: bool, begun: MonotonicTime) -> TransportError {
     if closed {
         return TransportError::Closed { flow: "handshake" };
@@ -178,7 +179,7 @@ fn unfinished(closed: bool, begun: MonotonicTime) -> TransportError {
     }
 }
 
-/// Records that have come in and are not read yet.
+/// Buffer of received records that are not read yet.
 struct Incoming {
     bytes: Vec<u8>,
     start: usize,
@@ -186,7 +187,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// With room for so many bytes.
+    /// Returns an empty buffer of `room` bytes.
     fn new(room: usize) -> Self {
         Self {
             bytes: vec![0; room],
@@ -195,12 +196,12 @@ impl Incoming {
         }
     }
 
-    /// What is there.
+    /// Returns the unread bytes.
     fn rest(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }
 
-    /// The place for more, after what is there was moved to the front.
+    /// Moves the unread bytes to the front; returns the free space after them.
     fn place(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);

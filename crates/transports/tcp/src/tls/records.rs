@@ -1,7 +1,7 @@
 //! TLS 1.3 over a TCP socket, with rustls's unbuffered interface.
 //!
-//! It lets this end read and write many records with one system call and decrypt and encrypt them
-//! between memory of its own; the buffered interface reads 4 kB at a time.
+//! It reads and writes many records with one system call and encrypts and decrypts them in buffers
+//! of this module; the buffered interface reads 4 kB at a time.
 
 use std::{io::IoSlice, sync::Arc};
 
@@ -18,34 +18,34 @@ use rustls_pki_types::ServerName;
 use super::{Incoming, RECORD_BYTES, RECORD_OVERHEAD, failed, unfinished};
 use crate::socket::{Connected, Read};
 
-/// How much is encrypted before it is sent: as many whole records as fit.
+/// Maximum number of full records that are encrypted before they are sent.
 const OUTGOING_RECORDS: usize = 16;
 
-/// Memory for records that come in.
+/// Size of the buffer for incoming records, in bytes.
 const INCOMING_BYTES: usize = 256 << 10;
 
-/// The protocol at either end.
+/// The state machine of the protocol at either end.
 enum Machine {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
 
-/// What the protocol wants after a step.
+/// Next action that the protocol needs after a step.
 enum Next {
-    /// Another step.
+    /// Take another step.
     Again,
-    /// The bytes in `outgoing` sent, then another step.
+    /// Send the bytes in `outgoing`, then take another step.
     Send,
-    /// More from the other end; it can send already.
+    /// Receive more; this end can send already.
     ReceiveOpen,
-    /// More from the other end, to finish the handshake.
+    /// Receive more, to finish the handshake.
     ReceiveHandshake,
     /// Nothing more: the other end has finished.
     Closed,
 }
 
-/// Deals with one state of the protocol; returns what to discard of the incoming bytes, and what
-/// is next.
+/// Handles one state of the protocol; returns the number of incoming bytes to discard, and the next
+/// action.
 fn step<D>(
     status: UnbufferedStatus<'_, '_, D>,
     outgoing: &mut Vec<u8>,
@@ -99,12 +99,12 @@ pub(crate) struct RecordStream {
     outgoing: Vec<u8>,
     /// A message's header with the beginning of its payload.
     first_record: Vec<u8>,
-    /// Data that came in one read with the end of the handshake.
+    /// Data that arrived in one read with the end of the handshake.
     with_handshake: Vec<u8>,
 }
 
 impl RecordStream {
-    /// Shakes hands at the connecting end.
+    /// Completes the handshake at the connecting end.
     pub(super) fn connect(
         config: Arc<ClientConfig>,
         server_name: ServerName<'static>,
@@ -117,7 +117,7 @@ impl RecordStream {
         Self::open(Machine::Client(client), socket, holds_back, until)
     }
 
-    /// Shakes hands at the listening end.
+    /// Completes the handshake at the listening end.
     pub(super) fn accept(
         config: Arc<ServerConfig>,
         socket: Arc<Connected>,
@@ -147,7 +147,7 @@ impl RecordStream {
         Ok(stream)
     }
 
-    /// What rustls knows of the connection.
+    /// Returns rustls's state of the connection.
     pub(super) fn state(&self) -> &CommonState {
         match &self.machine {
             Machine::Client(client) => client,
@@ -155,7 +155,7 @@ impl RecordStream {
         }
     }
 
-    /// Goes on until the protocol wants bytes from the other end, or has ended.
+    /// Takes steps until the protocol needs bytes from the other end, or has ended.
     fn advance(&mut self, consume: &mut impl FnMut(&[u8])) -> Result<Next, TransportError> {
         loop {
             let incoming = self.incoming.rest();
@@ -206,7 +206,7 @@ impl RecordStream {
         }
     }
 
-    /// Encrypts into `outgoing`.
+    /// Encrypts `plain` and appends it to `outgoing`.
     fn encrypt(&mut self, plain: &[u8]) -> Result<(), TransportError> {
         let records = plain.len().div_ceil(RECORD_BYTES);
         let start = self.outgoing.len();

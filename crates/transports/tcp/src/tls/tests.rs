@@ -26,7 +26,7 @@ fn layer(role: Role) -> Tls {
     Tls::new(&order).expect("TLS")
 }
 
-/// The same end, changed.
+/// Returns the listening end with a changed configuration.
 fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
     let End::Listening { config } = &server.end else {
         panic!("it listens");
@@ -51,7 +51,7 @@ impl TimeProvider for TenMinutesLater {
     }
 }
 
-/// Two ends of a TCP connection.
+/// Returns two ends of a TCP connection.
 fn pair() -> (Arc<Connected>, Arc<Connected>) {
     let any: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
@@ -74,12 +74,12 @@ fn send(stream: &mut TlsStream, header: &[u8], payload: &[u8]) {
     now(stream.send_message(header, &payload)).expect("sent");
 }
 
-/// Blocking futures never yield.
+/// Runs a future that never yields.
 fn now<F: Future>(future: F) -> F::Output {
     regatta_transport::stream::block_on_blocking(future)
 }
 
-/// So many bytes.
+/// Receives until `count` bytes have arrived.
 fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
@@ -91,7 +91,7 @@ fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
     all
 }
 
-/// What comes until nothing more does.
+/// Receives until the other end has finished.
 fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
@@ -105,7 +105,7 @@ fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
     }
 }
 
-/// A connection that brings tickets, with an exchange of one byte each way.
+/// Makes a connection on which the client gets tickets, with an exchange of one byte each way.
 fn get_tickets(client: &Tls, server: &Tls) {
     let (here, there) = pair();
     thread::scope(|scope| {
@@ -153,8 +153,8 @@ fn early_data_is_answered_before_the_handshake_is_done() {
     assert_eq!(made(&answering), Some(HandshakeMade::EarlyDataTaken));
 }
 
-/// Sends a question over a new connection in messages of a size, finishes, and reads the answer;
-/// what the other end got, and which handshake it was.
+/// Sends `question` over a new connection in messages of `message` bytes, finishes, and reads the
+/// answer; returns the bytes that the other end received, and the kind of the handshake.
 fn ask(
     client: &Tls,
     server: &Tls,
@@ -181,8 +181,8 @@ fn ask(
     })
 }
 
-/// Lengths of questions, and of their messages: also messages of which the records are more than
-/// the data.
+/// Lengths of questions and of their messages, in bytes; also messages whose records add more bytes
+/// than the data.
 const QUESTIONS: [(usize, usize); 4] =
     [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
 

@@ -1,13 +1,13 @@
-//! How much may be under way.
+//! Limit of the bytes in flight.
 
 use std::time::Duration;
 
 use regatta_transport::MonotonicTime;
 
-/// Who decides how much may be under way, besides the option `window`.
+/// Congestion control, which limits the bytes in flight besides the option `window`.
 #[derive(Debug, Clone)]
 pub(crate) enum Congestion {
-    /// Nobody: the window alone.
+    /// None: the window alone.
     None,
     /// CUBIC.
     Cubic(Cubic),
@@ -22,7 +22,7 @@ const C: f64 = 0.4;
 /// Additive increase factor α of the Reno-friendly region (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// CUBIC over bytes, its unit being the largest datagram that was sent.
+/// CUBIC in bytes; its unit is the largest datagram that was sent.
 ///
 /// Slow start, congestion avoidance and decrease as in RFC 9438, with the initial window and the
 /// one decrease in a round trip of RFC 9002 §7; without HyStart++.
@@ -32,19 +32,19 @@ pub(crate) struct Cubic {
     threshold: f64,
     /// W_max of the last decrease.
     most: f64,
-    /// Window that Reno would have by now.
+    /// Window that Reno would have by now, in bytes.
     reno: f64,
-    /// When this stage of congestion avoidance began.
+    /// Start of this stage of congestion avoidance.
     began: Option<MonotonicTime>,
-    /// K: how long after that the window is back at `most`, in seconds.
+    /// K: time from `began` until the window is back at `most`, in seconds.
     back_after: f64,
-    /// Losses of what was sent before this moment are of an event that was answered.
+    /// Time of the last decrease: losses of datagrams sent before it belong to the same event.
     answered: Option<MonotonicTime>,
     events: u64,
 }
 
 impl Cubic {
-    /// Begins with the initial window of RFC 9002 §7.2 for datagrams of this size.
+    /// Returns the state with the initial window of RFC 9002 §7.2 for datagrams of `unit` bytes.
     fn new(unit: f64) -> Self {
         Self {
             window: (10.0 * unit).min((2.0 * unit).max(14_720.0)),
@@ -96,12 +96,12 @@ impl Cubic {
 }
 
 impl Congestion {
-    /// CUBIC for datagrams of this size, in bytes.
+    /// Returns CUBIC for datagrams of `unit` bytes.
     pub(crate) fn cubic(unit: usize) -> Self {
         Self::Cubic(Cubic::new(unit as f64))
     }
 
-    /// Bytes that may be under way; `None` for no limit.
+    /// Returns the bytes that may be in flight; `None` for no limit.
     pub(crate) fn window(&self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -109,7 +109,7 @@ impl Congestion {
         }
     }
 
-    /// How often it was told of congestion.
+    /// Returns the number of congestion events.
     pub(crate) const fn events(&self) -> u64 {
         match self {
             Self::None => 0,
@@ -117,7 +117,7 @@ impl Congestion {
         }
     }
 
-    /// So many bytes were acknowledged, `under_way` of them being under way before.
+    /// Notes that `bytes` were acknowledged, `under_way` bytes being in flight before.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: MonotonicTime,
@@ -139,7 +139,7 @@ impl Congestion {
         }
     }
 
-    /// A datagram that was sent at this moment is lost.
+    /// Notes that a datagram sent at `sent_at` is lost.
     pub(crate) fn on_lost(&mut self, now: MonotonicTime, sent_at: MonotonicTime, unit: usize) {
         let Self::Cubic(cubic) = self else { return };
         if cubic.answered.is_some_and(|answered| sent_at <= answered) {
@@ -151,7 +151,7 @@ impl Congestion {
         cubic.window = cubic.threshold;
     }
 
-    /// The retransmission time is over: nothing of what is under way was acknowledged.
+    /// Notes a retransmission time-out: nothing in flight was acknowledged.
     pub(crate) fn on_time_out(&mut self, now: MonotonicTime, unit: usize) {
         let Self::Cubic(cubic) = self else { return };
         cubic.answered = Some(now);
@@ -169,7 +169,8 @@ mod tests {
     const UNIT: usize = 1000;
     const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-    /// Round trips in each of which a whole window is acknowledged; windows after each.
+    /// Simulates round trips in each of which a whole window is acknowledged; returns the window
+    /// after each, in datagrams.
     fn rounds(congestion: &mut Congestion, from: u64, count: u64) -> Vec<f64> {
         (from..from + count)
             .map(|round| {

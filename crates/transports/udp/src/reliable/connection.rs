@@ -1,4 +1,4 @@
-//! A connection over a socket: whoever calls it moves it on, and the caretaker when nobody does.
+//! A connection over a socket: calls advance it, and the timer_thread when no call does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,13 +26,14 @@ use super::{
 };
 use crate::batch::{self, MOST_SEGMENTS, ReceiveBatch};
 
-/// How much may wait for an application that does not receive. More comes again later.
+/// Maximum of unread bytes for an application that does not receive; further messages are ignored
+/// and sent again later.
 const UNREAD_LIMIT: usize = 64 << 20;
 
-/// How many messages that were never sent wait for one another, to share a system call.
+/// Number of new messages that are collected to share a system call.
 const TOGETHER: usize = 32;
 
-/// How often a closing end says so, as nobody acknowledges it.
+/// Number of copies of CLOSE, as it is not acknowledged.
 const CLOSE_COPIES: u32 = 3;
 
 /// Messages that have arrived and were not read yet.
@@ -49,23 +50,23 @@ impl Unread {
     }
 }
 
-/// What is under the lock.
+/// State of a connection, under the lock.
 struct Inner {
     core: Core,
     unread: Unread,
     inbox: ReceiveBatch,
-    /// Whether a call is under way, which moves the connection on by itself.
+    /// Whether a call is in progress, which advances the connection by itself.
     attended: bool,
-    /// What the socket said when it broke.
+    /// Error code of a socket that failed.
     broken: Option<i32>,
-    /// Largest datagram that fits a packet, if the kernel cuts several out of one call.
+    /// Largest datagram that fits a packet, in bytes, if the kernel cuts several out of one call.
     segment_limit: Option<usize>,
     frame: Vec<u8>,
     batch: Vec<u64>,
 }
 
 impl Inner {
-    /// Takes in what has arrived, does what is due, sends what may be sent. Returns whether
+    /// Handles arrived datagrams and due timers, then sends all that may be sent. Returns whether
     /// anything had arrived.
     fn turn(&mut self, link: &Link, deliver: &mut impl FnMut(&mut Unread, &[u8])) -> bool {
         // The time of arrival is taken when the call returns: taken before it, a round trip would
@@ -95,7 +96,7 @@ impl Inner {
         received
     }
 
-    /// Judges an error of the socket.
+    /// Handles an error of the socket.
     fn failed(&mut self, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => {}
@@ -144,7 +145,8 @@ impl Inner {
         }
     }
 
-    /// Sends the messages of the batch from this position on; returns how many the kernel took.
+    /// Sends the messages of the batch from this position on; returns the number that the kernel
+    /// took.
     fn send_messages(&self, link: &Link, from: usize) -> io::Result<usize> {
         let mut datagrams = [([].as_slice(), [].as_slice()); MOST_SEGMENTS];
         let mut count = 0;
@@ -161,7 +163,7 @@ impl Inner {
         )
     }
 
-    /// Why nothing more can be done, if so.
+    /// Returns the reason why the connection cannot go on, if there is one.
     fn error(&self, rules: Rules) -> Option<TransportError> {
         if let Some(code) = self.broken {
             let error = io::Error::from_raw_os_error(code);
@@ -196,7 +198,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `first` is what the application gets before any message.
+    /// Returns a link that delivers `first` to the application before any message.
     pub(crate) fn new(
         socket: Socket,
         rules: Rules,
@@ -233,7 +235,7 @@ impl Link {
         self.aborted.load(Ordering::Acquire)
     }
 
-    /// Moves the connection on until `step` has a result; `None` if the moment comes first.
+    /// Advances the connection until `step` has a result; `None` if `until` comes first.
     fn call<T>(
         &self,
         until: MonotonicTime,
@@ -279,7 +281,7 @@ impl Link {
         }
     }
 
-    /// Waits until the connection is there.
+    /// Waits until the connection is established.
     pub(crate) fn opened(&self, until: MonotonicTime) -> Result<(), TransportError> {
         let begun = MonotonicTime::now();
         self.call(until, &mut Unread::push, |core| {
@@ -291,7 +293,7 @@ impl Link {
         })
     }
 
-    /// Sends what may be sent, without receiving.
+    /// Sends all that may be sent, without receiving.
     pub(crate) fn transmit(&self) -> Result<(), TransportError> {
         let mut inner = self.lock();
         if self.is_aborted() {
@@ -301,7 +303,7 @@ impl Link {
         inner.error(self.rules).map_or(Ok(()), Err)
     }
 
-    /// Takes one message over that fits a datagram, waiting for room.
+    /// Takes over one message that fits a datagram, waiting for room.
     pub(crate) fn push(&self, prefix: &[u8], payload: Bytes) -> Result<(), TransportError> {
         // Behind a lost message others wait that have arrived, so the window needs room twice.
         let (most, few) = match self.rules.window {
@@ -331,7 +333,7 @@ impl Link {
         Ok(())
     }
 
-    /// Ends this direction.
+    /// Ends the sending direction.
     pub(crate) fn push_end(&self) -> Result<(), TransportError> {
         self.lock().core.push_end();
         self.transmit()
@@ -343,7 +345,7 @@ impl Link {
         until: MonotonicTime,
         consume: &mut impl FnMut(&[u8]),
     ) -> Result<Received, TransportError> {
-        // In one step, or the caretaker could put a message there in between, and the next one would
+        // In one step, or the timer_thread could put a message there in between, and the next one would
         // overtake it.
         let unread = {
             let mut inner = self.lock();
@@ -375,7 +377,7 @@ impl Link {
         Ok(received.unwrap_or(Received::TimedOut))
     }
 
-    /// Moves the connection on if nobody calls it.
+    /// Advances the connection if no call does.
     pub(crate) fn tend(&self) {
         let mut inner = match self.inner.try_lock() {
             Ok(inner) => inner,
@@ -387,7 +389,7 @@ impl Link {
         }
     }
 
-    /// Name of the congestion control.
+    /// Returns the name of the congestion control.
     pub(crate) fn congestion_control(&self) -> &'static str {
         self.lock().core.congestion_control()
     }
@@ -474,7 +476,7 @@ impl StreamConnection for Connection {
     }
 }
 
-/// What can be read of a connection as long as it is there.
+/// Statistics of a connection, readable while that exists.
 struct Statistics {
     link: Weak<Link>,
     facts: BTreeMap<String, String>,

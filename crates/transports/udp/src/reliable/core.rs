@@ -1,5 +1,5 @@
-//! One end of a connection as a pure state machine: datagrams and moments go in, datagrams and
-//! messages come out. It has no socket and no clock.
+//! One end of a connection as a pure state machine, without socket or clock: its inputs are
+//! datagrams and times, its outputs datagrams and messages.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
     sender::{Rules, Sender},
 };
 
-/// After so many times `max_wait` without a word from the other end this end says what it has, so
-/// that a host whose end is gone can say that it is.
+/// Silence of the other end, in multiples of `max_wait`, after which this end sends an
+/// acknowledgement, so that the other host can report a closed port.
 const SILENCE_IN_WAITS: u32 = 3;
 
-/// Why a connection carries nothing more.
+/// Reason why a connection carries nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The other end refused it.
@@ -29,10 +29,10 @@ pub(crate) enum Over {
     GaveUp,
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug)]
 enum State {
-    /// CONN is to be sent, or an answer to it waited for.
+    /// CONN is to be sent, or its answer must come.
     Opening {
         opening: Vec<u8>,
         sent: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Core {
     receiver: Receiver,
     accept_due: bool,
     acknowledgement_due: bool,
-    /// When the other end was heard, or spoken to for having been silent.
+    /// Time at which the other end was last heard, or was sent an acknowledgement for its silence.
     heard: Option<MonotonicTime>,
 }
 
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// The connecting end, whose CONN carries `opening`.
+    /// Returns the connecting end, whose CONN carries `opening`.
     pub(crate) fn connecting(session: u32, rules: Rules, opening: &[u8]) -> Self {
         let state = State::Opening {
             opening: opening.to_vec(),
@@ -82,13 +82,13 @@ impl Core {
         Self::new(session, rules, state)
     }
 
-    /// The listening end, which has got a CONN of this session.
+    /// Returns the listening end, which has received a CONN of this session.
     pub(crate) fn accepting(session: u32, rules: Rules) -> Self {
         Self::new(session, rules, State::Open)
     }
 
-    /// Takes a datagram in, and passes on the messages that are due with it. Without `room` for
-    /// more, messages are ignored and come again.
+    /// Handles a datagram, and delivers the messages that are due with it. Without `room` for more,
+    /// messages are ignored, and the other end sends them again.
     pub(crate) fn handle(
         &mut self,
         now: MonotonicTime,
@@ -165,12 +165,12 @@ impl Core {
         }
     }
 
-    /// The other end's port is gone.
+    /// Closes the connection, as the other end's port is gone.
     pub(crate) fn peer_is_gone(&mut self) {
         self.end(Over::Closed);
     }
 
-    /// Does what is due by now.
+    /// Handles timers that are due by `now`.
     pub(crate) fn on_time(&mut self, now: MonotonicTime) {
         match &mut self.state {
             State::Opening { sent, again_at, .. } => {
@@ -199,7 +199,7 @@ impl Core {
         self.rules.max_wait.saturating_mul(SILENCE_IN_WAITS)
     }
 
-    /// When [`Core::on_time`] has something to do; `None` if never.
+    /// Returns the time of the next call of [`Core::on_time`]; `None` if there is none.
     pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
         match self.state {
             State::Opening { again_at, .. } => again_at,
@@ -214,8 +214,8 @@ impl Core {
         }
     }
 
-    /// Writes the next frame without a message that is to be sent now; false if there is none.
-    /// To be asked again until then, before [`Core::poll_message`].
+    /// Writes the next frame without a message that is to be sent now; returns false if there is
+    /// none. To be called until then, before [`Core::poll_message`].
     pub(crate) fn poll_frame(&mut self, now: MonotonicTime, place: &mut Vec<u8>) -> bool {
         match &mut self.state {
             State::Opening {
@@ -244,7 +244,7 @@ impl Core {
         false
     }
 
-    /// Number of the next message that is to be sent now; `None` if none may be.
+    /// Returns the number of the next message that is to be sent now; `None` if none may be.
     pub(crate) fn poll_message(&mut self, now: MonotonicTime) -> Option<u64> {
         match self.state {
             State::Open => self.sender.poll(now),
@@ -252,27 +252,28 @@ impl Core {
         }
     }
 
-    /// The datagram of a message, in two parts.
+    /// Returns the datagram of a message, in two parts.
     pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
         self.sender.datagram(number)
     }
 
-    /// Takes a message over, or the part of one that fits a datagram.
+    /// Takes over a message, or the part of one that fits a datagram.
     pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) {
         self.sender.push(prefix, payload);
     }
 
-    /// Ends this direction.
+    /// Ends the sending direction.
     pub(crate) fn push_end(&mut self) {
         self.sender.push_end();
     }
 
-    /// How many messages are held that are not known to have arrived.
+    /// Returns the number of messages that are kept, as they or an earlier one may not have
+    /// arrived.
     pub(crate) fn held(&self) -> usize {
         self.sender.held()
     }
 
-    /// How many messages are held that were never sent.
+    /// Returns the number of messages that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         self.sender.unsent()
     }
@@ -282,7 +283,7 @@ impl Core {
         matches!(self.state, State::Open)
     }
 
-    /// Why nothing more can be sent or received, if so.
+    /// Returns the reason why nothing more can be sent or received, if there is one.
     pub(crate) const fn over(&self) -> Option<Over> {
         match self.state {
             State::Over(over) => Some(over),
@@ -295,17 +296,17 @@ impl Core {
         self.receiver.is_finished()
     }
 
-    /// The session's number.
+    /// Returns the session's number.
     pub(crate) const fn session(&self) -> u32 {
         self.session
     }
 
-    /// Name of the congestion control.
+    /// Returns the name of the congestion control.
     pub(crate) const fn congestion_control(&self) -> &'static str {
         self.sender.congestion_control()
     }
 
-    /// What is known of the connection now.
+    /// Returns the current statistics.
     pub(crate) fn sample(&self) -> ProtocolSample {
         let (sent, retransmitted) = self.sender.sent();
         ProtocolSample {

@@ -1,4 +1,4 @@
-//! Connecting and listening.
+//! Endpoint of `udp-reliable`: connecting and listening.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,17 +21,18 @@ use regatta_transport::{
 
 use super::{
     Settings,
-    caretaker::Caretaker,
     congestion::Congestion,
     connection::{Connection, Link},
     core::Core,
     frame::{DATA_HEADER_BYTES, Frame, marks},
     sender::LONGEST_PART,
     stream::Stream,
+    timer::TimerThread,
 };
 use crate::sockets::{self, Listener, Opened, Sockets};
 
-/// How many sessions are remembered, so that a CONN that comes again does not open another one.
+/// Number of sessions that are remembered, so that a repeated CONN does not open another
+/// connection.
 const SESSIONS_REMEMBERED: usize = 4096;
 
 /// One end of a trial over reliable UDP.
@@ -39,18 +40,18 @@ pub(crate) struct Endpoint {
     role: Role,
     settings: Settings,
     token: Token,
-    /// Size of the workload's messages, where each is to be one datagram.
+    /// Size of the workload's messages in bytes, where each is to be one datagram.
     message: Option<usize>,
     sockets: Sockets,
     listener: Option<Listener>,
     /// Sessions that have begun here.
     sessions: Mutex<VecDeque<u32>>,
-    caretaker: Caretaker,
+    timer_thread: TimerThread,
 }
 
 impl Endpoint {
-    /// Makes an endpoint for messages of this size, if each is to be one datagram; at a listening
-    /// end it listens when this returns.
+    /// Makes an endpoint for messages of `message` bytes, if each is to be one datagram; at a
+    /// listening end it listens when this returns.
     pub(crate) fn new(
         order: &TrialOrder,
         settings: Settings,
@@ -77,11 +78,11 @@ impl Endpoint {
             sockets,
             listener,
             sessions: Mutex::default(),
-            caretaker: Caretaker::new()?,
+            timer_thread: TimerThread::new()?,
         })
     }
 
-    /// A socket of its own for one connection.
+    /// Opens a socket for one connection; returns its link and facts.
     fn link(
         &self,
         from: Option<&Listener>,
@@ -107,11 +108,12 @@ impl Endpoint {
             let window = self.settings.rules.window.to_string();
             facts.insert("window_messages.sender".to_owned(), window);
         }
-        self.caretaker.take(&link);
+        self.timer_thread.take(&link);
         Ok((link, facts))
     }
 
-    /// Initial window of its CUBIC, whose unit is the largest datagram: a packet, unless IP has to cut it.
+    /// Returns the initial window of CUBIC, whose unit is the largest datagram, in words: of a
+    /// packet, unless IP has to fragment it.
     fn initial_window(&self) -> String {
         let datagram =
             self.message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
@@ -123,7 +125,7 @@ impl Endpoint {
         }
     }
 
-    /// What this protocol does, for the comparison of stacks.
+    /// Returns the properties of this protocol for the comparison of stacks.
     fn stack_facts(&self, facts: &BTreeMap<String, String>) -> StackFacts {
         let rules = &self.settings.rules;
         let window = match rules.window {
@@ -149,7 +151,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether this session has begun here already; it is remembered from now on.
+    /// Whether this session has begun here already; remembers it.
     fn is_known(&self, session: u32) -> bool {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if sessions.contains(&session) {
@@ -162,7 +164,7 @@ impl Endpoint {
         false
     }
 
-    /// Judges a datagram that came to the listening socket.
+    /// Handles a datagram that came to the listening socket.
     fn knock(
         &self,
         listener: &Listener,

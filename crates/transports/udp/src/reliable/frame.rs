@@ -1,4 +1,4 @@
-//! The frames of `udp-reliable`, one to a datagram.
+//! The frames of `udp-reliable`, one per datagram.
 //!
 //! Every frame begins with its type (1 byte) and the session (4 bytes, chosen by the connecting
 //! end). Numbers are little-endian. A DATA frame has 21 bytes before its payload, as many as the
@@ -12,7 +12,7 @@ pub(crate) const DATA_HEADER_BYTES: usize = 1 + 4 + 8 + 8;
 /// Longest bitmap of an ACC frame, in bytes: with its other fields it fits a packet of any path.
 pub(crate) const LONGEST_BITMAP: usize = 1024;
 
-/// Most messages that may be under way: what the bitmap can tell of.
+/// Maximum number of messages in flight: the number that the bitmap can represent.
 pub(crate) const LARGEST_WINDOW: usize = LONGEST_BITMAP * 8;
 
 const CONN: u8 = 0xc1;
@@ -23,36 +23,36 @@ const FIN: u8 = 0xc5;
 const ACC: u8 = 0xc6;
 const CLOSE: u8 = 0xc7;
 
-/// A frame, as it was read.
+/// A decoded frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
-    /// Asks for a connection; the payload is the opening of the flow.
+    /// Request of a connection; the payload is the opening of the flow.
     Conn { opening: &'a [u8] },
-    /// The connection is accepted.
+    /// Acceptance of the connection.
     ConAcc,
-    /// The connection is refused.
+    /// Refusal of the connection.
     ConRjt,
     /// One message, or a part of one that is longer than a datagram.
     Data {
         /// Position among the messages of this direction, from zero.
         number: u64,
-        /// Position among all DATA and FIN frames of this direction as they were sent, so that
-        /// an acknowledgement tells which copy of a message it is for.
+        /// Position among all DATA and FIN frames of this direction in the order of sending, so
+        /// that an acknowledgement shows which copy of a message it is for.
         transmission: u64,
         payload: &'a [u8],
     },
     /// The end of this direction, numbered and acknowledged like a message.
     Fin { number: u64, transmission: u64 },
-    /// What has arrived.
+    /// Acknowledgement.
     Acc {
-        /// Every message before this one has.
+        /// Number of the first message that has not arrived.
         next: u64,
-        /// Largest transmission that has; [`u64::MAX`] if none.
+        /// Largest transmission that has arrived; [`u64::MAX`] if none.
         largest: u64,
-        /// Bit `i` of the bitmap: whether message `next + 1 + i` has.
+        /// Further messages that have arrived: bit `i` is for message `next + 1 + i`.
         bitmap: &'a [u8],
     },
-    /// The connection is gone.
+    /// End of the connection.
     Close,
 }
 
@@ -61,7 +61,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a datagram: its session and its frame; `None` for anything else.
+    /// Decodes a datagram into its session and its frame; `None` for anything else.
     pub(crate) fn decode(datagram: &'a [u8]) -> Option<(u32, Self)> {
         let session = u32::from_le_bytes(datagram.get(1..5)?.try_into().ok()?);
         let rest = &datagram[5..];
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
         Some((session, frame?))
     }
 
-    /// Writes a frame to an empty place.
+    /// Writes a frame to `place`, replacing its content.
     pub(crate) fn encode(self, session: u32, place: &mut Vec<u8>) {
         let kind = match self {
             Self::Conn { .. } => CONN,
@@ -136,14 +136,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The first bytes of the CONN of a session and of its DATA, which from the receiver's end is its
-/// word about the transfer, as facts.
+/// Returns the first bytes of a session's CONN and of its DATA, which from the receiver's end
+/// confirms the transfer, as facts.
 pub(crate) fn marks(session: u32) -> [(String, String); 2] {
     [(CONN_FACT, CONN), (RCVD_FACT, DATA)]
         .map(|(fact, kind)| (fact.to_owned(), mark(kind, &session.to_le_bytes())))
 }
 
-/// Writes the transmission into a DATA or FIN frame that is sent once more.
+/// Writes the transmission into a DATA or FIN frame that is about to be sent.
 pub(crate) fn set_transmission(frame: &mut [u8], transmission: u64) {
     if let Some(place) = frame.get_mut(13..21) {
         place.copy_from_slice(&transmission.to_le_bytes());

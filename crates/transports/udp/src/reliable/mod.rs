@@ -1,12 +1,11 @@
 //! `udp-reliable`: reliable delivery over UDP datagrams, by stop-and-wait or a sliding window.
 //!
-//! - `frame` is what stands in a datagram, `sender` and `receiver` the two halves of a connection,
-//!   `rtt` and `congestion` what the sender goes by, `core` all of them together: pure state
-//!   machines, which `tests` runs over simulated paths.
-//! - `connection` moves a core on over a socket, `caretaker` does while nobody calls it, `stream`
-//!   and `endpoint` are what the workloads see.
+//! - `frame` defines the datagrams, `sender` and `receiver` the two halves of a connection,
+//!   `rtt` and `congestion` the timer and the window of the sender, `core` combines them: pure
+//!   state machines, which `tests` runs over simulated paths.
+//! - `connection` advances a core over a socket, `timer_thread` does so while no call does,
+//!   `stream` and `endpoint` are the interface to the workloads.
 
-mod caretaker;
 mod congestion;
 mod connection;
 mod core;
@@ -18,6 +17,7 @@ mod sender;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -31,7 +31,8 @@ use regatta_transport::{
 use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
 use crate::{batch::LONGEST_PAYLOAD, size_option};
 
-/// Each message is a datagram that is acknowledged, and sent again if it is not.
+/// Driver of reliable UDP: each message is a datagram that is acknowledged, and sent again if it is
+/// not.
 pub(crate) struct UdpReliable;
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
@@ -139,8 +140,8 @@ impl Settings {
     }
 }
 
-/// Largest message of a workload, and whether it has to be one datagram: a message does, but the
-/// questions and answers of small exchanges are cut as they need.
+/// Returns the largest message of a workload, and whether it has to be one datagram: a message has
+/// to, but the requests and responses of small exchanges may be cut.
 fn largest_message(kind: &WorkloadKind) -> (Bytes, bool) {
     match kind {
         WorkloadKind::Bulk { size, message, .. }

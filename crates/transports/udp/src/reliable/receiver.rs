@@ -1,10 +1,10 @@
-//! The receiving half of a connection: order, duplicates, what to acknowledge.
+//! The receiving half of a connection: order, duplicates, acknowledgements.
 
 use std::collections::BTreeMap;
 
 use super::frame::{Frame, LARGEST_WINDOW, LONGEST_BITMAP};
 
-/// A message that came before one that it follows.
+/// A message that arrived before an earlier one.
 #[derive(Debug)]
 enum Early {
     Data(Vec<u8>),
@@ -14,7 +14,7 @@ enum Early {
 /// The receiving half.
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
-    /// Number of the message that is due.
+    /// Number of the next message in order.
     next: u64,
     early: BTreeMap<u64, Early>,
     /// Largest transmission that has arrived.
@@ -24,7 +24,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Takes a message in: `None` as payload is the end of the direction. Passes on what is due.
+    /// Handles a message, or the end of the direction for no `payload`. Delivers the messages that
+    /// are due.
     pub(crate) fn on_message(
         &mut self,
         number: u64,
@@ -72,7 +73,7 @@ impl Receiver {
         self.finished
     }
 
-    /// The acknowledgement of what has arrived.
+    /// Returns the acknowledgement of all that has arrived.
     pub(crate) fn acknowledgement(&mut self) -> Frame<'_> {
         self.bitmap.clear();
         if let Some((last, _)) = self.early.last_key_value() {

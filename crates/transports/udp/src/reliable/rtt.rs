@@ -1,15 +1,15 @@
-//! Round-trip time and retransmission time.
+//! Round-trip time and retransmission time-out.
 
 use std::time::Duration;
 
-/// Least retransmission time. RFC 6298 §2.4 says one second and lets an implementation that has
-/// reasons choose less; this is what Linux has for TCP.
+/// Minimum retransmission time-out. RFC 6298 §2.4 says one second and lets an implementation that
+/// has reasons choose less; this is Linux's for TCP.
 const LEAST: Duration = Duration::from_millis(200);
 
 /// Clock granularity G of RFC 6298 §2.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// Smoothed round-trip time, its variation, and the retransmission time that follows.
+/// Smoothed round-trip time, its variation, and the retransmission time-out derived from them.
 ///
 /// Source: RFC 6298 §2.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Takes a measurement in.
+    /// Adds a measurement.
     pub(crate) fn sample(&mut self, time: Duration) {
         self.least = Some(self.least.map_or(time, |least| least.min(time)));
         match self.smoothed {
@@ -35,17 +35,17 @@ impl RoundTrip {
         }
     }
 
-    /// Smoothed round-trip time (SRTT), once there is a measurement.
+    /// Returns the smoothed round-trip time (SRTT), once there is a measurement.
     pub(crate) const fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Least measurement.
+    /// Returns the least measurement.
     pub(crate) const fn least(&self) -> Option<Duration> {
         self.least
     }
 
-    /// Retransmission time (RTO); `first` as long as nothing is measured.
+    /// Returns the retransmission time-out (RTO); `first` as long as nothing is measured.
     pub(crate) fn retransmission_time(&self, first: Duration) -> Duration {
         match self.smoothed {
             None => first,

@@ -1,4 +1,4 @@
-//! The sending half of a connection: which message goes next, which is lost, when to try again.
+//! The sending half of a connection: order of sending, loss detection, retransmission timer.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,38 +14,39 @@ use super::{
     rtt::RoundTrip,
 };
 
-/// A message is lost when one that was sent so many datagrams later has arrived (RFC 9002 §6.1.1).
+/// Reordering threshold: a message is lost when a datagram sent this many positions later has
+/// arrived (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
 
-/// Most memory of earlier messages that is kept for later ones.
+/// Maximum number of buffers of earlier messages that are kept for later ones.
 const SPARE_HEADS: usize = 256;
 
-/// What a sender is to do, from the options of the transport.
+/// Parameters of a sender, from the options of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Most messages that may be under way; one is stop-and-wait.
+    /// Maximum number of messages in flight; one is stop-and-wait.
     pub window: usize,
     /// Longest wait before a message without an acknowledgement is sent again; always that for
     /// stop-and-wait.
     pub max_wait: Duration,
-    /// How many waits for one message may end without an acknowledgement before the last.
+    /// Maximum number of retransmission time-outs in a row; the next one ends the connection.
     pub max_retransmits: u32,
-    /// Whether CUBIC limits what is under way.
+    /// Whether CUBIC limits the bytes in flight.
     pub cubic: bool,
 }
 
-/// Where a message is.
+/// Delivery state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Here, to be sent for the first time or again.
+    /// To be sent, for the first time or again.
     Here,
-    /// Under way.
+    /// In flight.
     UnderWay,
-    /// There.
+    /// Arrived.
     Arrived,
 }
 
-/// A message that is not known to have arrived, or follows one that is not.
+/// A message that is kept, as it or an earlier one may not have arrived.
 #[derive(Debug)]
 struct Message {
     /// DATA frame up to the payload, or a whole FIN frame.
@@ -75,11 +76,11 @@ struct Transmission {
 pub(crate) struct Sender {
     session: u32,
     rules: Rules,
-    /// From the first message that is not known to have arrived.
+    /// Messages from the first that is not known to have arrived.
     messages: VecDeque<Message>,
     /// Number of the first of `messages`.
     first: u64,
-    /// Next number that was never sent.
+    /// Number of the first message that was never sent.
     fresh: u64,
     /// Messages that are lost, and not sent again yet.
     lost: BTreeSet<u64>,
@@ -90,13 +91,13 @@ pub(crate) struct Sender {
     largest: Option<u64>,
     under_way: usize,
     under_way_bytes: u64,
-    /// Since when an acknowledgement is waited for.
+    /// Start of the wait for an acknowledgement.
     waiting_since: Option<MonotonicTime>,
-    /// Waits in a row that ended without one.
+    /// Number of such waits in a row that timed out.
     time_outs: u32,
     pub round_trip: RoundTrip,
     congestion: Congestion,
-    /// Largest datagram so far, the unit of the congestion control.
+    /// Largest datagram so far in bytes, the unit of the congestion control.
     unit: usize,
     retransmitted: u64,
     spare: Vec<Vec<u8>>,
@@ -126,7 +127,7 @@ impl Sender {
         }
     }
 
-    /// Takes a message over: `prefix` and then `payload`.
+    /// Takes over a message, which consists of `prefix` and `payload`.
     pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) {
         let mut head = self.spare.pop().unwrap_or_default();
         let frame = Frame::Data {
@@ -138,7 +139,7 @@ impl Sender {
         self.take(head, payload);
     }
 
-    /// Ends this direction after everything that was pushed.
+    /// Ends the sending direction after everything that was pushed.
     pub(crate) fn push_end(&mut self) {
         let mut head = Vec::new();
         let frame = Frame::Fin {
@@ -165,17 +166,18 @@ impl Sender {
         self.messages.push_back(message);
     }
 
-    /// Number after the last message.
+    /// Returns the number after that of the last message.
     fn end(&self) -> u64 {
         self.first + self.messages.len() as u64
     }
 
-    /// How many messages are here that were never sent.
+    /// Returns the number of messages that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         (self.end() - self.fresh) as usize
     }
 
-    /// How many messages are not known to have arrived, or follow one that is not.
+    /// Returns the number of messages that are kept, as they or an earlier one may not have
+    /// arrived.
     pub(crate) fn held(&self) -> usize {
         self.messages.len()
     }
@@ -185,14 +187,14 @@ impl Sender {
         self.messages.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// The datagram of a message: two parts, one after the other.
+    /// Returns the datagram of a message: two parts, one after the other.
     pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let message = self.messages.get(index)?;
         Some((&message.head, &message.payload))
     }
 
-    /// The next message that is to be sent now, if any may be; it counts as sent.
+    /// Takes the next message that is to be sent now, if any may be; it counts as sent.
     pub(crate) fn poll(&mut self, now: MonotonicTime) -> Option<u64> {
         if self.under_way >= self.rules.window {
             return None;
@@ -232,7 +234,7 @@ impl Sender {
         Some(number)
     }
 
-    /// Notes that a message has arrived; returns its size if that is news.
+    /// Notes that a message has arrived; returns its size in bytes, or 0 if that was known.
     fn arrived(&mut self, number: u64) -> u64 {
         let Some(message) = self.get_mut(number) else {
             return 0;
@@ -253,7 +255,7 @@ impl Sender {
         size
     }
 
-    /// Takes an acknowledgement in. One that tells of what was never sent is ignored.
+    /// Handles an acknowledgement. One of messages that were never sent is ignored.
     pub(crate) fn on_acknowledgement(
         &mut self,
         now: MonotonicTime,
@@ -305,7 +307,7 @@ impl Sender {
         }
     }
 
-    /// Declares lost what was sent so much before what has arrived, and forgets what needs no
+    /// Declares messages lost by the reordering threshold, and forgets datagrams that need no
     /// watching any more.
     fn find_lost(&mut self, now: MonotonicTime) {
         let Some(largest) = self.largest else { return };
@@ -332,7 +334,7 @@ impl Sender {
         }
     }
 
-    /// How long the present wait is.
+    /// Returns the duration of the current wait.
     fn wait(&self) -> Duration {
         let max_wait = self.rules.max_wait;
         if self.rules.window == 1 {
@@ -344,12 +346,12 @@ impl Sender {
         doubled.min(max_wait.max(time))
     }
 
-    /// When [`Sender::on_time`] has something to do.
+    /// Returns the time of the next call of [`Sender::on_time`].
     pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
         Some(self.waiting_since? + self.wait())
     }
 
-    /// Ends a wait whose time has come: what is under way is lost. False if that was the last
+    /// Ends a wait that is due: all messages in flight are lost. Returns false if that was the last
     /// wait for a message.
     #[must_use]
     pub(crate) fn on_time(&mut self, now: MonotonicTime) -> bool {
@@ -374,12 +376,12 @@ impl Sender {
         true
     }
 
-    /// Name of the congestion control.
+    /// Returns the name of the congestion control.
     pub(crate) const fn congestion_control(&self) -> &'static str {
         if self.rules.cubic { "cubic" } else { "none" }
     }
 
-    /// Bytes that may be under way.
+    /// Returns the bytes that may be in flight.
     pub(crate) fn window_bytes(&self) -> u64 {
         let fixed = (self.rules.window * self.unit) as u64;
         self.congestion
@@ -387,17 +389,18 @@ impl Sender {
             .map_or(fixed, |window| window.min(fixed))
     }
 
-    /// Bytes that are under way.
+    /// Returns the bytes in flight.
     pub(crate) const fn under_way_bytes(&self) -> u64 {
         self.under_way_bytes
     }
 
-    /// Datagrams with messages that were sent, and how many of them were copies.
+    /// Returns the number of datagrams sent with messages, and how many of them were
+    /// retransmissions.
     pub(crate) const fn sent(&self) -> (u64, u64) {
         (self.next_transmission, self.retransmitted)
     }
 
-    /// How often congestion was seen.
+    /// Returns the number of congestion events.
     pub(crate) const fn congestion_events(&self) -> u64 {
         self.congestion.events()
     }

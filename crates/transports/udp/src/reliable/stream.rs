@@ -12,7 +12,7 @@ use super::{connection::Link, sender::LONGEST_PART};
 /// The stream of a connection.
 pub(crate) struct Stream {
     link: Arc<Link>,
-    /// What CONN carried, until the workload hands it over: it is there already.
+    /// Opening that CONN carried, until the workload sends it: it has arrived already.
     opening: Option<[u8; OPENING_BYTES]>,
 }
 
@@ -21,8 +21,8 @@ impl Stream {
         Self { link, opening }
     }
 
-    /// Cuts what is left of a message into datagrams: one, but for a message that is longer than
-    /// one carries with its header.
+    /// Cuts the rest of a message into datagrams: one, except for a message that is longer than one
+    /// carries with its header.
     fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
         let mut rest = 0;
         loop {

@@ -31,21 +31,21 @@ const SLIDING: Rules = Rules {
     ..STOP_AND_WAIT
 };
 
-/// What becomes of a datagram.
+/// Impairment of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
     Lost,
-    /// Arrives so much later.
+    /// Arrives later by this much.
     Late(Duration),
     Twice,
 }
 
-/// A path with a fate for each datagram in turn; when they are used up, all arrive.
+/// A path with an impairment for each datagram in turn; when they are used up, all arrive.
 struct Path<F: FnMut(End, &[u8]) -> Fate> {
     now: MonotonicTime,
     fate: F,
-    /// By time of arrival and order of departure.
+    /// Datagrams in flight, by time of arrival and order of departure.
     under_way: BTreeMap<(MonotonicTime, u64), (End, Vec<u8>)>,
     departed: u64,
     sent: Vec<(MonotonicTime, End, Vec<u8>)>,
@@ -57,7 +57,7 @@ enum End {
     Server,
 }
 
-/// An end and what its application has got.
+/// An end and the messages that its application has received.
 struct Host {
     core: Core,
     got: Vec<Vec<u8>>,
@@ -161,7 +161,7 @@ impl<F: FnMut(End, &[u8]) -> Fate> Path<F> {
         panic!("it goes on for ever");
     }
 
-    /// Datagrams that one end sent, of the kind that the test looks for.
+    /// Returns the number of datagrams sent by one end whose frame satisfies `is`.
     fn count(&self, from: End, is: impl Fn(Frame<'_>) -> bool) -> usize {
         self.sent
             .iter()
@@ -172,14 +172,14 @@ impl<F: FnMut(End, &[u8]) -> Fate> Path<F> {
     }
 }
 
-/// `count` messages of different lengths and content.
+/// Returns `count` messages of different lengths and content.
 fn messages(count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(|index| vec![index as u8; 1 + index * 37 % 1200])
         .collect()
 }
 
-/// What came of a whole exchange: everything there, one answer back, both directions finished.
+/// Result of a whole exchange: all messages delivered, one answer back, both directions finished.
 struct Exchange {
     over: Option<Over>,
     time: Duration,
@@ -415,7 +415,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// The same cases each time.
+/// Returns a test runner with the same cases each time.
 fn runner(cases: u32) -> TestRunner {
     let config = Config {
         cases,

@@ -27,10 +27,10 @@ impl Draws {
     }
 }
 
-/// What a path does in one direction.
+/// Impairments of a path in one direction.
 #[derive(Clone, Copy)]
 pub struct Direction {
-    /// Each datagram's, one way.
+    /// One-way delay of each datagram.
     pub delay: Duration,
     /// Ratio of datagrams that are lost.
     pub loss: f64,
@@ -38,7 +38,7 @@ pub struct Direction {
 
 /// A relay between two sockets, in a thread until it is dropped.
 pub struct Relay {
-    /// Where it takes the sender's datagrams.
+    /// Address for the sender's datagrams.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     /// Datagrams lost towards the receiver.
@@ -49,7 +49,8 @@ pub struct Relay {
 /// Waiting datagrams of one direction: due time, socket and address to send from and to.
 type Line = VecDeque<(Instant, Arc<UdpSocket>, SocketAddr, Vec<u8>)>;
 
-/// A socket of the relay, whose buffer holds a whole transfer: it loses what it draws, no more.
+/// Returns a socket of the relay, whose buffer holds a whole transfer, so that only the drawn
+/// datagrams are lost.
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.set_nonblocking(true).expect("a mode");
@@ -60,7 +61,7 @@ fn socket() -> UdpSocket {
 }
 
 impl Relay {
-    /// A relay to this receiver.
+    /// Starts a relay to this receiver.
     pub fn new(receiver: SocketAddr, forward: Direction, reverse: Direction) -> Self {
         let front = Arc::new(socket());
         let mut relay = Self {

@@ -1,16 +1,16 @@
-//! What a receiver has from an earlier transfer, as a sender that resumes it is told: CHUNKS, and frames
-//! of entries after it.
+//! Messages about the data that a receiver holds from an earlier transfer: CHUNKS, followed by
+//! frames of entries, one entry per file.
 
 use super::number::{Fields, put_string, put_uvar};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
 use crate::path::RelativePath;
 
-/// The size of a buffer of the reference, which a frame fits into.
+/// Length of a frame in bytes; the size of the reference's buffer.
 pub const FRAME_BYTES: usize = 256 << 10;
-/// The longest frame that is taken.
+/// Maximum length of a frame that is accepted, in bytes.
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// What is there of one file.
+/// Byte ranges of one file that the receiver holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChunks {
     /// The file's number in the earlier transfer, which it keeps.
@@ -19,7 +19,7 @@ pub struct FileChunks {
     pub path: RelativePath,
     /// The file's size in bytes.
     pub size: u64,
-    /// Where each range begins and ends, in order.
+    /// Start and end offset of each range in bytes, in ascending order.
     pub chunks: Vec<(u64, u64)>,
 }
 
@@ -60,7 +60,8 @@ impl FileChunks {
     }
 }
 
-/// Appends frames of these entries, each as long as [`FRAME_BYTES`] unless a single entry is longer.
+/// Appends frames of these entries, each at most [`FRAME_BYTES`] long unless a single entry is
+/// longer.
 pub fn encode_frames(files: &[FileChunks], out: &mut Vec<u8>) {
     let mut rest = files;
     while !rest.is_empty() {

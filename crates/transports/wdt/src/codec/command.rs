@@ -1,4 +1,4 @@
-//! What a sender sends: SETTINGS, SIZE, FILE, FOOTER, DONE.
+//! Messages of a sender: SETTINGS, SIZE, FILE, FOOTER, DONE.
 
 use super::number::{Fields, put_string, put_uvar, put_zvar};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
@@ -11,8 +11,9 @@ const FOOTER: u8 = b'F';
 const DONE: u8 = b'D';
 const ACK: u8 = b'a';
 
-/// How long DONE is, and SETTINGS that asks for what is there already: a receiver reads no command
-/// before so many bytes are there, so what a sender waits behind fills them.
+/// Length of DONE, and minimum length of SETTINGS with `request_chunks`, in bytes. A receiver reads
+/// no command before this many bytes have arrived, so messages after which the sender waits are
+/// padded to this length.
 pub const DONE_BYTES: usize = 256;
 /// The longest transfer id, in bytes.
 pub const MAX_TRANSFER_ID_BYTES: usize = 1024;
@@ -20,58 +21,58 @@ pub const MAX_TRANSFER_ID_BYTES: usize = 1024;
 /// A command of a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begins every connection.
+    /// SETTINGS, the first command of every connection.
     Settings(Settings),
-    /// How many bytes the whole transfer has; for progress only.
+    /// Total size of the transfer in bytes, for progress only.
     Size(u64),
     /// A block; its bytes follow, and after them a FOOTER if the settings say so.
     File(FileHeader),
-    /// The CRC of the block before.
+    /// CRC of the preceding block.
     Footer(u32),
-    /// Nothing more comes on this connection; padded to [`DONE_BYTES`].
+    /// End of the data on this connection; padded to [`DONE_BYTES`].
     Done(Done),
-    /// What the receiver has from an earlier transfer has come.
+    /// Acknowledgement of CHUNKS and its frames.
     Ack,
 }
 
 /// SETTINGS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of the protocol.
+    /// Protocol version.
     pub version: u32,
-    /// How long the sender waits for bytes, in milliseconds; not zero.
+    /// The sender's read time-out in milliseconds; not zero.
     pub read_timeout_ms: u32,
-    /// How long the sender waits for room, in milliseconds; not zero.
+    /// The sender's write time-out in milliseconds; not zero.
     pub write_timeout_ms: u32,
-    /// As in the connection URL.
+    /// Transfer id of the connection URL.
     pub transfer_id: Vec<u8>,
-    /// A footer follows each block.
+    /// Whether a footer follows each block.
     pub checksum: bool,
-    /// The sender asks for what the receiver has from an earlier transfer.
+    /// Whether the sender asks for the chunks that the receiver holds from an earlier transfer.
     pub request_chunks: bool,
-    /// Every file is one block.
+    /// Whether every file is sent as one block.
     pub whole_files: bool,
-    /// The receiver shall send heartbeats.
+    /// Whether the receiver is asked to send heartbeats.
     pub heartbeats: bool,
 }
 
-/// What the receiver is to find in place of a file; other than [`Allocation::New`] only when a
-/// transfer is resumed.
+/// State of a file at the receiver, as FILE announces it; other than [`Allocation::New`] only when
+/// a transfer is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
-    /// Nothing is there.
+    /// No part of the file.
     New,
-    /// It is there with its size.
+    /// The file with its full size.
     Exists,
-    /// It is there and too large, under an earlier sequence id.
+    /// A file that is too large, under this earlier sequence id.
     TooLarge(u64),
-    /// It is there and too small, under an earlier sequence id.
+    /// A file that is too small, under this earlier sequence id.
     TooSmall(u64),
-    /// It is to be deleted.
+    /// A file to be deleted.
     Delete,
 }
 
-/// FILE: what the bytes after it are.
+/// FILE: header of the block whose bytes follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// The sender's status, 0 when all is well.
@@ -82,11 +83,11 @@ pub struct FileHeader {
     pub sequence: u64,
     /// The block's length in bytes.
     pub length: u64,
-    /// Where the block begins in the file.
+    /// Offset of the block in the file, in bytes.
     pub offset: u64,
     /// The file's size in bytes.
     pub file_size: u64,
-    /// What is there already.
+    /// State of the file at the receiver.
     pub allocation: Allocation,
 }
 
@@ -110,7 +111,7 @@ pub fn footer(before: u32, data: &[u8]) -> u32 {
 }
 
 impl Command {
-    /// Decodes the command at the start of `bytes`, from the whole of which it takes its length.
+    /// Decodes the command at the start of `bytes` and its length in bytes.
     ///
     /// # Errors
     /// [`Malformed`] as soon as the bytes cannot become a command.
@@ -118,7 +119,7 @@ impl Command {
         decoded(read(bytes))
     }
 
-    /// Appends the command.
+    /// Appends the encoded command to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {

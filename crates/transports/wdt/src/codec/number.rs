@@ -2,7 +2,7 @@
 
 use super::{Malformed, Stop};
 
-/// The most bytes of a number: the ninth carries eight bits.
+/// Maximum length of a number in bytes: the ninth byte carries eight bits.
 const MAX_UVAR_BYTES: usize = 9;
 
 /// Appends an unsigned number: seven bits to a byte, lowest first, the high bit for "more"; a ninth
@@ -29,7 +29,7 @@ pub(super) fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads fields from what has arrived.
+/// Reader of the fields of a message that may be incomplete.
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -40,7 +40,7 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -89,14 +89,14 @@ impl<'a> Fields<'a> {
         Ok(value)
     }
 
-    /// A number that a signed one of 64 bits holds, and that is not negative.
+    /// Reads an unsigned number of at most 63 bits; `what` names the field in the error.
     pub(super) fn cvar(&mut self, what: &'static str) -> Result<u64, Stop> {
         let value = self.uvar()?;
         i64::try_from(value).map_err(|_| Malformed::OutOfRange(what))?;
         Ok(value)
     }
 
-    /// A number that a signed one of 32 bits holds, and that is not negative.
+    /// Reads an unsigned number of at most 31 bits; `what` names the field in the error.
     pub(super) fn cvar31(&mut self, what: &'static str) -> Result<u32, Stop> {
         let value = self.uvar()?;
         let value = i32::try_from(value).map_err(|_| Malformed::OutOfRange(what))?;
@@ -108,7 +108,8 @@ impl<'a> Fields<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A string of at most `limit` bytes; a longer one is refused by its length alone.
+    /// Reads a string of at most `limit` bytes; a longer one is refused by its length alone. `what`
+    /// names the field in the error.
     pub(super) fn string(&mut self, limit: usize, what: &'static str) -> Result<&'a [u8], Stop> {
         let length = self.uvar()?;
         match usize::try_from(length) {

@@ -1,4 +1,4 @@
-//! What a receiver sends: DONE, WAIT, HEARTBEAT, ABORT, and both kinds of checkpoint.
+//! Messages of a receiver: DONE, WAIT, HEARTBEAT, ABORT, both kinds of checkpoint, CHUNKS and ACK.
 
 use super::chunks::FRAME_BYTES;
 use super::number::{Fields, put_uvar};
@@ -12,63 +12,65 @@ const ERRORS: u8 = b'E';
 pub const ABORT: u8 = b'A';
 const CHUNKS: u8 = b'C';
 const ACK: u8 = b'a';
-/// The length of a list of one, which a local checkpoint is.
+/// First byte of a local checkpoint: the length of its list, which has one entry.
 const LOCAL_CHECKPOINT: u8 = 1;
 
-/// How long a local checkpoint is with its padding.
+/// Length of a local checkpoint with its padding, in bytes.
 pub const LOCAL_CHECKPOINT_BYTES: usize = 60;
-/// The most checkpoints in one message: there are no more ports.
+/// Maximum number of checkpoints in one message: the number of ports.
 const MAX_CHECKPOINTS: usize = u16::MAX as usize;
-/// The fewest bytes of a checkpoint.
+/// Minimum length of a checkpoint, in bytes.
 const MIN_CHECKPOINT_BYTES: usize = 5;
 
 /// A message of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// All is there; one byte, which the sender answers with the same.
+    /// Everything has arrived; one byte, which the sender answers with the same.
     Done,
     /// Other connections are still at work.
     Wait,
     /// The receiver is alive.
     Heartbeat,
-    /// The global checkpoint: what these ports got before they were given up.
+    /// The global checkpoint: the data that these ports received before they were given up.
     Errors(Vec<Checkpoint>),
     /// The transfer is over.
     Abort(Abort),
-    /// What this port got before its connection broke; begins a connection that is made again.
+    /// The data that this port received before its connection broke; first message of a connection
+    /// that is made again.
     LocalCheckpoint(Checkpoint),
-    /// What is there of so many files from an earlier transfer follows in [frames](super::decode_frame).
+    /// Announces the files held from an earlier transfer; their ranges follow in
+    /// [frames](super::decode_frame).
     Chunks {
-        /// How many files.
+        /// Number of files.
         files: u64,
     },
-    /// Another connection was told what is there.
+    /// The chunks were sent on another connection.
     Ack,
 }
 
 /// ABORT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The protocol's version that the receiver would speak.
+    /// Version of the protocol that the receiver would speak.
     pub version: u32,
-    /// Why; see [`Status`](crate::status::Status).
+    /// Reason, as the code of a [`Status`](crate::status::Status).
     pub code: u8,
-    /// How many blocks the receiver has got.
+    /// Number of blocks received.
     pub blocks: u64,
 }
 
-/// What one port got.
+/// Data received on one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checkpoint {
     /// The port of the receiver.
     pub port: u16,
-    /// Whole blocks, over all connections of the port.
+    /// Number of whole blocks, over all connections of the port.
     pub blocks: u64,
-    /// Bytes of the block after those, 0 for none.
+    /// Bytes received of the next block, 0 for none.
     pub partial_bytes: u64,
-    /// Its file.
+    /// Sequence id of the partial block's file.
     pub partial_sequence: u64,
-    /// Where it begins in the file.
+    /// Offset of the partial block in its file, in bytes.
     pub partial_offset: u64,
 }
 
@@ -81,7 +83,7 @@ impl Reply {
         decoded(read(bytes))
     }
 
-    /// Appends the message.
+    /// Appends the encoded message to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Reply::Done => out.push(DONE),
@@ -167,7 +169,7 @@ fn read(bytes: &[u8]) -> Result<(Reply, usize), Stop> {
     Ok((reply, fields.position()))
 }
 
-/// Within a message of known length, what is missing never comes.
+/// Turns "more bytes needed" into an error, as a message of known length will not get any longer.
 fn never_comes(stop: Stop) -> Stop {
     match stop {
         Stop::Needs(_) => Malformed::WrongLength("a list of checkpoints").into(),

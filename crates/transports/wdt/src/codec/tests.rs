@@ -1,5 +1,5 @@
-//! Every message comes back as it went, from any prefix it says that more is needed, and no bytes
-//! make it panic.
+//! Every message survives encoding and decoding, a prefix of it is reported as incomplete, and no
+//! input causes a panic.
 
 use proptest::prelude::*;
 
@@ -158,7 +158,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
-/// Decodes as a reader does: only as many bytes as are asked for.
+/// Decodes like a reader of a stream: with only as many bytes as [`Decoded::Needs`] asked for.
 fn by_need<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>) -> (T, usize) {
     let mut held = 0;
     loop {

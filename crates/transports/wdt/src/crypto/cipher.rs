@@ -1,4 +1,4 @@
-//! AES-128 as a stream that can be looked at on the way, over AWS-LC.
+//! AES-128 as a stream whose tag can be computed before its end, over AWS-LC.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -9,10 +9,10 @@ use super::{Cipher, CryptoError, IV_BYTES, KEY_BYTES, Key, TAG_BYTES};
 
 /// The largest part that is given to the library at once; its lengths are an `int`.
 const MAX_PART_BYTES: usize = 1 << 30;
-/// What a new stream of GCM takes of the sixteen bytes.
+/// Bytes of the IV that GCM uses as its nonce.
 const GCM_NONCE_BYTES: usize = 12;
 
-/// Sixteen bytes from the system's random numbers.
+/// Returns sixteen bytes from the system's random number generator.
 pub(super) fn random() -> Result<[u8; KEY_BYTES], CryptoError> {
     let mut bytes = [0; KEY_BYTES];
     // SAFETY: the pointer and the length are those of `bytes`.
@@ -20,7 +20,7 @@ pub(super) fn random() -> Result<[u8; KEY_BYTES], CryptoError> {
     Ok(bytes)
 }
 
-/// What the library says by 1, and otherwise.
+/// Converts a return value of the library, which is 1 for success.
 fn ok(returned: c_int) -> Result<(), CryptoError> {
     if returned == 1 {
         Ok(())
@@ -29,7 +29,7 @@ fn ok(returned: c_int) -> Result<(), CryptoError> {
     }
 }
 
-/// A cipher on its way through a stream.
+/// State of a cipher within a stream.
 pub(super) struct Stream {
     context: Context,
     cipher: Cipher,
@@ -54,7 +54,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Begins again under another IV.
+    /// Restarts the stream under another IV.
     pub(super) fn restart(&mut self, iv: &[u8; IV_BYTES]) -> Result<(), CryptoError> {
         let (kind, iv_bytes) = match self.cipher {
             // SAFETY: gives a pointer to a constant of the library.
@@ -77,7 +77,7 @@ impl Stream {
         })
     }
 
-    /// Appends what becomes of `input`.
+    /// Appends the encrypted or decrypted `input` to `out`.
     pub(super) fn append(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CryptoError> {
         for part in input.chunks(MAX_PART_BYTES) {
             out.reserve(part.len());
@@ -91,7 +91,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts what becomes of `bytes` in their place.
+    /// Encrypts or decrypts `bytes` in place.
     pub(super) fn in_place(&mut self, bytes: &mut [u8]) -> Result<(), CryptoError> {
         for part in bytes.chunks_mut(MAX_PART_BYTES) {
             // SAFETY: input and output are the same bytes, which the library allows.
@@ -121,7 +121,7 @@ impl Stream {
         }
     }
 
-    /// The tag of everything since the IV was set; the stream goes on after it.
+    /// Returns the tag of everything since the IV was set; the stream goes on after it.
     pub(super) fn tag(&self) -> Result<[u8; TAG_BYTES], CryptoError> {
         let copy = self.context.copy()?;
         let mut tag = [0; TAG_BYTES];
@@ -138,7 +138,7 @@ impl Stream {
     }
 }
 
-/// A context of the library, which this has alone.
+/// An owned context of the library.
 struct Context(*mut lc::EVP_CIPHER_CTX);
 
 // SAFETY: the library's context is a plain piece of memory without ties to a thread, and only

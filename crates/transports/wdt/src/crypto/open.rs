@@ -5,39 +5,39 @@ use std::ops::Range;
 use super::cipher::Stream;
 use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, PROLOGUE_BYTES, Secret, TAG_BYTES};
 
-/// Decrypts what one side of a connection receives, and takes prologue, tags and IVs out of it.
+/// Decryptor of the bytes that one side of a connection receives; removes prologue, tags and IVs.
 pub struct Open(Option<Opening>);
 
 struct Opening {
     secret: Secret,
-    /// Absent until the prologue is there.
+    /// Cipher state; `None` until the prologue has arrived.
     stream: Option<Stream>,
     /// Bytes between tags; 0 for none.
     interval: u64,
-    /// Bytes so far, tags and IVs not counted.
+    /// Plain bytes decrypted so far, tags and IVs not counted.
     position: u64,
     /// Bytes since the IV was set.
     under_iv: u64,
-    /// Where the last tag stood that verified.
+    /// Position of the last tag that verified, in plain bytes.
     verified: u64,
-    /// A tag was read here, an IV must follow.
+    /// Whether the tag at this position has been read and an IV must follow.
     iv_follows: bool,
-    /// A prologue, tag or IV of which a part is there.
+    /// Part of a prologue, tag or IV that has arrived so far.
     held: [u8; PROLOGUE_BYTES],
     held_bytes: usize,
 }
 
-/// What was made of some bytes.
+/// Result of [`Open::open`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// So many bytes from the front are done with.
+    /// Number of bytes consumed from the front of the input.
     pub consumed: usize,
-    /// Where among them the plain bytes are now, of which there may be none.
+    /// Range of the decrypted bytes within the consumed ones; may be empty.
     pub plain: Range<usize>,
 }
 
 impl Open {
-    /// For a connection that must or must not be encrypted.
+    /// Returns a decryptor for a connection with `secret`, or a pass-through for `None`.
     #[must_use]
     pub fn new(secret: Option<&Secret>) -> Self {
         Self(secret.map(|secret| Opening {
@@ -53,7 +53,7 @@ impl Open {
         }))
     }
 
-    /// Whether tags stand in the stream, so that only bytes before a verified one are to be trusted.
+    /// Whether the stream carries tags, so that only bytes before a verified tag are to be trusted.
     #[must_use]
     pub fn has_tags(&self) -> bool {
         self.0
@@ -61,21 +61,21 @@ impl Open {
             .is_some_and(|opening| opening.secret.cipher == Cipher::Aes128Gcm)
     }
 
-    /// How many plain bytes were opened.
+    /// Returns the number of plain bytes decrypted.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.0.as_ref().map_or(0, |opening| opening.position)
     }
 
-    /// How many plain bytes lie before the last tag that verified.
+    /// Returns the number of plain bytes before the last tag that verified.
     #[must_use]
     pub fn verified(&self) -> u64 {
         self.0.as_ref().map_or(0, |opening| opening.verified)
     }
 
-    /// Makes at most `want` plain bytes of what stands at the front of `wire`, in their place. What
-    /// is done with is all of `wire`, or up to the end of a run of plain bytes: call it again with
-    /// the rest while more is wanted.
+    /// Decrypts at most `want` plain bytes at the front of `wire`, in place. A call consumes all of
+    /// `wire` or stops at the end of a run of plain bytes: call it again with the rest while more
+    /// bytes are wanted.
     ///
     /// # Errors
     /// [`CryptoError`]; the connection is of no use then.
@@ -118,8 +118,8 @@ impl Open {
         })
     }
 
-    /// Takes the tag that ends the direction from the front of `wire`: how many bytes are done with,
-    /// and whether that was all.
+    /// Takes the tag that ends the direction from the front of `wire`. Returns the number of bytes
+    /// consumed, and whether the direction is complete, as it always is without tags.
     ///
     /// # Errors
     /// [`CryptoError::Tag`].
@@ -138,13 +138,13 @@ impl Open {
     }
 }
 
-/// What stands before the next plain byte.
+/// Result of reading the prologue, tag and IV that may stand before the next plain byte.
 enum Before {
-    /// Nothing from here on.
+    /// All of them are read; the plain bytes begin at this index.
     Ready(usize),
-    /// A prologue, tag or IV that is not all there; everything was kept.
+    /// An incomplete prologue, tag or IV; all input was buffered.
     Needs,
-    /// Nothing is wanted, so nothing was looked at.
+    /// No byte is wanted, so no input was read.
     Nothing,
 }
 
@@ -189,7 +189,7 @@ impl Opening {
         Ok(Before::Ready(at))
     }
 
-    /// Collects `N` bytes over several calls.
+    /// Collects `N` bytes of `wire` from `at` on, over several calls.
     fn hold<const N: usize>(&mut self, wire: &[u8], at: &mut usize) -> Option<[u8; N]> {
         let taken = (N - self.held_bytes).min(wire.len() - *at);
         self.held[self.held_bytes..self.held_bytes + taken]

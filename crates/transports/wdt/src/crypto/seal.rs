@@ -3,7 +3,7 @@
 use super::cipher::{self, Stream};
 use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, Secret};
 
-/// Encrypts what one side of a connection sends, and puts prologue, tags and IVs in between.
+/// Encryptor of the bytes that one side of a connection sends; inserts prologue, tags and IVs.
 pub struct Seal(Option<Sealing>);
 
 struct Sealing {
@@ -12,16 +12,17 @@ struct Sealing {
     /// Bytes between tags; 0 for none.
     interval: u64,
     iv_change: u64,
-    /// What is still to be sent in clear before the first byte.
+    /// IV of the prologue, until that has been sent in clear before the first byte.
     prologue: Option<[u8; IV_BYTES]>,
-    /// Bytes so far, tags and IVs not counted.
+    /// Plain bytes encrypted so far, tags and IVs not counted.
     position: u64,
     /// Bytes since the IV was set.
     under_iv: u64,
 }
 
 impl Seal {
-    /// For a connection that is or is not encrypted, with a random IV.
+    /// Returns an encryptor for a connection with `secret` and a random IV, or a pass-through for
+    /// `None`.
     ///
     /// # Errors
     /// [`CryptoError::Library`].
@@ -32,7 +33,7 @@ impl Seal {
         }
     }
 
-    /// The same under a known IV, as a recorded session needs it.
+    /// Returns an encryptor with a known IV, as a recorded session needs it.
     pub(super) fn with_iv(
         secret: &Secret,
         tag_interval_bytes: u32,
@@ -53,13 +54,13 @@ impl Seal {
         })))
     }
 
-    /// Whether what is sent differs from what is meant.
+    /// Whether the bytes are encrypted.
     #[must_use]
     pub fn encrypts(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Appends what goes over the wire for `plain`.
+    /// Appends the bytes to be sent for `plain`: encrypted, with prologue, tags and IVs.
     ///
     /// # Errors
     /// [`CryptoError::Library`].
@@ -86,7 +87,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Appends what ends the direction: the last tag, if anything was sent.
+    /// Appends the end of the direction: the last tag, if anything was sent.
     ///
     /// # Errors
     /// [`CryptoError::Library`].
@@ -102,7 +103,7 @@ impl Seal {
 }
 
 impl Sealing {
-    /// What goes out in clear because one more byte is about to.
+    /// Appends the prologue, tag and IV that are due before the next byte.
     fn before_byte(&mut self, out: &mut Vec<u8>) -> Result<(), CryptoError> {
         if let Some(iv) = self.prologue.take() {
             out.extend_from_slice(&[PROLOGUE, self.cipher.code(), IV_BYTES as u8]);

@@ -1,4 +1,4 @@
-//! What is sealed opens again, however it is cut into pieces, and nothing else does.
+//! Sealed bytes open again however they are cut into pieces, and no other bytes do.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn secret(cipher: Cipher, iv_change_bytes: u64) -> Secret {
     }
 }
 
-/// Opens a stream that comes in pieces, as a reader does who wants all that is there.
+/// Opens a stream that arrives in pieces, like a reader of all available bytes.
 fn open_all(
     open: &mut Open,
     wire: &[u8],

@@ -13,7 +13,7 @@ use std::{
 
 use crate::path::RelativePath;
 
-/// Modes of the directories and files of a tree that is received, of which the umask takes away.
+/// Mode of the directories of a received tree, before the umask; that of its files is `FILE_MODE`.
 const DIRECTORY_MODE: libc::mode_t = 0o777;
 const FILE_MODE: libc::c_uint = 0o666;
 
@@ -21,7 +21,7 @@ const FILE_MODE: libc::c_uint = 0o666;
 #[derive(Debug)]
 pub(super) struct Below(OwnedFd);
 
-/// A system call's result, made again when a signal came.
+/// Makes a system call, and again whenever a signal interrupted it.
 fn call(mut system: impl FnMut() -> libc::c_int) -> io::Result<libc::c_int> {
     loop {
         let result = system();
@@ -60,7 +60,7 @@ impl Below {
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor?) })
     }
 
-    /// Takes the directory for this process alone, as long as it is open here.
+    /// Takes an exclusive lock on the directory for as long as it is open here.
     pub(super) fn lock(&self) -> io::Result<()> {
         // SAFETY: no memory is passed.
         call(|| unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
@@ -72,8 +72,8 @@ impl Below {
         self.openat(name, libc::O_DIRECTORY).map(Self)
     }
 
-    /// The directory that a path's last name lies in, and that name. With `make`, directories that
-    /// are not there are made.
+    /// Opens the directory that holds the last name of `path`, and returns that name too. With
+    /// `make`, missing directories are made.
     pub(super) fn parent(&self, path: &RelativePath, make: bool) -> io::Result<(Self, CString)> {
         let mut names = path.as_bytes().split(|byte| *byte == b'/');
         let last = name(names.next_back().unwrap_or_default())?;
@@ -114,7 +114,8 @@ impl Below {
         self.enter(name)
     }
 
-    /// Opens a file for reading. What is no file of bytes (a pipe put in its place) does not block.
+    /// Opens a regular file for reading; fails without blocking on anything else (a pipe, for
+    /// example).
     pub(super) fn read(&self, name: &CStr) -> io::Result<File> {
         let file = File::from(self.openat(name, libc::O_RDONLY | libc::O_NONBLOCK)?);
         if !file.metadata()?.is_file() {
@@ -144,12 +145,12 @@ impl Below {
         self.openat(name, flags).map(File::from)
     }
 
-    /// Opens a file of this process's own for writing again.
+    /// Opens an existing file for writing.
     pub(super) fn write(&self, name: &CStr) -> io::Result<File> {
         self.openat(name, libc::O_WRONLY).map(File::from)
     }
 
-    /// Whether something has this name, if only a symbolic link.
+    /// Whether an entry of this name exists; a symbolic link counts.
     pub(super) fn has(&self, name: &CStr) -> io::Result<bool> {
         match self.status(name, libc::AT_SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -158,7 +159,7 @@ impl Below {
         }
     }
 
-    /// Whether a directory has this name.
+    /// Whether a directory of this name exists.
     pub(super) fn has_directory(&self, name: &CStr) -> io::Result<bool> {
         match self.status(name, libc::AT_SYMLINK_NOFOLLOW) {
             Ok(status) => Ok(status.st_mode & libc::S_IFMT == libc::S_IFDIR),
@@ -167,7 +168,7 @@ impl Below {
         }
     }
 
-    /// The file system that the directory lies on.
+    /// Returns the device of the file system that holds the directory.
     pub(super) fn device(&self) -> io::Result<libc::dev_t> {
         self.status(c"", libc::AT_EMPTY_PATH)
             .map(|status| status.st_dev)
@@ -182,8 +183,8 @@ impl Below {
         Ok(unsafe { status.assume_init() })
     }
 
-    /// Takes a file from another directory under a name of its own. What has that already is
-    /// replaced, or is an error.
+    /// Moves a file from another directory into this one as `name`. An existing entry of that name
+    /// is replaced, or is an error.
     pub(super) fn take(
         &self,
         (from, old): (&Self, &CStr),
@@ -224,7 +225,7 @@ impl Below {
     }
 }
 
-/// Gives a file its whole size at once, with room for it where the file system can promise that.
+/// Sets a file's size at once and reserves space for it where the file system can.
 pub(super) fn reserve(file: &File, size: u64) -> io::Result<()> {
     if size == 0 {
         return Ok(());

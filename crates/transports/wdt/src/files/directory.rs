@@ -1,11 +1,12 @@
 //! A directory that a receiver puts files into.
 //!
-//! Until the transfer is over, everything lies in a directory of its own, `.wdt-NUMBER.part`, below
-//! the target. [`DirectorySink::commit`] gives every file its own name, each in one step; only then,
+//! Until the transfer is over, everything lies in a staging directory `.wdt-NUMBER.part` below the
+//! target. [`DirectorySink::commit`] gives every file its own name, each in one step; only then,
 //! since the last tag of an encrypted transfer comes after everything else. So a file under its own
-//! name is whole and authentic, whatever broke when, and a transfer that failed can be tried again.
-//! What is unfinished is removed with the sink; after a crash it can be told by its name. Where a transfer
-//! may be resumed, it stays in `.wdt-resume.part` with a [`journal`] of what the sender's blocks left there.
+//! name is whole and authentic whenever the transfer broke, and a transfer that failed can be tried
+//! again. Unfinished files are removed with the sink; after a crash the directory can be recognised
+//! by its name. Where a transfer may be resumed, it stays as `.wdt-resume.part` with a [`journal`]
+//! of the data received from the sender.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,14 +29,14 @@ use crate::{
     sink::{IncomingBlock, Sink, SinkWriter},
 };
 
-/// How files are put into a directory.
+/// Options of a [`DirectorySink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryOptions {
-    /// Whether a file that is there already may be replaced.
+    /// Whether existing files may be replaced.
     pub overwrite: bool,
-    /// Whether a file is written to the disk before it counts as whole.
+    /// Whether a file is synchronised to disk before it counts as whole.
     pub sync: bool,
-    /// Whether what a transfer leaves that fails is kept, and what an earlier one left is taken up.
+    /// Whether the files of a failed transfer are kept, and those of an earlier one resumed.
     pub resume: bool,
 }
 
@@ -49,14 +50,14 @@ impl Default for DirectoryOptions {
     }
 }
 
-/// Puts files into a directory.
+/// Sink that puts files into a directory.
 #[derive(Clone, Debug)]
 pub struct DirectorySink(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     root: Below,
-    /// Where files lie until they have their names, each under its number.
+    /// Directory of unfinished files, each named by its sequence id.
     staging: Below,
     staging_name: CString,
     options: DirectoryOptions,
@@ -65,9 +66,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the sender's number.
+    /// Files by their sequence id.
     files: HashMap<u64, Entry>,
-    /// Which number has a path.
+    /// Sequence ids by path.
     paths: HashMap<RelativePath, u64>,
     /// Directories that these paths lead through.
     directories: HashSet<RelativePath>,
@@ -78,24 +79,25 @@ struct Entry {
     path: RelativePath,
     size: u64,
     ranges: Ranges,
-    /// What was counted, and so can be resumed.
+    /// Ranges that were counted, and so can be resumed.
     counted: Ranges,
-    /// Bytes that an earlier transfer left, until a block of this one came: then `touched`.
+    /// Bytes held from an earlier transfer; `touched` is set once a block of this one has come.
     held: u64,
     touched: bool,
-    /// Open as long as something of it is missing.
+    /// The open file, as long as a part of it is missing.
     file: Option<Arc<File>>,
 }
 
 impl Entry {
-    /// A part of it came in an earlier transfer, and the sender has it no more.
+    /// Whether this is a part left by an earlier transfer of a file that the sender no longer
+    /// sends.
     fn was_dropped(&self) -> bool {
         self.held > 0 && !self.touched && !self.ranges.are_all_of(self.size)
     }
 }
 
 impl State {
-    /// Takes a file up that an earlier transfer left.
+    /// Adds a file that an earlier transfer left.
     fn hold(&mut self, file: FileChunks) {
         let mut entry = Entry {
             path: file.path.clone(),
@@ -115,7 +117,7 @@ impl State {
         self.files.insert(file.sequence, entry);
     }
 
-    /// What can be resumed, in the order of the files' numbers.
+    /// Returns the files that can be resumed, ordered by sequence id.
     fn held(&self) -> Vec<FileChunks> {
         let held = |(sequence, entry): (&u64, &Entry)| FileChunks {
             sequence: *sequence,
@@ -129,10 +131,10 @@ impl State {
         held
     }
 
-    /// Bytes that this transfer brought of all files.
+    /// Returns the bytes that this transfer brought of all files.
     ///
     /// # Errors
-    /// A file of which something is missing.
+    /// Names a file of which a part is missing.
     fn whole_bytes(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         for entry in self.files.values() {
@@ -149,7 +151,7 @@ impl State {
     }
 }
 
-/// The name of an unfinished file.
+/// Returns the name of an unfinished file in the staging directory.
 pub(super) fn staged(sequence: u64) -> io::Result<CString> {
     CString::new(sequence.to_string()).map_err(io::Error::other)
 }
@@ -160,7 +162,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a path now that could not be given to the file in the end.
+    /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
     fn check(&self, path: &RelativePath) -> io::Result<()> {
         match self.root.parent(path, false) {
             Ok((parent, name)) => {
@@ -182,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// Makes the file of a block that is the first one of it.
+    /// Makes the file when its first block arrives.
     fn make(&self, block: &IncomingBlock) -> io::Result<Arc<File>> {
         self.check(&block.path)?;
         let name = staged(block.sequence)?;
@@ -233,7 +235,7 @@ impl Shared {
     }
 }
 
-/// An error with the file's path, and what to do where that is known.
+/// Adds the file's path to an error, and a remedy where one is known.
 fn about(path: &RelativePath, error: &io::Error) -> io::Error {
     let kind = error.kind();
     io::Error::new(
@@ -248,10 +250,10 @@ fn about(path: &RelativePath, error: &io::Error) -> io::Error {
 }
 
 impl DirectorySink {
-    /// A sink that puts files into a directory, which is made if it is not there.
+    /// Returns a sink that puts files into `directory`, which is made if it does not exist.
     ///
     /// # Errors
-    /// Why it cannot be made, or written into.
+    /// The error of making the directory, or of writing into it.
     pub fn new(directory: &Path, options: DirectoryOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let root = Below::open(directory)?;
@@ -285,7 +287,8 @@ impl DirectorySink {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// Gives every file its own name; to be called once the transfer has succeeded.
+    /// Gives every file its own name, and returns the number of files; to be called once the
+    /// transfer has succeeded.
     ///
     /// # Errors
     /// The first file that could not be named, or of which something is missing: the transfer has
@@ -320,7 +323,7 @@ impl DirectorySink {
     }
 }
 
-/// A number that two sinks hardly share; the directory of that name must not be there.
+/// Returns a random number for the name of a staging directory; a name that exists is an error.
 fn mark() -> u32 {
     use std::hash::{BuildHasher as _, Hasher as _};
     let random = std::collections::hash_map::RandomState::new();
@@ -400,7 +403,7 @@ impl Sink for DirectorySink {
     }
 }
 
-/// Writes one block into a file of a [`DirectorySink`].
+/// Writer of one block into a file of a [`DirectorySink`].
 #[derive(Debug)]
 pub struct DirectoryWriter {
     shared: Arc<Shared>,

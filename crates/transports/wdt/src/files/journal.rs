@@ -1,8 +1,8 @@
-//! What a transfer that failed has left, for one that resumes it.
+//! Journal of the data that a failed transfer has left, for one that resumes it.
 //!
-//! The journal lies beside the unfinished files and holds the frames that the sender is told. It is written
-//! when the transfer has ended, and names only blocks that were counted: where there are tags, those that a
-//! tag has proved.
+//! The journal lies beside the unfinished files and holds the frames that are sent to the sender.
+//! It is written when the transfer has ended, and names only blocks that were counted: where there
+//! are tags, those that a tag has verified.
 
 use std::{
     collections::HashSet,
@@ -15,11 +15,11 @@ use std::{
 use super::{below::Below, directory::staged};
 use crate::codec::{Decoded, FileChunks, decode_frame, encode_frames};
 
-/// Where unfinished files lie that a later transfer may go on with.
+/// Name of the directory of unfinished files that a later transfer may resume.
 pub(super) const DIRECTORY: &CStr = c".wdt-resume.part";
 const NAME: &CStr = c"journal";
 
-/// Opens the directory, which one receiver has for itself.
+/// Opens the directory and locks it, as only one receiver may use it.
 pub(super) fn open(root: &Below) -> io::Result<Below> {
     let directory = match root.enter(DIRECTORY) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => root.make_directory(DIRECTORY)?,
@@ -35,8 +35,8 @@ pub(super) fn open(root: &Below) -> io::Result<Below> {
     Ok(directory)
 }
 
-/// The files that are there; none where there is no journal, or one that cannot be read. What else lies in
-/// the directory, at `path`, is removed.
+/// Returns the files of the journal that exist with the right size; none without a readable
+/// journal. Anything else in the directory, whose path is `path`, is removed.
 pub(super) fn load(directory: &Below, path: &Path) -> io::Result<Vec<FileChunks>> {
     let mut bytes = Vec::new();
     match directory.read(NAME) {
@@ -61,7 +61,7 @@ pub(super) fn load(directory: &Below, path: &Path) -> io::Result<Vec<FileChunks>
     Ok(files)
 }
 
-/// The entries of a journal that is whole.
+/// Decodes the entries of a journal; `None` for one that is damaged.
 fn read(mut bytes: &[u8]) -> Option<Vec<FileChunks>> {
     let mut files = Vec::new();
     while !bytes.is_empty() {
@@ -74,7 +74,7 @@ fn read(mut bytes: &[u8]) -> Option<Vec<FileChunks>> {
     Some(files)
 }
 
-/// Writes the journal, once what it names is on the disk.
+/// Writes the journal, after the files that it names are synchronised to disk.
 pub(super) fn save(directory: &Below, files: &[FileChunks]) -> io::Result<()> {
     for file in files {
         directory.read(&staged(file.sequence)?)?.sync_data()?;

@@ -1,19 +1,20 @@
-//! Which bytes of a file are there for good.
+//! Byte ranges of a file that have arrived.
 
 use std::collections::BTreeMap;
 
-/// Ranges of bytes of one file, and where blocks that were cut ended.
+/// Byte ranges of one file, and the extent of blocks that were cut.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// Where each begins and ends; they neither touch nor overlap.
+    /// Start and end of each range; they neither touch nor overlap.
     whole: BTreeMap<u64, u64>,
-    /// Of blocks that were cut: where each began, and where it was cut.
+    /// Start of each block that was cut, and the offset at which it was cut.
     cut: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    /// A block of this length begins here. What was cut here before comes again; what was cut and
-    /// ends or goes on beyond this place has been credited up to it.
+    /// Notes that a block of `length` bytes begins at `offset`. A block that was cut with the same
+    /// start is sent again, so its part is dropped; of one cut at or beyond `offset`, the part
+    /// before `offset` is counted.
     pub(super) fn begin(&mut self, offset: u64, length: u64) {
         // An empty rest of one block tells nothing of the block that begins where it ends.
         if length > 0 {
@@ -27,14 +28,14 @@ impl Ranges {
         }
     }
 
-    /// A block was cut after these bytes of it.
+    /// Notes that a block from `start` was cut at `end`.
     pub(super) fn cut(&mut self, start: u64, end: u64) {
         if start < end {
             self.cut.insert(start, end);
         }
     }
 
-    /// These bytes are there.
+    /// Adds the bytes from `start` to `end`.
     pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
         if start >= end {
             return;
@@ -49,7 +50,7 @@ impl Ranges {
         self.whole.insert(start, end);
     }
 
-    /// Where each range that is there begins and ends, in order.
+    /// Returns the start and end of each range, in ascending order.
     pub(super) fn whole(&self) -> Vec<(u64, u64)> {
         self.whole
             .iter()
@@ -57,7 +58,7 @@ impl Ranges {
             .collect()
     }
 
-    /// Whether a file of this size is there from its first byte to its last.
+    /// Whether all bytes of a file of `size` bytes have arrived.
     pub(super) fn are_all_of(&self, size: u64) -> bool {
         size == 0 || self.whole.get(&0) == Some(&size)
     }

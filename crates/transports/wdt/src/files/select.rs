@@ -1,4 +1,4 @@
-//! Which files below a directory are sent.
+//! Choice of the files to send below a directory.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::path::{RelativePath, UnsafePath};
 
 /// A shell pattern for names or paths: `*`, `?`, `[…]`, and `**` for any number of directories.
 ///
-/// Without `/` it is for names, at any depth; with one, for paths from the directory that is sent. What
-/// matches a directory matches everything below it.
+/// A pattern without `/` is for names, at any depth; one with `/` for paths relative to the
+/// directory that is sent. A pattern that matches a directory matches everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     pattern: Pattern,
@@ -17,10 +17,10 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Description of the fault in the pattern.
     pub fn new(pattern: &str) -> Result<Self, String> {
         let relative = pattern.trim_start_matches('/').trim_end_matches('/');
         if relative.is_empty() {
@@ -32,7 +32,7 @@ impl Glob {
         })
     }
 
-    /// Whether it matches the path, or a directory that leads to it.
+    /// Whether the pattern matches `path` or one of its parent directories.
     fn matches(&self, path: &Path) -> bool {
         const OPTIONS: MatchOptions = MatchOptions {
             case_sensitive: true,
@@ -50,16 +50,16 @@ impl Glob {
     }
 }
 
-/// Which files are sent; all of them by default.
+/// Choice of the files to send; all of them by default.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Where there are some, only what matches one of them.
+    /// Patterns of which a file must match one, unless there are none.
     pub include: Vec<Glob>,
-    /// What matches one of these is not sent, and directories that do are not entered.
+    /// Patterns of files that are not sent, and of directories that are not entered.
     pub exclude: Vec<Glob>,
-    /// Symbolic links are followed, also out of the directory.
+    /// Whether symbolic links are followed, also out of the directory.
     pub follow_links: bool,
-    /// These files alone, which are looked for nowhere else.
+    /// Files to send instead of a search of the directory.
     pub manifest: Option<Vec<Listed>>,
 }
 
@@ -76,29 +76,29 @@ impl Selection {
 /// A file of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Below the directory that is sent.
+    /// Path below the directory that is sent.
     pub path: RelativePath,
-    /// How many bytes of it are sent; all that it has, if that is not said.
+    /// Number of bytes to send from the start of the file; `None` for all of it.
     pub size_bytes: Option<u64>,
 }
 
-/// Why a manifest is no good.
+/// Error in a line of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the manifest, `{text}`: {what}")]
 pub struct ManifestError {
-    /// Which line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What it says.
+    /// Text of the line.
     pub text: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub what: String,
 }
 
-/// Reads a manifest as the reference has it: one path in each line, and behind a tab, if it is given, how
-/// many bytes of it are sent. Empty lines are left out.
+/// Parses a manifest in the reference's format: one path per line, optionally followed by a tab and
+/// the number of bytes to send. Empty lines are skipped.
 ///
 /// # Errors
-/// The first line that is no good.
+/// The first line that is not valid.
 pub fn read_manifest(text: &[u8]) -> Result<Vec<Listed>, ManifestError> {
     let mut listed = Vec::new();
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {

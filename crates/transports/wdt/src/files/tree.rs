@@ -1,9 +1,10 @@
 //! A file or a directory tree that a sender reads.
 //!
-//! What is sent are files. Symbolic links are not followed unless that is asked for, and pipes, sockets and devices are not
-//! opened: they are left out, and who asks is told of each. Empty directories have no file and are
-//! not sent. What cannot be read is an error before anything is sent, since a tree that arrives with
-//! holes would look whole. Names are bytes and need not be UTF-8.
+//! Only regular files are sent. Symbolic links are not followed unless that is asked for, and
+//! pipes, sockets and devices are not opened; [`TreeSource::left_out()`] lists them. Empty
+//! directories have no file and are not sent. A file that cannot be read is an error before
+//! anything is sent, since a tree that arrives with holes would look whole. Names are bytes and
+//! need not be UTF-8.
 
 use std::{
     collections::HashSet,
@@ -29,9 +30,9 @@ use crate::{
 pub struct TreeSource {
     root: Below,
     files: Vec<SourceFile>,
-    /// Of one file: its own name, where it was given by a link's.
+    /// For a single file: its real name, as the given one may be that of a symbolic link.
     real: Option<RelativePath>,
-    /// Symbolic links below the directory are followed.
+    /// Whether symbolic links below the directory are followed.
     follows: bool,
     left_out: Vec<LeftOut>,
 }
@@ -39,9 +40,9 @@ pub struct TreeSource {
 /// Something that is not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Where it is.
+    /// Path of the entry.
     pub path: PathBuf,
-    /// What it is, in words.
+    /// Kind of the entry, in words.
     pub what: &'static str,
 }
 
@@ -51,47 +52,46 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Why a tree cannot be sent.
+/// Reason why a tree cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// Something in it cannot be read.
+    /// A file or directory that cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// What.
+        /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         source: io::Error,
     },
     /// Neither a file nor a directory.
     #[error("`{}` is neither a file nor a directory", path.display())]
     Kind {
-        /// What.
+        /// Its path.
         path: PathBuf,
     },
-    /// A name that no receiver would take.
+    /// A name that no receiver accepts.
     #[error("`{}` cannot be sent", path.display())]
     Path {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// Reason for the refusal.
         source: UnsafePath,
     },
 }
 
 impl TreeSource {
-    /// Looks at everything below a directory, or at one file, which is then sent by its name alone.
-    /// The path itself may lead through symbolic links.
+    /// Scans everything below a directory, or one file, which is then sent by its name alone. The
+    /// path itself may lead through symbolic links.
     ///
-    /// # Errors
-    /// The first thing that cannot be sent.
+    /// The first entry that cannot be sent.
     pub fn new(path: &Path) -> Result<Self, TreeError> {
         Self::selected(path, &Selection::default())
     }
 
-    /// The same with a choice of the files below a directory.
+    /// Like [`TreeSource::new`], with a choice of the files below a directory.
     ///
     /// # Errors
-    /// The first thing that cannot be sent.
+    /// The first entry that cannot be sent.
     pub fn selected(path: &Path, selection: &Selection) -> Result<Self, TreeError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -134,7 +134,7 @@ impl TreeSource {
         Ok(source)
     }
 
-    /// What is not sent.
+    /// Returns the entries that are not sent.
     #[must_use]
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
@@ -153,7 +153,7 @@ impl TreeSource {
         self.read(path).map(drop)
     }
 
-    /// Takes the files of a manifest.
+    /// Adds the files of a manifest.
     fn list(&mut self, root: &Path, listed: &[Listed]) -> Result<(), TreeError> {
         let mut paths = HashSet::new();
         for Listed { path, size_bytes } in listed {
@@ -223,7 +223,7 @@ impl TreeSource {
         Ok(())
     }
 
-    /// What a symbolic link leads to, unless that is left out.
+    /// Returns the metadata of a symbolic link's target; `None` if the link is left out.
     fn target(&mut self, link: &Path, above: &[(u64, u64)]) -> io::Result<Option<fs::Metadata>> {
         let what = match fs::metadata(link) {
             Ok(target) if above.contains(&identity(&target)) => {
@@ -238,7 +238,7 @@ impl TreeSource {
         Ok(None)
     }
 
-    /// Takes a file, or leaves out what is none.
+    /// Adds a regular file; lists anything else as left out.
     fn take(&mut self, root: &Path, path: &Path, found: &fs::Metadata) -> Result<(), TreeError> {
         let shown = root.join(path);
         if !found.is_file() {
@@ -270,7 +270,7 @@ impl TreeSource {
     }
 }
 
-/// The same for two names of one directory, and for no other.
+/// Returns the device and inode number, which are equal for two names of one directory only.
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

@@ -1,7 +1,7 @@
 //! Connections to a port of the receiver that have not proved yet that they belong to the transfer.
 //!
-//! Several are open at once, each with a state machine of its own, so that nobody who connects and says
-//! nothing, or something else, keeps the sender out.
+//! Several are open at once, each with a state machine of its own, so that a stranger who connects
+//! and sends nothing, or something else, does not keep the sender out.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use super::socket::{Connected, waits};
 use crate::receiver::{Connection, Step};
 use crate::sink::Sink;
 
-/// How long a wait for connections lasts at most: another port may shorten it meanwhile.
+/// Maximum duration of a wait for connections: another port may shorten the deadline meanwhile.
 const WAIT: Duration = Duration::from_millis(100);
-/// Connections that may be open at once; the oldest makes room for another.
+/// Maximum number of candidates; the oldest is closed for a new one.
 const MOST_CANDIDATES: usize = 32;
 
-/// A connection that has not proved anything.
+/// A connection that has not proved yet that it belongs to the transfer.
 struct Candidate<'a, K: Sink> {
     connection: Connection<K>,
     socket: Connected<'a>,
     peer: IpAddr,
 }
 
-/// All such connections to one port, the oldest first.
+/// All candidates of one port, the oldest first.
 pub(super) struct Admission<'a, K: Sink>(Vec<Candidate<'a, K>>);
 
 impl<K: Sink> Default for Admission<'_, K> {
@@ -34,7 +34,7 @@ impl<K: Sink> Default for Admission<'_, K> {
     }
 }
 
-/// State of a candidate after it did what it could.
+/// State of a candidate after all steps that need no waiting.
 enum Outcome {
     Waits,
     Admitted,
@@ -42,8 +42,8 @@ enum Outcome {
 }
 
 impl<'a, K: Sink> Admission<'a, K> {
-    /// Waits for connections and for what they say, [`WAIT`] at most. Gives the first that belongs to the
-    /// transfer; `port` then goes on with it, and the others are closed.
+    /// Waits for connections and their bytes, [`WAIT`] at most. Returns the first that belongs to
+    /// the transfer; `port` then goes on with it, and the others are closed.
     pub(super) fn next(
         &mut self,
         thread: &Thread<'a, K>,
@@ -64,7 +64,7 @@ impl<'a, K: Sink> Admission<'a, K> {
         self.turns(thread, port, buffer)
     }
 
-    /// Tells those who are still there that the transfer has failed.
+    /// Tells the remaining candidates that the transfer has failed.
     pub(super) fn end(
         mut self,
         thread: &Thread<'a, K>,
@@ -77,7 +77,8 @@ impl<'a, K: Sink> Admission<'a, K> {
         }
     }
 
-    /// Has each candidate do what it can, up to the first that is admitted.
+    /// Advances each candidate as far as possible without waiting, up to the first that is
+    /// admitted.
     fn turns(
         &mut self,
         thread: &Thread<'a, K>,
@@ -106,8 +107,8 @@ impl<'a, K: Sink> Admission<'a, K> {
         None
     }
 
-    /// Sleeps until somebody connects, where there is a listening socket, or a candidate has said
-    /// something.
+    /// Sleeps until a connection comes in on `listener`, if given, or a candidate has sent bytes;
+    /// [`WAIT`] at most.
     fn wait(&self, listener: Option<RawFd>) {
         let candidates = self.0.iter().map(|candidate| candidate.socket.descriptor());
         let descriptors = listener.into_iter().chain(candidates);
@@ -129,7 +130,7 @@ impl<'a, K: Sink> Admission<'a, K> {
 }
 
 impl<'a, K: Sink> Candidate<'a, K> {
-    /// Does what can be done at once.
+    /// Takes all steps that need no waiting.
     fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> Outcome {
         loop {
             if self.connection.is_admitted() {
@@ -153,7 +154,7 @@ impl<'a, K: Sink> Candidate<'a, K> {
     }
 }
 
-/// The next connection of a peer that may come in.
+/// Accepts the next connection whose peer is admitted; `None` if there is none.
 fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)> {
     loop {
         let (socket, peer) = match thread.listener.accept() {

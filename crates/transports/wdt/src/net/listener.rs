@@ -15,9 +15,9 @@ use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
 use crate::sink::Sink;
 
-/// What is read at once.
+/// Size of the receive buffer, in bytes.
 const READ_BYTES: usize = 256 << 10;
-/// Strangers that wait here keep nobody out.
+/// Backlog of a listening socket, large enough that waiting strangers keep nobody out.
 const BACKLOG: i32 = 128;
 
 /// The listening sockets of a receiver.
@@ -28,10 +28,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on these ports; on any free one in place of each 0.
+    /// Listens on `ports`; on any free one in place of each 0.
     ///
     /// # Errors
-    /// What the system says, and the host.
+    /// The error of the system, or of `host`.
     pub fn bind(ports: &[u16], host: &dyn Host) -> io::Result<Self> {
         let mut listener = Self {
             sockets: Vec::new(),
@@ -62,17 +62,16 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The ports, for the connection URL.
+    /// Returns the ports, for the connection URL.
     #[must_use]
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Receives everything; comes back when every connection has ended. The session's URL must have
+    /// Receives everything; returns when every connection has ended. The session's URL must have
     /// been made with [`Listener::ports`].
     ///
-    /// # Errors
-    /// Why not everything came.
+    /// The reason why not everything arrived.
     pub fn receive<K: Sink>(
         self,
         session: &Arc<Session<K>>,

@@ -17,17 +17,17 @@ use crate::source::Source;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
 
-/// So often a thread that writes looks whether the receiver has said something.
+/// Interval at which a thread that writes checks for messages of the receiver.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 /// How long a sender that was told to stop tries to tell the receiver.
 const TELL_WITHIN: Duration = Duration::from_secs(3);
 /// The receiver says little.
 const REPLY_BYTES: usize = 4096;
 
-/// Sends everything; comes back when every connection has ended.
+/// Sends everything; returns when every connection has ended.
 ///
 /// # Errors
-/// Why the receiver does not have everything, or never said so.
+/// The reason why the receiver does not have everything, or never confirmed it.
 pub fn send<S: Source>(
     session: &Arc<Session<S>>,
     url: &ConnectionUrl,
@@ -80,9 +80,9 @@ struct Thread<'a, S> {
     addresses: &'a [IpAddr],
     host: &'a dyn Host,
     clock: Clock,
-    /// When it was last looked whether the receiver has said something.
+    /// Time of the last check for messages of the receiver.
     heard: Duration,
-    /// The kernel may hold back the end of what was written.
+    /// Whether the kernel may hold back the end of the bytes written.
     held_back: bool,
     /// When it was told to stop.
     gave_up: Option<Duration>,
@@ -179,7 +179,8 @@ impl<'a, S: Source> Thread<'a, S> {
         Ok(connected)
     }
 
-    /// Writes everything that is to go out, listening now and then for what would make that vain.
+    /// Writes the pending output, and checks now and then for messages of the receiver that make it
+    /// pointless.
     fn write(
         &mut self,
         connection: &mut Connection<S>,
@@ -216,7 +217,8 @@ impl<'a, S: Source> Thread<'a, S> {
         }
     }
 
-    /// Whether all of it was written, and not given up for the end of the transfer.
+    /// Writes the pending output; returns false if the transfer failed before all of it was
+    /// written.
     fn write_output(
         &self,
         connection: &mut Connection<S>,

@@ -1,4 +1,4 @@
-//! A connected socket: reads and writes that come back after a slice of time.
+//! A connected socket whose reads and writes return after [`SLICE`] at most.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use socket2::{SockRef, Socket};
 use super::SLICE;
 use crate::host::Host;
 
-/// A connection, and who is told when it closes.
+/// A connection, and the host to notify when it closes.
 pub(super) struct Connected<'a> {
     socket: Arc<TcpStream>,
     port: u16,
@@ -32,7 +32,8 @@ impl<'a> Connected<'a> {
         })
     }
 
-    /// The connection belongs to the transfer: the program around it is told, now and at the end.
+    /// Tells the host that the connection belongs to the transfer; the host is then told of its end
+    /// too.
     pub(super) fn announce(&mut self, took: Option<Duration>) {
         self.announced = true;
         self.host.connected(self.port, &self.socket, took);
@@ -42,12 +43,12 @@ impl<'a> Connected<'a> {
         self.socket.as_raw_fd()
     }
 
-    /// What has come, waiting for a slice at most; `None` if there was nothing.
+    /// Reads, waiting for [`SLICE`] at most; `None` if nothing came.
     pub(super) fn read(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
         some((&*self.socket).read(place))
     }
 
-    /// What is there already.
+    /// Reads without waiting; `None` if nothing has come.
     pub(super) fn read_now(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
         // SAFETY: bytes that are initialised stay so, whatever is received into them.
         let place =
@@ -55,7 +56,8 @@ impl<'a> Connected<'a> {
         some(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
     }
 
-    /// Writes some of both, waiting for a slice at most; `None` if there was no room.
+    /// Writes some of `head` and `body`, waiting for [`SLICE`] at most; `None` if there was no
+    /// room.
     pub(super) fn write(&self, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
         let written = (&*self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]);
         match written {
@@ -65,8 +67,8 @@ impl<'a> Connected<'a> {
         }
     }
 
-    /// Sends at once what the kernel holds back for a fuller segment (Nagle's algorithm), which would
-    /// wait for a round trip.
+    /// Sends at once the bytes that the kernel holds back for a fuller segment (Nagle's algorithm),
+    /// which would wait for a round trip.
     pub(super) fn push(&self) {
         // A socket that has failed says so to the read that follows.
         let _ = self
@@ -80,7 +82,7 @@ impl<'a> Connected<'a> {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// Bytes that were written and that the peer's system has not acknowledged.
+    /// Returns the number of bytes written that the peer's system has not acknowledged.
     pub(super) fn undelivered(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one `int`, at a place that is valid for that.

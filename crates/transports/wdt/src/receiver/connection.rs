@@ -1,4 +1,4 @@
-//! One port of a receiver, over all connections to it.
+//! State machine of one port of a receiver, over all connections to it.
 
 mod commands;
 
@@ -17,33 +17,34 @@ use crate::inbox::Inbox;
 use crate::sink::Sink;
 use crate::status::Status;
 
-/// How long to read on after ABORT, so that closing does not take it back.
+/// Time to read on after ABORT, since closing a socket with unread bytes could discard it.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a sender that could not see ABORT may come back for it. The reference looks for ABORT in one
-/// byte, once it cannot write any more; where a heartbeat stands before ABORT it connects again.
+/// Time in which a sender that could not read ABORT may come back for it. The reference looks for
+/// ABORT in one byte, once it cannot write any more; where a heartbeat stands before ABORT it
+/// connects again.
 const ABORT_AGAIN: Duration = Duration::from_millis(1500);
-/// WAIT and HEARTBEAT come so often within the sender's read time-out.
+/// Number of WAIT or HEARTBEAT messages within the sender's read time-out.
 const SIGNS_OF_LIFE: u32 = 5;
 
-/// What a connection asks for. After it was done, and said, comes the next.
+/// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Accept a connection; say [`Connection::accepted`], or come back at this time. That may
-    /// become earlier through other ports, so come back every 100 ms.
+    /// Accept a connection; call [`Connection::accepted`], or come back at this time. Other ports
+    /// may shorten the deadline, so come back every 100 ms.
     Accept(Duration),
-    /// Write [`Connection::output`]; say [`Connection::written`] or [`Connection::write_failed`].
+    /// Write [`Connection::output`]; call [`Connection::written`] or [`Connection::write_failed`].
     Write,
-    /// Wait for bytes until this time; say [`Connection::received`] or
+    /// Wait for bytes until this time; call [`Connection::received`] or
     /// [`Connection::read_failed`], or come back at that time. Coming back earlier does no harm.
     Read(Duration),
     /// Come back at this time, or when another connection [has changed
     /// something](Session::wait_for_change).
     Wait(Duration),
-    /// Nothing more will be written on this connection.
+    /// Shut down the sending direction of the connection.
     Shutdown,
     /// Close the connection.
     Disconnect,
-    /// This port is done with.
+    /// This port has no more work.
     End,
 }
 
@@ -53,31 +54,32 @@ pub struct Connection<K: Sink> {
     index: usize,
     port: u16,
     state: State<K::Writer>,
-    /// Until when the sender's broken connection may be made again; absent before the first.
+    /// Deadline for a reconnection of the sender; absent before the first connection broke.
     accept_until: Option<Duration>,
-    /// A connection broke, perhaps the sender's, so the next begins with a checkpoint.
+    /// Whether a connection broke, perhaps the sender's, so that the next begins with a checkpoint.
     again: bool,
-    /// Heartbeats were said on this connection.
+    /// Whether heartbeats were sent on this connection.
     heartbeats: bool,
-    /// The transfer has failed, and its sender may come for ABORT until then.
+    /// Deadline for the sender to come back for ABORT, once the transfer has failed.
     abort_again_until: Option<Duration>,
     /// Reason for which a connection that never belonged to the transfer was refused.
     refusal: Option<Failure>,
     inbox: Inbox,
     seal: Option<Seal>,
-    /// What goes out next; empty once it was written.
+    /// Bytes to write next; empty once they are written.
     out: Vec<u8>,
     settings: Option<Settings>,
     last_received: Duration,
     next_sign: Duration,
-    /// Blocks that are whole but after the last tag, and where they end in the stream.
+    /// Whole blocks after the last tag, with the position of their end in the stream.
     unverified: VecDeque<(u64, Whole)>,
-    /// Blocks up to here in the stream were acknowledged before a tag said that they are right.
+    /// End of the blocks that were acknowledged before a tag verified them, as a position in the
+    /// stream.
     trusted_until: u64,
     last_fault: Failure,
 }
 
-/// A block that came whole.
+/// A block that has arrived completely.
 #[derive(Clone, Copy)]
 struct Whole {
     sequence: u64,
@@ -87,11 +89,12 @@ struct Whole {
 
 enum State<W> {
     Accepting,
-    /// SETTINGS of this transfer must come by then; until they do, nothing here touches the session.
+    /// SETTINGS of this transfer must come by `until`; before they do, the connection has no effect
+    /// on the session.
     Opening {
         until: Duration,
     },
-    /// The sender asks what is there from an earlier transfer.
+    /// The sender asks for the chunks held from an earlier transfer.
     Listing {
         told: bool,
     },
@@ -99,17 +102,17 @@ enum State<W> {
     Payload(Arriving<W>),
     /// The footer must come.
     Footer(Arriving<W>),
-    /// DONE came.
+    /// DONE has arrived.
     Waiting,
-    /// `D` is out; the sender's `D` must come.
+    /// `D` was sent; the sender's `D` must come.
     Confirming,
-    /// The sender's last tag must come, or there is none.
+    /// The sender's last tag must come, if there are tags.
     Ending {
         ended: bool,
         answered: bool,
         shut: bool,
     },
-    /// ABORT is out; what still comes is thrown away.
+    /// ABORT was sent; further bytes are discarded.
     Aborting {
         shut: bool,
         until: Duration,
@@ -126,7 +129,8 @@ enum After {
 }
 
 impl<K: Sink> Connection<K> {
-    /// The port at `index` of the connection URL, on which somebody listens from now on.
+    /// Returns the state machine of the port at `index` of the connection URL, which is listening
+    /// from now on.
     pub fn new(session: Arc<Session<K>>, index: usize) -> Self {
         let port = session.port(index);
         Self {
@@ -154,7 +158,7 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// What to do now.
+    /// Returns the next action.
     pub fn step(&mut self, now: Duration) -> Step {
         if self.session.failed() {
             self.abort_if_open(now);
@@ -252,9 +256,9 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// One of several connections to this port that are there at once, while [`Step::Accept`] is asked
-    /// for: the state machine of that connection alone. The first that [is admitted](Self::is_admitted)
-    /// takes the place of this one; each of the others ends in [`Connection::turned_away`].
+    /// Returns the state machine of one of several connections to this port that are open at once
+    /// while [`Step::Accept`] is asked for. The first that [is admitted](Self::is_admitted) takes
+    /// the place of this one; each of the others ends in [`Connection::turned_away`].
     #[must_use]
     pub fn candidate(&self, now: Duration) -> Self {
         let mut candidate = Self::new(self.session.clone(), self.index);
@@ -271,13 +275,14 @@ impl<K: Sink> Connection<K> {
         self.settings.is_some()
     }
 
-    /// A [candidate](Self::candidate) was closed. Gives the reason, if it was refused for one.
+    /// Reports that a [candidate](Self::candidate) was closed. Returns the reason, if it was
+    /// refused for one.
     pub fn turned_away(&mut self, candidate: Self) -> Option<Failure> {
         self.again |= candidate.again;
         candidate.refusal
     }
 
-    /// A sender, or somebody else, has connected.
+    /// Reports an accepted connection, of the sender or somebody else.
     pub fn accepted(&mut self, now: Duration) {
         self.inbox = Inbox::new(self.session.secret());
         self.out.clear();
@@ -299,23 +304,23 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// What [`Step::Write`] writes.
+    /// Returns the bytes that [`Step::Write`] writes.
     pub fn output(&self) -> &[u8] {
         &self.out
     }
 
-    /// What [`Connection::output`] gave is written.
+    /// Reports that [`Connection::output`] was written.
     pub fn written(&mut self) {
         self.out.clear();
     }
 
-    /// Writing failed.
+    /// Reports that writing failed.
     pub fn write_failed(&mut self, error: &io::Error, now: Duration) {
         let detail = format!("writing to port {} failed ({error})", self.port);
         self.lost(Status::SocketWrite, detail, now);
     }
 
-    /// The connection was closed or broke.
+    /// Reports that the connection was closed or broke.
     pub fn read_failed(&mut self, error: &io::Error, now: Duration) {
         let detail = format!("reading from port {} failed ({error})", self.port);
         self.lost(Status::SocketRead, detail, now);
@@ -335,7 +340,7 @@ impl<K: Sink> Connection<K> {
         Step::End
     }
 
-    /// Tells what is there from an earlier transfer, or waits until another port has.
+    /// Sends the chunks held from an earlier transfer, or waits until another port has.
     fn list(&mut self, now: Duration) -> Step {
         match self.session.listing(self.index) {
             Listing::Tell(files) => {
@@ -386,8 +391,8 @@ impl<K: Sink> Connection<K> {
         Step::Write
     }
 
-    /// A global checkpoint acknowledges everything before it on its connection; the next tag must
-    /// say that this was right.
+    /// Counts all unverified blocks, as a global checkpoint acknowledges everything before it on
+    /// its connection; the next tag must verify them.
     fn acknowledge_unverified(&mut self) {
         for (end, block) in self.unverified.drain(..) {
             self.session.count(self.index, 1, block.length);
@@ -430,7 +435,7 @@ impl<K: Sink> Connection<K> {
         self.session.fail(Failure::new(status, detail));
     }
 
-    /// The transfer has failed: the sender is told, where it can be.
+    /// Sends ABORT where the connection is open, as the transfer has failed.
     fn abort_if_open(&mut self, now: Duration) {
         match self.state {
             State::Accepting if self.abort_again_until.is_some_and(|until| now < until) => {}
@@ -455,7 +460,7 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// Sends ABORT and takes nothing more on this connection; gives false, as nothing follows.
+    /// Sends ABORT and takes nothing more on this connection; returns false, as nothing follows.
     fn refuse(&mut self, status: Status, now: Duration) -> bool {
         let over = self.session.failed();
         if over {
@@ -471,8 +476,8 @@ impl<K: Sink> Connection<K> {
         false
     }
 
-    /// Refuses a connection that does not belong to the transfer, which goes on without it; gives false,
-    /// as nothing follows.
+    /// Refuses a connection that does not belong to the transfer, which goes on without it; returns
+    /// false, as nothing follows.
     fn turn_away(&mut self, status: Status, detail: &str, now: Duration) -> bool {
         let failure = Failure::new(status, format!("port {}: {detail}", self.port));
         self.session.turned_away(&failure);
@@ -484,7 +489,7 @@ impl<K: Sink> Connection<K> {
         self.refuse(status, now)
     }
 
-    /// ABORT was said, and time was given to read it.
+    /// Ends a connection on which ABORT was sent and the sender had time to read it.
     fn aborted(&mut self, then: After, now: Duration) {
         let hidden = then == After::End && self.heartbeats;
         self.state = State::Dropping(if hidden { After::Accept } else { then });
@@ -494,7 +499,7 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// The connection is of no use any more; another may be.
+    /// Drops a connection that failed; the sender may make another.
     fn lost(&mut self, status: Status, detail: String, now: Duration) {
         self.verified();
         let partial = match &self.state {
@@ -537,7 +542,8 @@ impl<K: Sink> Connection<K> {
         self.state = State::Dropping(After::Accept);
     }
 
-    /// Whether a part of a block is worth keeping: there is nothing that would prove the rest of it.
+    /// Whether a part of a block can be credited: not with tags or a checksum, which cover whole
+    /// blocks.
     fn parts_count(&self) -> bool {
         !self.inbox.open().has_tags()
             && !self

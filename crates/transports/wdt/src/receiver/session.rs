@@ -1,4 +1,4 @@
-//! The whole transfer as the receiver sees it, shared by its connections.
+//! State of the whole transfer at the receiver, shared by its connections.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,22 +12,22 @@ use crate::sink::Sink;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
 
-/// How a receiver receives; the defaults are the reference's.
+/// Options of a receiver; the defaults are the reference's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes between two tags of AES-GCM in what the receiver sends.
+    /// Bytes between two tags of AES-GCM in the receiver's messages.
     pub tag_interval_bytes: u32,
-    /// How long to wait for the sender's bytes.
+    /// Maximum wait for bytes of the sender.
     pub read_timeout: Duration,
-    /// How long to wait for room in the connection.
+    /// Maximum wait for room in the connection's send buffer.
     pub write_timeout: Duration,
-    /// How long to wait for the first connection of the transfer.
+    /// Maximum wait for the first connection of the transfer.
     pub first_connection: Duration,
-    /// How long to wait for the other ports after it.
+    /// Maximum wait for the other ports after the first connection.
     pub other_connections: Duration,
-    /// What a broken connection is waited for, over the longer of the time-outs.
+    /// Time added to the longer of the two time-outs for the wait for a reconnection.
     pub reconnection_grace: Duration,
-    /// How long a connection may take to prove that it belongs to the transfer.
+    /// Time in which a connection must prove that it belongs to the transfer.
     pub admission: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct Session<K> {
     secret: Option<Secret>,
     id: Vec<u8>,
     payload_bytes: AtomicU64,
-    /// What SIZE said, `u64::MAX` before.
+    /// Size in bytes from SIZE; `u64::MAX` before that arrived.
     size: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -60,41 +60,41 @@ pub struct Session<K> {
 
 struct State {
     ports: Vec<Port>,
-    /// When the first connection of this transfer was made.
+    /// Time of the transfer's first connection.
     began: Option<Duration>,
-    /// What ports got that were given up, in that order.
+    /// Checkpoints of the ports that were given up, in that order.
     lost: Vec<Checkpoint>,
     chunks: Chunks,
     done: Option<Done>,
-    /// The sink has said that the blocks make whole files.
+    /// Whether the sink has checked that the blocks make whole files.
     checked: bool,
     failure: Option<Failure>,
-    /// Reason for which the last connection was refused that looked like a sender with a wrong URL.
+    /// Reason of the last refusal of a connection that looked like a sender with a wrong URL.
     turned_away: Option<Failure>,
-    /// Counts what may let a waiting connection go on.
+    /// Number of changes for which a waiting connection may go on.
     changes: u64,
 }
 
 struct Port {
     port: u16,
     phase: Phase,
-    /// Whole blocks that count, and bytes with those of a partial block.
+    /// Number of whole blocks that count; `bytes` includes those of partial blocks.
     blocks: u64,
     bytes: u64,
-    /// Whole blocks that no tag has authenticated yet.
+    /// Number of whole blocks that no tag has verified yet.
     unverified_blocks: u64,
     unverified_bytes: u64,
-    /// The block that the connection broke in, until the sender has heard of it.
+    /// The block in which the connection broke, until the sender has heard of it.
     partial: Option<Partial>,
-    /// So many of the lost ports the sender has heard of on this port for sure,
+    /// Number of lost ports that the sender has certainly heard of on this port.
     seen: usize,
-    /// and so many were said on its connection.
+    /// Number of lost ports that were sent on its connection.
     offered: usize,
     connections: u32,
     failure: Option<Failure>,
 }
 
-/// What came of a block that a connection broke in.
+/// Part of a block that arrived before its connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partial {
     pub bytes: u64,
@@ -104,45 +104,45 @@ pub(super) struct Partial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not connected, or blocks are coming.
+    /// Not connected, or receiving blocks.
     Running,
-    /// DONE came.
+    /// DONE has arrived.
     Waiting,
     /// `D` was sent.
     Closing,
     Ended,
 }
 
-/// Whether the sender knows what is there from an earlier transfer.
+/// Progress in telling the sender which chunks an earlier transfer has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunks {
-    Untold,
-    /// The port at this index tells it.
+    UnsupportedCounters,
+    /// The port at this index is sending them.
     Telling(usize),
-    /// It was told, and its answer did not come.
+    /// They were sent, but the sender's answer did not come.
     Unanswered,
     Told,
 }
 
-/// What a port does whose sender asks what is there from an earlier transfer.
+/// Answer of a port whose sender asks for the chunks of an earlier transfer.
 pub(super) enum Listing {
     Tell(Vec<FileChunks>),
-    /// Another port tells it.
+    /// Another port is sending them.
     Wait,
     Told,
 }
 
-/// What a port that has got DONE does next.
+/// Next action of a port that has received DONE.
 pub(super) enum Judgement {
     Wait,
-    /// These ports were given up; the sender must hear of them here.
+    /// Send the checkpoints of these ports, which were given up.
     Lost(Vec<Checkpoint>),
-    /// Everything is here.
+    /// Everything has arrived.
     Done,
 }
 
 impl<K: Sink> Session<K> {
-    /// A transfer into `sink`, of what the sender that is given `url` sends.
+    /// Returns a session that receives into `sink` from the sender that is given `url`.
     pub fn new(sink: K, url: &ConnectionUrl, options: Options) -> Self {
         let ports = url.ports.iter().map(|port| Port {
             port: *port,
@@ -168,7 +168,7 @@ impl<K: Sink> Session<K> {
                 ports: ports.collect(),
                 began: None,
                 lost: Vec::new(),
-                chunks: Chunks::Untold,
+                chunks: Chunks::UnsupportedCounters,
                 done: None,
                 checked: false,
                 failure: None,
@@ -179,42 +179,42 @@ impl<K: Sink> Session<K> {
         }
     }
 
-    /// What it was made with.
+    /// Returns the options of the session.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Where everything goes.
+    /// Returns the sink.
     pub fn sink(&self) -> &K {
         &self.sink
     }
 
-    /// Bytes of payload that came so far; for a progress bar.
+    /// Returns the bytes of payload received so far; for a progress bar.
     pub fn payload_bytes(&self) -> u64 {
         self.payload_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all files, once the sender has said so.
+    /// Returns the size of all files in bytes, once the sender has sent it.
     pub fn total_bytes(&self) -> Option<u64> {
         Some(self.size.load(Ordering::Relaxed)).filter(|size| *size != u64::MAX)
     }
 
-    /// Ends the transfer; the first failure stands, and the sender is told.
+    /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
     pub fn fail(&self, failure: Failure) {
         let mut state = self.lock();
         state.failure.get_or_insert(failure);
         self.has_changed(&mut state);
     }
 
-    /// Why the transfer is over, if it failed.
+    /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
     }
 
-    /// What came of it, once every connection has ended.
+    /// Returns the outcome, once every connection has ended.
     ///
     /// # Errors
-    /// Why it failed: not every block came, by the sender's own count.
+    /// The reason of the failure, also if not every block came by the sender's own count.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.lock();
         if let Some(failure) = &state.failure {
@@ -249,13 +249,12 @@ impl<K: Sink> Session<K> {
         })
     }
 
-    /// How often something changed that a waiting connection may go on for.
+    /// Returns the number of changes for which a waiting connection may go on.
     pub fn changes(&self) -> u64 {
         self.lock().changes
     }
 
-    /// Sleeps until something has changed since there were so many [changes](Self::changes),
-    /// `timeout` at most.
+    /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
     pub fn wait_for_change(&self, since: u64, timeout: Duration) {
         let state = self.lock();
         drop(
@@ -289,7 +288,7 @@ impl<K: Sink> Session<K> {
         }
     }
 
-    /// The code that the whole transfer ended with.
+    /// Returns the status with which the whole transfer ended.
     pub(super) fn failure_status(&self) -> Status {
         self.lock()
             .failure
@@ -297,7 +296,7 @@ impl<K: Sink> Session<K> {
             .map_or(Status::Abort, |failure| failure.status)
     }
 
-    /// Until when a port that was never connected is waited for.
+    /// Returns the deadline for the first connection to a port.
     pub(super) fn first_connection_until(&self) -> Duration {
         match self.lock().began {
             Some(began) => began + self.options.other_connections,
@@ -309,7 +308,8 @@ impl<K: Sink> Session<K> {
         self.lock().began.is_some()
     }
 
-    /// A sender of this transfer is there; it knows what the last checkpoint of this port said.
+    /// Reports SETTINGS of this transfer; by then the sender has read the last checkpoint of this
+    /// port.
     pub(super) fn settled(&self, index: usize, now: Duration) {
         let mut state = self.lock();
         state.began.get_or_insert(now);
@@ -319,7 +319,7 @@ impl<K: Sink> Session<K> {
         self.has_changed(&mut state);
     }
 
-    /// A connection was refused that does not belong to the transfer.
+    /// Records the refusal of a connection that does not belong to the transfer.
     pub(super) fn turned_away(&self, why: &Failure) {
         self.lock().turned_away = Some(why.clone());
     }
@@ -332,12 +332,12 @@ impl<K: Sink> Session<K> {
         self.payload_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What this port has got, as a connection that is made again begins with.
+    /// Returns the port's checkpoint, with which a reconnection begins.
     pub(super) fn checkpoint(&self, index: usize) -> Checkpoint {
         self.lock().ports[index].checkpoint()
     }
 
-    /// A whole block is here, though perhaps no tag says yet that it is the sender's.
+    /// Adds a whole block; one that is not `verified` counts once a tag has verified it.
     pub(super) fn block(&self, index: usize, bytes: u64, verified: bool) {
         let mut state = self.lock();
         let port = &mut state.ports[index];
@@ -348,19 +348,20 @@ impl<K: Sink> Session<K> {
         }
     }
 
-    /// Blocks of this port are authentic, or were acknowledged without.
+    /// Counts blocks of this port that a tag verified, or that were acknowledged without one.
     pub(super) fn count(&self, index: usize, blocks: u64, bytes: u64) {
         self.lock().ports[index].count(blocks, bytes);
     }
 
-    /// A valid FILE or DONE: the sender has heard of the lost ports that it was told of here.
+    /// Reports a valid FILE or DONE, which shows that the sender has read the list of lost ports
+    /// sent here.
     pub(super) fn heard(&self, index: usize) {
         let mut state = self.lock();
         let port = &mut state.ports[index];
         port.seen = port.offered;
     }
 
-    /// What a port says to a sender that asks what is there.
+    /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer.
     pub(super) fn listing(&self, index: usize) -> Listing {
         let mut state = self.lock();
         match state.chunks {
@@ -373,24 +374,24 @@ impl<K: Sink> Session<K> {
         }
     }
 
-    /// The sender has answered.
+    /// Reports the sender's answer to the chunks.
     pub(super) fn chunks_told(&self) {
         let mut state = self.lock();
         state.chunks = Chunks::Told;
         self.has_changed(&mut state);
     }
 
-    /// The sender does not ask: it was told, or sends everything.
+    /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Untold {
+        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::UnsupportedCounters {
             self.sink.forget()?;
         }
         self.has_changed(&mut state);
         Ok(())
     }
 
-    /// DONE came on a port.
+    /// Reports DONE on a port.
     pub(super) fn done(&self, index: usize, done: Done) {
         let mut state = self.lock();
         if state.done.is_some_and(|before| before != done) {
@@ -454,7 +455,8 @@ impl<K: Sink> Session<K> {
         Judgement::Done
     }
 
-    /// A port's connection broke; `partial` of a block is here for good.
+    /// Reports that a port's connection broke; `partial` is the part of a block that arrived for
+    /// good.
     pub(super) fn disconnected(&self, index: usize, partial: Option<Partial>) {
         let mut state = self.lock();
         if state.chunks == Chunks::Telling(index) {
@@ -472,7 +474,8 @@ impl<K: Sink> Session<K> {
         self.has_changed(&mut state);
     }
 
-    /// A port has ended; if it failed, the others' senders hear what it got.
+    /// Reports the end of a port; if it failed, the sender is sent its checkpoint on the other
+    /// ports.
     pub(super) fn ended(&self, index: usize, failure: Option<Failure>) {
         let mut guard = self.lock();
         let state = &mut *guard;

@@ -1,21 +1,21 @@
-//! How long a sender waits for what the receiver says to DONE.
+//! Timer of the sender's wait for the receiver's answer to DONE.
 
 use std::time::Duration;
 
-/// What a wait is prolonged by when everything was delivered and only the answer is missing.
+/// Time added to the wait when everything was delivered and only the answer is missing.
 const ANSWER_GRACE: Duration = Duration::from_millis(500);
 
-/// DONE is out, or about to be; the receiver says what follows.
+/// Wait for the receiver's answer, once DONE was sent or is about to be.
 pub(super) struct Asking {
     pub(super) until: Duration,
-    /// Bytes that the peer had not acknowledged at the last time-out.
+    /// Bytes that the peer's system had not acknowledged at the last time-out.
     undelivered: u64,
-    /// Everything was delivered, and the wait was prolonged once.
+    /// Whether everything was delivered and the wait was prolonged once.
     prolonged: bool,
 }
 
 impl Asking {
-    /// From when DONE went out, or the receiver last said something.
+    /// Starts the wait at `now`, when DONE was sent or the receiver last sent something.
     pub(super) fn new(timeout: Duration, now: Duration) -> Self {
         Self {
             until: now + timeout,
@@ -24,8 +24,8 @@ impl Asking {
         }
     }
 
-    /// Whether the wait goes on over a time-out: as long as bytes still arrive, and once more after
-    /// the last one did.
+    /// Whether the wait goes on after a time-out: as long as bytes still arrive, and once more
+    /// after the last one did.
     pub(super) fn may_go_on(&mut self, undelivered: u64, timeout: Duration, now: Duration) -> bool {
         if undelivered == 0 && !self.prolonged {
             self.prolonged = true;

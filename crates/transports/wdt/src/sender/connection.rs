@@ -1,4 +1,4 @@
-//! One port of a sender, from the first attempt to connect to the last byte.
+//! State machine of one port of a sender, from the first attempt to connect to the last byte.
 
 mod faults;
 
@@ -15,29 +15,28 @@ use crate::inbox::Inbox;
 use crate::source::Source;
 use crate::status::Status;
 
-/// Payload up to this long goes out together with the commands around it.
+/// Longest payload, in bytes, that is sent together with the commands around it.
 const SMALL_BYTES: u64 = 16 << 10;
-/// So much is collected before it is written.
+/// Bytes of commands and small payloads that are collected before they are written.
 const COLLECTED_BYTES: usize = 64 << 10;
-/// What a connection asks for. After it was done, and said, comes the next.
+/// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// Connect to the port within [`Options::connect_timeout`](super::Options::connect_timeout);
-    /// say [`Connection::connected`] or [`Connection::connect_failed`].
+    /// call [`Connection::connected`] or [`Connection::connect_failed`].
     Connect,
     /// Come back at this time.
     Sleep(Duration),
-    /// Write what [`Connection::output`] gives; say [`Connection::written`] or
-    /// [`Connection::write_failed`].
+    /// Write [`Connection::output`]; call [`Connection::written`] or [`Connection::write_failed`].
     Write,
-    /// Wait for bytes until this time; say [`Connection::received`], [`Connection::read_failed`],
+    /// Wait for bytes until this time; call [`Connection::received`], [`Connection::read_failed`],
     /// or, once it is that late, [`Connection::read_timed_out`]. Coming back earlier does no harm.
     Read(Duration),
-    /// Nothing more will be written on this connection.
+    /// Shut down the sending direction of the connection.
     Shutdown,
     /// Close the connection.
     Disconnect,
-    /// This port is done with.
+    /// This port has no more work.
     End,
 }
 
@@ -48,18 +47,18 @@ pub struct Connection<S: Source> {
     port: u16,
     state: State,
     generation: u32,
-    /// The next connection must begin with the receiver's checkpoint.
+    /// Whether the next connection must begin with the receiver's checkpoint.
     again: bool,
-    /// Reconnections in a row that brought nothing.
+    /// Number of failed connections in a row without progress.
     fruitless: u32,
     last_fault: Failure,
-    /// Payload that was written since the rate was last looked at, in bytes.
+    /// Bytes of payload written since the rate limit was last applied.
     uncounted: u64,
-    /// When more of it may go out.
+    /// Time at which the rate limit allows more payload.
     payload_at: Duration,
     outgoing: Outgoing<S::Reader>,
     inbox: Inbox,
-    /// Something that the receiver said on this connection made sense.
+    /// Whether a message of the receiver was decoded on this connection.
     understood: bool,
 }
 
@@ -72,22 +71,22 @@ enum State {
     Checkpoint {
         until: Duration,
     },
-    /// The receiver must say what it has from an earlier transfer, on this connection or another.
+    /// The receiver must send the chunks of an earlier transfer, on this connection or another.
     Resuming {
         until: Duration,
-        /// What it said, of how many files.
+        /// Chunks received so far, and the number of files announced.
         chunks: Vec<FileChunks>,
         files: Option<u64>,
     },
     Sending,
     Asking(Asking),
-    /// `D` came; the last bytes go out, and with tags the receiver's last one comes in.
+    /// `D` arrived; the last bytes are sent, and with tags the receiver's last tag must come.
     Closing {
         shut: bool,
         ended: bool,
         until: Duration,
     },
-    /// The connection must be closed, then comes what is said here.
+    /// The connection must be closed, before the action given here.
     Dropping(After),
     Ended,
 }
@@ -100,7 +99,7 @@ enum After {
 }
 
 impl<S: Source> Connection<S> {
-    /// The port at `index` of the connection URL, not connected yet.
+    /// Returns the state machine of the port at `index` of the connection URL, not connected yet.
     pub fn new(session: Arc<Session<S>>, index: usize) -> Result<Self, Failure> {
         let port = session.port(index);
         Ok(Self {
@@ -123,7 +122,7 @@ impl<S: Source> Connection<S> {
         })
     }
 
-    /// What to do now.
+    /// Returns the next action.
     pub fn step(&mut self, now: Duration) -> Step {
         match self.session.verdict(self.index) {
             Verdict::Over => self.drop_and(After::End),
@@ -194,7 +193,7 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// The port is connected.
+    /// Reports that the port is connected.
     pub fn connected(&mut self, now: Duration) {
         self.session.connected(self.index);
         self.inbox = Inbox::new(self.session.secret());
@@ -212,7 +211,7 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// An attempt to connect failed.
+    /// Reports that an attempt to connect failed.
     pub fn connect_failed(&mut self, error: &io::Error, now: Duration) {
         let options = self.session.options();
         let State::Connecting { attempt, at } = &mut self.state else {
@@ -226,15 +225,15 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// What [`Step::Write`] writes.
+    /// Returns the bytes that [`Step::Write`] writes.
     ///
     /// # Errors
-    /// The source's error, for [`Connection::source_failed`].
+    /// The source's error, to be passed to [`Connection::source_failed`].
     pub fn output(&mut self) -> io::Result<Output<'_>> {
         self.outgoing.output()
     }
 
-    /// The source failed: the receiver is told in place of DONE.
+    /// Reports that the source failed: the receiver is told in place of DONE.
     pub fn source_failed(&mut self, error: &io::Error) {
         let path = self.outgoing.current.as_ref().map(|current| {
             self.session.source().files()[current.block.file]
@@ -244,19 +243,21 @@ impl<S: Source> Connection<S> {
         self.fail_source(&path.unwrap_or_default(), error);
     }
 
-    /// Whether what is still to be written is of no use any more: give it up and come back.
+    /// Whether the bytes still to be written are pointless, so that the caller shall stop writing
+    /// and ask for the next step.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Dropping(_) | State::Ended) || self.session.failure().is_some()
     }
 
-    /// What [`Connection::output`] gave is written.
+    /// Reports that [`Connection::output`] was written.
     pub fn written(&mut self) {
         let bytes = self.outgoing.written();
         self.uncounted += bytes;
         self.session.wrote_payload(bytes);
     }
 
-    /// Writing failed. What could still be read was [received](Connection::received) before.
+    /// Reports that writing failed. Bytes that could still be read must be
+    /// [reported](Connection::received) before.
     pub fn write_failed(&mut self, error: &io::Error) {
         self.lost(
             Status::SocketWrite,
@@ -264,7 +265,7 @@ impl<S: Source> Connection<S> {
         );
     }
 
-    /// The connection was closed or broke.
+    /// Reports that the connection was closed or broke.
     pub fn read_failed(&mut self, error: &io::Error) {
         self.lost(
             Status::SocketRead,
@@ -272,8 +273,8 @@ impl<S: Source> Connection<S> {
         );
     }
 
-    /// Nothing came until the time that [`Step::Read`] named. `undelivered` bytes are written but
-    /// not acknowledged by the peer's system.
+    /// Reports that nothing came until the time that [`Step::Read`] named. `undelivered` bytes are
+    /// written but not acknowledged by the peer's system.
     pub fn read_timed_out(&mut self, undelivered: u64, now: Duration) {
         let timeout = self.session.options().read_timeout;
         if let State::Asking(asking) = &mut self.state
@@ -285,7 +286,7 @@ impl<S: Source> Connection<S> {
         self.lost(Status::Timeout, detail);
     }
 
-    /// These bytes came, also while writing. They are decrypted in place.
+    /// Reports received bytes, also during a write. They are decrypted in place.
     pub fn received(&mut self, wire: &mut [u8], now: Duration) {
         let mut at = 0;
         loop {
@@ -407,7 +408,7 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// More of what the receiver has from an earlier transfer.
+    /// Adds chunks of an earlier transfer; after the last ones, goes on with the blocks.
     fn chunks(&mut self, frame: Vec<FileChunks>, now: Duration) {
         let timeout = self.session.options().read_timeout;
         let State::Resuming {
@@ -451,7 +452,8 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// Collects what goes out next, up to a large payload or to where an answer is needed.
+    /// Collects the next bytes to send, up to a large payload or to a point where an answer is
+    /// needed.
     fn send_more(&mut self, now: Duration) -> Step {
         let part = self.outgoing.part_bytes;
         while self.outgoing.plain.len() < COLLECTED_BYTES.min(part) && self.outgoing.head.is_empty()
@@ -505,7 +507,7 @@ impl<S: Source> Connection<S> {
         self.flush(now)
     }
 
-    /// Has what was collected written.
+    /// Seals the collected bytes and has them written.
     fn flush(&mut self, now: Duration) -> Step {
         match self.outgoing.seal_plain() {
             Ok(()) => Step::Write,
@@ -516,7 +518,8 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// The receiver has everything, if it can be believed: where there are tags, its last one says.
+    /// Ends a connection on which the receiver said that it has everything; where there are tags,
+    /// its last one must confirm that.
     fn close(&mut self) {
         let tags = self.inbox.open().has_tags();
         if !tags {

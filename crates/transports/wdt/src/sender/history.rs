@@ -1,4 +1,4 @@
-//! What went over one port, so that a checkpoint can say what must go again.
+//! History of the blocks sent over one port, so that a checkpoint shows which must be sent again.
 
 use crate::codec::Checkpoint;
 use crate::queue::{Block, Queue};
@@ -7,7 +7,7 @@ use crate::queue::{Block, Queue};
 #[derive(Debug, Default)]
 pub(super) struct History {
     blocks: Vec<(Block, usize)>,
-    /// So many from the front are counted for good.
+    /// Number of blocks at the front that are counted for good.
     acknowledged: usize,
 }
 
@@ -20,21 +20,20 @@ impl History {
         self.acknowledged as u64
     }
 
-    /// Whether the receiver has everything that went over this port.
+    /// Whether the receiver has everything that was sent over this port.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.acknowledged == self.blocks.len()
     }
 
-    /// The receiver has everything that went over this port.
+    /// Counts everything that was sent over this port as received.
     pub(super) fn acknowledge_all(&mut self) {
         self.acknowledged = self.blocks.len();
     }
 
-    /// What the receiver does not have goes back to the queue. Gives whether it has more than was
-    /// known before.
+    /// Applies a checkpoint: gives the blocks that the receiver does not have back to the queue.
+    /// Returns whether the receiver has more than was known before.
     ///
-    /// # Errors
-    /// What contradicts what was sent.
+    /// A contradiction between the checkpoint and the blocks sent.
     pub(super) fn apply(
         &mut self,
         checkpoint: &Checkpoint,
@@ -67,7 +66,7 @@ impl History {
         Ok(progress)
     }
 
-    /// Everything goes back, as if this port had never been.
+    /// Gives all blocks back, as if nothing had been sent on this port.
     pub(super) fn give_all_back(&mut self, queue: &mut Queue) {
         for block in self.blocks.drain(..) {
             queue.give_back(block, 0);

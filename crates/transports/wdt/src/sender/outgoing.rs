@@ -1,4 +1,4 @@
-//! What a connection of a sender writes next: commands, and the payload of one block.
+//! Pending output of a connection of a sender: commands, and the payload of one block.
 
 use std::io;
 
@@ -10,37 +10,37 @@ use crate::queue::Block;
 use crate::source::{Source, SourceReader};
 use crate::status::Status;
 
-/// What is read from a source into memory at once.
+/// Bytes read at once from a source into memory.
 const SCRATCH_BYTES: usize = 256 << 10;
-/// What is taken at once from a source that has it in memory.
+/// Bytes taken at once from a source that has them in memory.
 const LARGEST_PART_BYTES: usize = 1 << 20;
 
-/// What is to be written: first one, then the other.
+/// Bytes to be written: `head`, then `body`.
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
     /// Commands, and payload that was small or had to be encrypted.
     pub head: &'a [u8],
-    /// Payload as the source has it.
+    /// Payload in the source's own memory.
     pub body: &'a [u8],
 }
 
-/// What goes out next on a connection.
+/// Pending output of a connection.
 pub(super) struct Outgoing<R> {
     seal: Seal,
-    /// As it goes over the wire; empty once it was written.
+    /// Bytes for the wire; empty once they are written.
     pub(super) head: Vec<u8>,
-    /// Before it is sealed into `head`.
+    /// Bytes that are not sealed into `head` yet.
     pub(super) plain: Vec<u8>,
     pub(super) current: Option<Current<R>>,
-    /// Bytes of the current block's payload that `head` or a part from the source holds.
+    /// Bytes of the current block's payload in `head` or in a part from the source.
     part: u64,
     scratch: Vec<u8>,
     checksum: bool,
-    /// Payload that goes out at a time, in bytes.
+    /// Maximum payload sent at a time, in bytes.
     pub(super) part_bytes: usize,
 }
 
-/// The block that is going out.
+/// The block that is being sent.
 pub(super) struct Current<R> {
     pub(super) block: Block,
     pub(super) reader: R,
@@ -49,7 +49,7 @@ pub(super) struct Current<R> {
 }
 
 impl<R: SourceReader> Current<R> {
-    /// The next bytes of the block, at most `most`; there must be some left.
+    /// Reads the next bytes of the block, at most `most`; there must be some left.
     pub(super) fn read<'a>(
         &'a mut self,
         most: usize,
@@ -96,7 +96,7 @@ impl<R: SourceReader> Outgoing<R> {
         self.plain.is_empty() && self.head.is_empty()
     }
 
-    /// Puts a part of the current block among the commands.
+    /// Appends a part of the current block to the commands.
     pub(super) fn take_small(&mut self) -> io::Result<()> {
         if let Some(current) = &mut self.current {
             self.scratch.resize(SCRATCH_BYTES, 0);
@@ -149,7 +149,7 @@ impl<R: SourceReader> Outgoing<R> {
         })
     }
 
-    /// How many bytes of payload that was.
+    /// Clears the output; returns the bytes of payload in it.
     pub(super) fn written(&mut self) -> u64 {
         self.head.clear();
         std::mem::take(&mut self.part)

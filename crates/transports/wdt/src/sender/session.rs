@@ -1,4 +1,4 @@
-//! The whole transfer as the sender sees it, shared by its connections.
+//! State of the whole transfer at the sender, shared by its connections.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -17,28 +17,28 @@ use crate::status::Status;
 use crate::url::ConnectionUrl;
 use crate::{OLDEST_VERSION, VERSION};
 
-/// How a sender sends; the defaults are the reference's.
+/// Options of a sender; the defaults are the reference's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The longest block, in bytes; 0 for one block a file.
     pub block_bytes: u64,
-    /// A CRC-32C follows each block.
+    /// Whether a CRC-32C follows each block.
     pub checksum: bool,
     /// Bytes between two tags of AES-GCM.
     pub tag_interval_bytes: u32,
-    /// How long to wait for the receiver's bytes.
+    /// Maximum wait for bytes of the receiver.
     pub read_timeout: Duration,
-    /// How long to wait for room in the connection.
+    /// Maximum wait for room in the connection's send buffer.
     pub write_timeout: Duration,
-    /// How long one attempt to connect may take.
+    /// Maximum duration of one attempt to connect.
     pub connect_timeout: Duration,
-    /// How often to try to connect.
+    /// Maximum number of attempts to connect.
     pub connect_attempts: u32,
-    /// How long to wait between two attempts.
+    /// Time between two attempts to connect.
     pub connect_interval: Duration,
-    /// After how many reconnections in a row without any progress a port is given up.
+    /// Number of reconnections in a row without any progress after which a port is given up.
     pub fruitless_reconnections: u32,
-    /// How fast payload may go out; as fast as it can without.
+    /// Limit of the rate of payload; `None` for no limit.
     pub rate_limit: Option<RateLimit>,
 }
 
@@ -72,19 +72,19 @@ pub struct Session<S> {
 
 struct State {
     queue: Queue,
-    /// The receiver must still say what it has from an earlier transfer.
+    /// Whether the receiver must still send the chunks of an earlier transfer.
     asks_for_chunks: bool,
-    /// What the receiver has in place of each file; nothing, where this is empty.
+    /// State of each file at the receiver; empty where nothing is held there.
     allocations: Vec<Allocation>,
     ports: Vec<Port>,
-    /// The whole transfer is over.
+    /// Failure that ended the whole transfer.
     failure: Option<Failure>,
     /// The source failed, or this end was told to stop: nothing more is sent but DONE with this status.
     given_up: Option<Failure>,
     /// The receiver said on one connection that it has everything.
     confirmed: Option<Instant>,
     version: u32,
-    /// Raised when all connections must begin again with another version.
+    /// Counter raised when all connections must begin again with another version.
     generation: u32,
 }
 
@@ -92,13 +92,13 @@ struct Port {
     port: u16,
     history: History,
     connections: u32,
-    /// The receiver has given the port up.
+    /// Whether the receiver has given the port up.
     dead: bool,
     failure: Option<Failure>,
 }
 
 impl<S: Source> Session<S> {
-    /// A transfer of everything in `source` to the receiver of `url`.
+    /// Returns a session that sends everything in `source` to the receiver of `url`.
     ///
     /// # Errors
     /// [`Status::VersionIncompatible`] for a receiver that is too old.
@@ -138,40 +138,40 @@ impl<S: Source> Session<S> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the options of the session.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Bytes of payload that were written so far; for a progress bar.
+    /// Returns the bytes of payload written so far; for a progress bar.
     pub fn payload_bytes(&self) -> u64 {
         self.payload_bytes.load(atomic::Ordering::Relaxed)
     }
 
-    /// Bytes of all files.
+    /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.lock().queue.total_bytes()
     }
 
-    /// Ends the transfer; the first failure stands.
+    /// Ends the transfer with `failure`, unless it has failed before.
     pub fn fail(&self, failure: Failure) {
         self.lock().failure.get_or_insert(failure);
     }
 
-    /// When the receiver first said that it has everything.
+    /// Returns the time at which the receiver first said that it has everything.
     pub fn confirmed(&self) -> Option<Instant> {
         self.lock().confirmed
     }
 
-    /// Why the transfer is over, if it failed.
+    /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
     }
 
-    /// What came of it, once every connection has ended.
+    /// Returns the outcome, once every connection has ended.
     ///
     /// # Errors
-    /// Why it failed: the receiver never said that it has everything.
+    /// The reason of the failure, also if the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.lock();
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
@@ -222,7 +222,7 @@ impl<S: Source> Session<S> {
         self.lock().ports[index].port
     }
 
-    /// What stands in place of a file at the receiver.
+    /// Returns the state of a file at the receiver.
     pub(super) fn allocation(&self, file: usize) -> Allocation {
         let state = self.lock();
         state
@@ -232,10 +232,10 @@ impl<S: Source> Session<S> {
             .unwrap_or(Allocation::New)
     }
 
-    /// The receiver has these chunks of files from an earlier transfer; what it has not is sent.
+    /// Takes the chunks that the receiver holds from an earlier transfer; only the rest is sent.
     ///
     /// # Errors
-    /// [`Status::Protocol`] where it had said so before, or two files have one number.
+    /// [`Status::Protocol`] if they came before, or two files have one sequence id.
     pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
         let mut state = self.lock();
         let mut numbers = HashSet::new();
@@ -286,7 +286,7 @@ impl<S: Source> Session<S> {
         }
     }
 
-    /// What ends one port's work whatever it is at.
+    /// Returns the condition that ends or restarts the work of a port, whatever its state.
     pub(super) fn verdict(&self, index: usize) -> Verdict {
         let state = self.lock();
         if state.failure.is_some() {
@@ -302,7 +302,7 @@ impl<S: Source> Session<S> {
         self.lock().ports[index].connections += 1;
     }
 
-    /// The next block for a port, if there is one.
+    /// Takes the next block for a port, if there is one.
     pub(super) fn next_block(&self, index: usize) -> Option<Block> {
         let mut state = self.lock();
         if state.given_up.is_some() || state.ports[index].dead {
@@ -335,7 +335,7 @@ impl<S: Source> Session<S> {
             .fetch_add(bytes, atomic::Ordering::Relaxed);
     }
 
-    /// When more payload may go out, after these bytes of it.
+    /// Returns the time at which more payload may be sent, after `bytes` of it were.
     pub(super) fn next_payload(&self, bytes: u64, now: Duration) -> Duration {
         match &self.throttle {
             None => now,
@@ -346,7 +346,7 @@ impl<S: Source> Session<S> {
         }
     }
 
-    /// Payload that one connection sends at a time, in bytes.
+    /// Returns the maximum payload that one connection sends at a time, in bytes.
     pub(super) fn part_bytes(&self) -> usize {
         let limit = self.options.rate_limit;
         let part = limit.map(|limit| limit.part_bytes(self.lock().ports.len()));
@@ -364,7 +364,7 @@ impl<S: Source> Session<S> {
         state.confirmed.get_or_insert_with(Instant::now);
     }
 
-    /// What a port got when its connection broke; whether that was more than before.
+    /// Applies a port's checkpoint after its connection broke; returns whether it shows progress.
     pub(super) fn local_checkpoint(
         &self,
         index: usize,
@@ -388,7 +388,7 @@ impl<S: Source> Session<S> {
             .map_err(|why| invalid(port.port, why))
     }
 
-    /// What ports got that the receiver has given up.
+    /// Applies the checkpoints of ports that the receiver has given up.
     pub(super) fn global_checkpoint(&self, list: &[Checkpoint]) -> Result<(), Failure> {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -408,7 +408,7 @@ impl<S: Source> Session<S> {
         Ok(())
     }
 
-    /// The receiver would speak `version`, as it says to a connection of this generation; all
+    /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
         let mut guard = self.lock();
@@ -433,14 +433,14 @@ impl<S: Source> Session<S> {
         Ok(())
     }
 
-    /// A port begins again with another version, as if nothing had been sent on it.
+    /// Gives a port's blocks back, as it begins again with another version.
     pub(super) fn begin_again(&self, index: usize) {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.ports[index].history.give_all_back(&mut state.queue);
     }
 
-    /// A port is given up; others may still do its work.
+    /// Records that a port is given up; others may still do its work.
     pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
         self.lock().ports[index]
             .failure
@@ -452,14 +452,14 @@ impl<S: Source> Session<S> {
     }
 }
 
-/// See [`Session::verdict`].
+/// Result of [`Session::verdict`].
 pub(super) enum Verdict {
     Over,
     Dead,
     Generation(u32),
 }
 
-/// What is missing of a file.
+/// Returns the missing ranges of a file.
 fn gaps(there: &FileChunks) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut from = 0;

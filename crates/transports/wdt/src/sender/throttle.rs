@@ -1,26 +1,27 @@
-//! A limit of the rate at which payload goes out, over all connections together.
+//! Limit of the rate of payload, over all connections together.
 
 use std::time::Duration;
 
 /// Limits of a sender's rate, in the reference's terms: an average and a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Payload in a second, on average since the first of it, in bytes; what a pause left is made up for.
+    /// Average payload per second since the first byte, in bytes; a pause is made up for.
     pub average_bytes: u64,
-    /// Payload in a second while that is made up for, in bytes.
+    /// Payload per second while a pause is made up for, in bytes.
     pub peak_bytes: u64,
-    /// Payload that may go out at once, in bytes: the depth of the bucket of the peak.
+    /// Payload that may be sent at once, in bytes: the depth of the peak's token bucket.
     pub burst_bytes: u64,
 }
 
 impl RateLimit {
-    /// An average, with the reference's peak of 1.2 times that, for bursts of half a second.
+    /// Returns a limit of `bytes` per second on average, with the reference's peak of 1.2 times
+    /// that and bursts of half a second.
     #[must_use]
     pub fn average(bytes: u64) -> Self {
         Self::with_peak(bytes, bytes.saturating_add(bytes / 5))
     }
 
-    /// Both, for bursts of half a second of the peak.
+    /// Returns a limit with both rates and bursts of half a second of the peak.
     #[must_use]
     pub fn with_peak(average_bytes: u64, peak_bytes: u64) -> Self {
         Self {
@@ -30,22 +31,22 @@ impl RateLimit {
         }
     }
 
-    /// Bytes that one of `ports` connections sends at a time, so that each has its turn twice a second and
-    /// no receiver takes it for silent.
+    /// Returns the bytes that one of `ports` connections sends at a time, so that each has its turn
+    /// twice a second and no receiver takes it for silent.
     pub(super) fn part_bytes(&self, ports: usize) -> u64 {
         let share = self.average_bytes / 2 / (ports as u64).max(1);
         share.min(self.burst_bytes).max(1)
     }
 }
 
-/// State of a limit.
+/// State of a [`RateLimit`].
 #[derive(Debug)]
 pub(super) struct Throttle {
     limit: RateLimit,
-    /// When the first payload went out, absent before.
+    /// Time of the first payload; absent before.
     began: Option<Duration>,
     bytes: u64,
-    /// Bytes that may go out at `filled_at`; below zero while there is too much.
+    /// Tokens in bytes at `filled_at`; below zero after a burst that was too large.
     bucket: f64,
     filled_at: Duration,
 }
@@ -61,7 +62,7 @@ impl Throttle {
         }
     }
 
-    /// Counts payload that has gone out; when the next may.
+    /// Counts payload that was sent; returns the time at which more may be.
     pub(super) fn sent(&mut self, bytes: u64, now: Duration) -> Duration {
         let began = *self.began.get_or_insert(now);
         self.bytes += bytes;
@@ -83,7 +84,7 @@ fn seconds(seconds: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// Bytes that go out until `end` in parts of 100, one after another, from `now` on.
+    /// Returns the bytes sent until `end` in parts of 100, one after another, from `now` on.
     fn run(throttle: &mut Throttle, now: &mut Duration, end: Duration) -> u64 {
         let mut bytes = 0;
         while *now < end {

@@ -1,4 +1,4 @@
-//! Damage, how long to go on with it, and how much memory was taken.
+//! Damage of inputs, repetition for a given time, and measurement of the memory used.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::random::Random;
 
-/// Says which seed it was when its test fails.
+/// Prints the seed when its test fails.
 struct Named(&'static str, u64);
 
 impl Drop for Named {
@@ -37,7 +37,7 @@ pub fn for_many_seeds(name: &'static str, mut target: impl FnMut(&mut Random)) {
     eprintln!("{name}: seeds {first} to {seed}");
 }
 
-/// One of these inputs, most often with something wrong.
+/// Returns one of these inputs, most often damaged.
 pub fn damaged(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let one = |random: &mut Random| &inputs[random.below(inputs.len() as u64) as usize];
     let mut bytes = one(random).clone();
@@ -75,7 +75,7 @@ pub fn damaged(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// What a closure gives, and how much more memory than before it held at once.
+/// Returns the result of `run`, and the maximum of memory that it held at once, in bytes.
 pub fn peak_bytes<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);
@@ -89,7 +89,7 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Counts what each thread holds.
+/// Allocator that counts the memory held by each thread.
 struct Counting;
 
 fn count(bytes: isize) {

@@ -1,4 +1,4 @@
-//! Numbers that a seed decides.
+//! Pseudo-random numbers from a seed.
 
 /// SplitMix64.
 pub struct Random(u64);
@@ -8,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    /// One of `0..below`, or 0.
+    /// Returns a number in `0..below`, or 0.
     pub fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -83,7 +83,7 @@ impl Recorded {
 }
 
 impl RecordedConnection {
-    /// All bytes of one direction.
+    /// Returns all bytes of one direction.
     pub fn stream(&self, direction: Direction) -> Vec<u8> {
         self.events
             .iter()
@@ -105,7 +105,7 @@ impl Event {
     }
 }
 
-/// The content of every recorded file.
+/// Returns the content of every recorded file from `offset` on.
 pub fn content(offset: u64, length: usize) -> impl Iterator<Item = u8> {
     (offset..)
         .take(length)

@@ -1,9 +1,9 @@
-//! One direction of a connection, opened and taken apart.
+//! One direction of a connection, decrypted and decoded.
 
 use regatta_transport_wdt::codec::{Decoded, Malformed};
 use regatta_transport_wdt::crypto::{Open, Secret};
 
-/// Plain bytes of one direction, taken as they are asked for.
+/// Plain bytes of one direction, decrypted as they are asked for.
 pub struct Plain {
     open: Open,
     wire: Vec<u8>,
@@ -19,7 +19,7 @@ impl Plain {
         }
     }
 
-    /// Exactly so many bytes, or `None` at the end of what was recorded.
+    /// Takes exactly `count` bytes; `None` at the end of the recording.
     pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -53,12 +53,12 @@ impl Plain {
         }
     }
 
-    /// Bytes of the wire that were not taken.
+    /// Returns the number of bytes of the wire that were not taken.
     pub fn left(&self) -> usize {
         self.wire.len() - self.at
     }
 
-    /// What is left is the last tag, if there are tags.
+    /// Checks that nothing is left but the last tag, if there are tags.
     pub fn ends(mut self) {
         let (consumed, all) = self
             .open

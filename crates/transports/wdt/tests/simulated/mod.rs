@@ -1,5 +1,5 @@
-//! A transfer in simulated time: both ends' state machines with pipes between them that have a
-//! delay, take as much as they have room for, hand it on in pieces, and break where they are told.
+//! A transfer in simulated time: both ends' state machines with pipes between them that delay, have
+//! limited room, deliver in pieces, and break at given points.
 
 mod pipe;
 
@@ -17,33 +17,34 @@ use regatta_transport_wdt::{Failure, Report, receiver, sender};
 
 use crate::random::Random;
 
-/// Longer than any transfer here may take, whatever breaks.
+/// Time longer than any transfer here may take, whatever breaks.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// What is wrong with a connection.
+/// Break of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// Which port, by its index.
+    /// Index of the port.
     pub port: usize,
-    /// Which of its connections, from 0.
+    /// Index of its connection, from 0.
     pub connection: usize,
-    /// Of the sender's bytes, or of the receiver's.
+    /// Whether `after` counts the sender's bytes or the receiver's.
     pub of_sender: bool,
-    /// After so many of them.
+    /// Number of bytes before the break.
     pub after: u64,
-    /// Nobody is told: whatever is sent vanishes.
+    /// Whether no end is told: all bytes vanish.
     pub silent: bool,
 }
 
-/// What a port refuses.
+/// Refusal of connections to a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
     pub port: usize,
-    /// From this connection on.
+    /// Index of the first connection that is refused.
     pub from: usize,
 }
 
-/// Puts everything into memory and into a directory: both must make a whole of the same blocks.
+/// Sink that puts everything into memory and into a directory: both must get whole files from the
+/// same blocks.
 #[derive(Clone)]
 pub struct Tee(pub MemorySink, pub DirectorySink);
 
@@ -94,7 +95,7 @@ pub struct World {
     pub random: Random,
 }
 
-/// How it ended, and when.
+/// Outcome of a transfer, and its duration.
 pub struct Outcome {
     pub sent: Result<Report, Failure>,
     pub received: Result<Report, Failure>,
@@ -106,7 +107,7 @@ struct Port {
     sender: sender::Connection<MemorySource>,
     receiver: receiver::Connection<Tee>,
     pipe: Option<Pipe>,
-    /// What the sender has connected to and the receiver has not accepted yet.
+    /// Time of a connection that the sender has made and the receiver has not accepted yet.
     backlog: Option<Duration>,
     connections: usize,
     connected_at: Option<Duration>,
@@ -117,10 +118,10 @@ struct Port {
     receiver_ended: bool,
 }
 
-/// What one end could do.
+/// Progress of one end.
 enum Did {
     Something,
-    /// Nothing before this time, or before the other end does something.
+    /// None before this time, or before the other end does something.
     Blocked(Duration),
     Ended,
 }

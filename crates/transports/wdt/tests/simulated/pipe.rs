@@ -1,4 +1,4 @@
-//! One connection.
+//! One simulated connection.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub struct Pipe {
     pub to_sender: Direction,
 }
 
-/// How a connection broke, and when.
+/// Break of a connection, with its time.
 #[derive(Clone, Copy, PartialEq)]
 enum Break {
     Loud(Duration),
@@ -29,10 +29,10 @@ pub struct Direction {
     carried: u64,
     cut_after: Option<u64>,
     silent: bool,
-    /// Shared by both directions.
+    /// Break of the connection, shared by both directions.
     broken: Rc<Cell<Option<Break>>>,
     closed: Option<Duration>,
-    /// The reader is gone: the writer learns of it at this time.
+    /// Time at which the writer learns that the reader is gone.
     reset: Option<Duration>,
     vanished: u64,
 }
@@ -61,7 +61,7 @@ impl Pipe {
 }
 
 impl Direction {
-    /// Writes a part; how many bytes.
+    /// Writes a part; returns the number of bytes.
     pub fn put(&mut self, now: Duration, bytes: &[u8], most: u64) -> io::Result<usize> {
         match self.broken.get() {
             Some(Break::Loud(at)) if now >= at + self.delay => {
@@ -104,7 +104,7 @@ impl Direction {
         Ok(count as usize)
     }
 
-    /// Reads a part, nothing if there is none yet.
+    /// Reads a part; `None` if there is none yet.
     pub fn take(&mut self, now: Duration, most: u64) -> io::Result<Option<Vec<u8>>> {
         if let Some((at, piece)) = self.in_flight.front_mut()
             && *at <= now
@@ -131,7 +131,7 @@ impl Direction {
         }
     }
 
-    /// When something may change here.
+    /// Returns the time of the next change.
     pub fn next(&self, now: Duration) -> Duration {
         let broken = match self.broken.get() {
             Some(Break::Loud(at)) => Some(at + self.delay),
@@ -146,7 +146,7 @@ impl Direction {
             .unwrap_or(NEVER)
     }
 
-    /// Bytes that have not arrived.
+    /// Returns the number of bytes that have not arrived.
     pub fn undelivered(&self, now: Duration) -> u64 {
         let under_way: usize = self
             .in_flight
@@ -157,14 +157,14 @@ impl Direction {
         under_way as u64 + self.vanished
     }
 
-    /// The writer writes nothing more.
+    /// Closes the writer's end.
     pub fn close(&mut self, now: Duration) {
         if self.broken.get() != Some(Break::Silent) {
             self.closed.get_or_insert(now + self.delay);
         }
     }
 
-    /// The reader is gone.
+    /// Closes the reader's end.
     pub fn reset(&mut self, now: Duration) {
         if self.broken.get() != Some(Break::Silent) {
             self.reset.get_or_insert(now + self.delay);

@@ -37,7 +37,7 @@ pub(super) const DONE: VarInt = VarInt::from_u32(0);
 /// outside.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// What the connections of one end share.
+/// State that all connections of one end share.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// `sender` or `receiver`.
@@ -46,24 +46,24 @@ pub(super) struct Shared {
     pub(super) initial_payload_bytes: u16,
     pub(super) drops: Arc<Drops>,
     pub(super) files: Files,
-    /// Whether every connection begins with a Retry.
+    /// Whether every connection begins with a Retry packet.
     pub(super) retries: bool,
-    /// At an end that moves.
+    /// Migration, at an end that migrates.
     pub(super) migration: Option<Migration>,
-    /// Whether a connection that is closed is waited for until it is gone: not where another one
-    /// follows at once.
+    /// Whether closing a connection waits until it is gone; false where another connection follows
+    /// at once.
     pub(super) lingers: bool,
 }
 
-/// How a connection began.
+/// Handshake that a connection began with.
 pub(super) enum Beginning {
-    /// Of its handshake nothing is known: it listened, where others may have come with tickets.
+    /// Unknown: at a listening end, where clients may have used tickets.
     Unknown,
-    /// With a full handshake, as no tickets are given.
+    /// Full handshake, as no tickets are issued.
     Full,
-    /// With a ticket, if there was one and the other end took it.
+    /// Resumption, if there was a ticket and the other end accepted it.
     Ticket(Arc<HandshakeWatch>),
-    /// With a ticket and early data, of which the stack says later whether it was taken.
+    /// Resumption with early data; the stack reports later whether that was accepted.
     EarlyData(Mutex<EarlyData>, Arc<HandshakeWatch>),
 }
 
@@ -72,7 +72,7 @@ impl Beginning {
         Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)), watch)
     }
 
-    /// At a connecting end that lives on tickets.
+    /// Returns the watch on the handshake, at a connecting end that uses tickets.
     fn watch(&self) -> Option<&Arc<HandshakeWatch>> {
         match self {
             Self::Unknown | Self::Full => None,
@@ -81,16 +81,16 @@ impl Beginning {
     }
 }
 
-/// Data in the first flight.
+/// State of the data in the first flight.
 pub(super) enum EarlyData {
-    /// The other end has not said what it does with it.
+    /// Sent; the other end has not answered yet.
     Sent(ZeroRttAccepted),
-    /// It has taken it, or has not.
+    /// Accepted (`true`) or rejected by the other end.
     Answered(bool),
 }
 
 impl EarlyData {
-    /// Whether it was taken, as far as is known by now.
+    /// Whether early data was accepted, as far as is known now.
     fn answer(&mut self) -> Option<bool> {
         if let Self::Sent(accepted) = self {
             // Outside of the runtime's budget: a look must not find nothing for want of a turn.
@@ -169,8 +169,8 @@ impl QuicConnection {
     }
 }
 
-/// How long a connection that is done waits for tickets: they follow the end of the handshake, which
-/// early data does not wait for. Three probe timeouts, as elsewhere.
+/// Returns the maximum time for which a finished connection waits for tickets: they follow the end
+/// of the handshake, which early data does not wait for. Three probe timeouts, as elsewhere.
 fn patience(rtt: Duration) -> Duration {
     3 * (2 * rtt + Duration::from_millis(25))
 }

@@ -36,29 +36,29 @@ use crate::{
     wait::{Timed, timed_out, until},
 };
 
-/// What a packet needs beside a message: one byte of flags, a connection identifier of 8 bytes,
-/// the longest packet number, the AEAD's tag, and the longest header of a DATAGRAM frame
+/// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
+/// bytes, the longest packet number, the AEAD's tag, and the longest header of a DATAGRAM frame
 /// (RFC 9000 §17.3.1, RFC 9221 §4).
 const OVERHEAD_BYTES: usize = 1 + 8 + 4 + 16 + 9;
 
-/// How much of a message's size is handed over at once, at most.
+/// Maximum size of a batch of messages that is handed over at once, in bytes.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// How long a flow that is stopped waits for what it was handed to leave.
+/// Maximum time for which a stopped flow waits until its queued messages are sent.
 const LEAVING: Duration = Duration::from_millis(500);
 
-/// How often it looks.
+/// Interval between checks for the end of that wait.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Messages that are passed on before another task has its turn.
+/// Maximum number of messages that are passed on before another task has its turn.
 const MOST_AT_ONCE: usize = 256;
 
-/// Largest message that packets with this payload carry, in bytes.
+/// Returns the largest message that packets with this payload carry, in bytes.
 pub(super) const fn longest_message(payload_bytes: u16) -> usize {
     (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
 }
 
-/// One end that sends messages.
+/// End of a trial that sends messages in datagrams.
 #[derive(Debug)]
 pub struct QuicDatagramEndpoint(QuicEndpoint);
 
@@ -95,8 +95,8 @@ impl QuicDatagramEndpoint {
     }
 }
 
-/// Wakes a flow that waits. Its connection stays until the flow is dropped, because what is under
-/// way at a deadline arrives still.
+/// Wakes a flow that waits. Its connection stays until the flow is dropped, because messages under
+/// way at a deadline still arrive.
 struct Stopper(watch::Sender<bool>);
 
 impl Abort for Stopper {
@@ -109,16 +109,17 @@ impl Abort for Stopper {
 pub struct DatagramFlow {
     closer: Arc<Closer>,
     statistics: Arc<Statistics>,
-    /// Kept for the stop, which has a weak reference.
+    /// Strong reference, since a [`Stop`] holds only a weak one.
     stopper: Arc<Stopper>,
     on_stop: watch::Receiver<bool>,
     end: &'static str,
     facts: BTreeMap<String, String>,
-    /// Messages that the stack has taken.
+    /// Number of messages that the stack has taken.
     handed_over: u64,
-    /// Messages that were left in the stack when the flow was stopped, as far as they are counted.
+    /// Number of messages that were left in the stack when the flow was stopped, as far as they are
+    /// counted.
     left: AtomicU64,
-    /// Messages that came out of this flow.
+    /// Number of messages received from this flow.
     taken: u64,
 }
 
@@ -137,8 +138,8 @@ fn broken(error: ConnectionError) -> TransportError {
     TransportError::stack("the QUIC connection broke")(error)
 }
 
-/// Whether the other end closed the connection, done or stopped: it has no more to say, as an end
-/// of UDP that is gone.
+/// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
+/// from a UDP peer that is gone.
 fn is_gone(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ApplicationClosed(_))
 }
@@ -175,14 +176,14 @@ impl DatagramFlow {
         }
     }
 
-    /// Messages that wait in the stack for their turn.
+    /// Returns the number of messages that wait in the stack to be sent.
     fn waiting(&self) -> u64 {
         let sent = stack::figures(self.connection()).datagram_frames_sent;
         self.handed_over.saturating_sub(sent)
     }
 
-    /// Messages that a flow which takes no more has left in the stack, which does not tell how many
-    /// it has: they are taken out to be counted.
+    /// Returns the number of received messages that a stopped flow has left in the stack. The stack
+    /// has no counter for them, so they are taken out to be counted.
     fn untaken(&self) -> u64 {
         if !*self.stopper.0.borrow() {
             return 0;
@@ -195,7 +196,7 @@ impl DatagramFlow {
         left
     }
 
-    /// Waits for a message until the moment has come; `None` for the latter.
+    /// Waits for a message until `moment`; returns `None` at that time.
     async fn next(&mut self, moment: MonotonicTime) -> Result<Option<Bytes>, TransportError> {
         let received = async {
             tokio::select! {

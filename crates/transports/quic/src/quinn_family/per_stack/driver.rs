@@ -1,4 +1,4 @@
-//! What the driver does with an order, whatever its name.
+//! Driver functions that are the same for both stacks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use regatta_transport::{
 use super::{datagram::QuicDatagramEndpoint, endpoint::QuicEndpoint};
 use crate::options::Mode;
 
-/// What else the driver can do, by name.
+/// Further capabilities of the driver, by name.
 pub(super) const CAPABILITIES: &[&str] = &[
     "resumption",
     "0-rtt",
@@ -22,15 +22,15 @@ pub(super) const CAPABILITIES: &[&str] = &[
     "qlog",
 ];
 
-/// What it carries with these options.
+/// Returns the workloads that the driver carries with these options.
 pub(super) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
     Mode::read(options).carries()
 }
 
-/// Makes one end of one trial, of options that were checked.
+/// Creates one end of one trial from options that were checked.
 ///
 /// # Errors
-/// As [`QuicEndpoint::new`], and for a workload that it cannot carry.
+/// Those of [`QuicEndpoint::new`], and a workload that the driver cannot carry.
 pub(super) fn prepare(
     order: &TrialOrder,
     context: TrialContext,

@@ -46,11 +46,11 @@ use crate::{
     wait::{Stopped, Timed, timed_out, until},
 };
 
-/// How long an end that was aborted stays to tell the other one. One that closed in good order has
-/// waited already.
+/// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
+/// order has waited already.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// One end: its runtime, its socket, its configuration.
+/// End of a trial: its runtime, its socket, its configuration.
 pub struct QuicEndpoint {
     runtime: Runtime,
     stack_runtime: Arc<WatchingRuntime>,
@@ -58,9 +58,9 @@ pub struct QuicEndpoint {
     peer: IpAddr,
     listen: Option<SocketAddr>,
     server_name: String,
-    /// At the connecting end. Its tickets are in it.
+    /// Configuration of the connecting end, including its tickets.
     client: Option<ClientConfig>,
-    /// At the listening end.
+    /// Configuration of the listening end.
     server: Option<ServerConfig>,
     handshake: Handshake,
     connect_deadline: Duration,
@@ -72,18 +72,18 @@ pub struct QuicEndpoint {
     shared: Arc<Shared>,
 }
 
-/// A connection that came.
+/// Accepted connection.
 pub(super) struct Attempt {
     pub(super) connection: Connection,
     pub(super) watch: Arc<Watch>,
-    /// The first message that came over it, where messages are waited for.
+    /// First message of the connection, in datagram mode.
     pub(super) first: Option<Bytes>,
 }
 
-/// Handshakes that are under way at the listening end, all at once, and what came of them.
+/// Concurrent handshakes of the listening end, and a queue of their results.
 struct Attempts {
     done: mpsc::UnboundedSender<Result<Attempt, TransportError>>,
-    /// Whoever waits for a connection takes the next.
+    /// Receiver of the results; each caller that waits for a connection takes the next.
     next: Mutex<mpsc::UnboundedReceiver<Result<Attempt, TransportError>>>,
 }
 
@@ -132,13 +132,13 @@ const fn resumption(handshake: Handshake) -> Resumption {
 }
 
 impl QuicEndpoint {
-    /// Makes the end of a trial that the order describes; a listening one listens when this
+    /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a path with too small packets,
-    /// [`TransportError::Order`] for TLS material that cannot be read, [`TransportError::Io`] for
-    /// a socket that cannot be opened or a file that cannot be made.
+    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
+    /// opened or a file that cannot be made.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let needs = Needs::of(order, &options)?;
@@ -250,22 +250,22 @@ impl QuicEndpoint {
         self.runtime.block_on(future)
     }
 
-    /// Longest that a handshake may take.
+    /// Returns the maximum duration of a handshake.
     pub(super) fn handshake_limit(&self) -> Duration {
         self.connect_deadline
     }
 
-    /// UDP payload of a packet that is full from the start, in bytes.
+    /// Returns the UDP payload of the connection's first full packets, in bytes.
     pub(super) fn least_payload_bytes(&self) -> u16 {
         self.shared.initial_payload_bytes
     }
 
-    /// What is known before any connection, by the whole name of the fact.
+    /// Returns the facts that are known before any connection, keyed by the full name of the fact.
     pub(super) fn facts_of_end(&self) -> BTreeMap<String, String> {
         self.facts.clone()
     }
 
-    /// What a reader must know of this end.
+    /// Returns the warnings about this end for the reader of the results.
     pub(super) fn warnings_of_end(&self) -> Vec<Warning> {
         let buffer = self.buffers.warning(self.shared.end);
         [buffer, self.shared.files.warning()]
@@ -274,7 +274,8 @@ impl QuicEndpoint {
             .collect()
     }
 
-    /// What the stack is told for a new connection, and the watch on its congestion control.
+    /// Returns the transport configuration for a new connection, and the watch on its congestion
+    /// control.
     fn transport(&self) -> Result<(Arc<TransportConfig>, Arc<Watch>), TransportError> {
         let watch = Arc::new(Watch::default());
         let mut transport = self.options.transport(&self.needs, &watch);
@@ -287,7 +288,7 @@ impl QuicEndpoint {
     /// Connects; returns when the handshake is done, or early data can be sent.
     ///
     /// # Errors
-    /// Whatever the stack says; [`TransportError::TimedOut`] at the moment.
+    /// Errors of the stack; [`TransportError::TimedOut`] at `moment`.
     pub(super) async fn establish(
         &self,
         peer: SocketAddr,
@@ -340,8 +341,8 @@ impl QuicEndpoint {
         }
     }
 
-    /// Has this end move in mid-transfer, if that is asked for and this is the transfer's first
-    /// connection.
+    /// Schedules this end's migration in mid-transfer, if the options ask for it and this is the
+    /// transfer's first connection.
     pub(super) fn schedule_migration(&self, closer: &Arc<Closer>) {
         let Some(due) = self.shared.migration.as_ref().and_then(Migration::due) else {
             return;
@@ -360,8 +361,8 @@ impl QuicEndpoint {
         });
     }
 
-    /// Begins the handshake of an attempt that came in; what comes of it is among the attempts
-    /// that are done.
+    /// Begins the handshake of an incoming attempt; its result is queued with the finished
+    /// attempts.
     fn begin(&self, incoming: Incoming) -> Result<(), TransportError> {
         let from = incoming.remote_address().ip();
         let failed = move |error: ConnectionError| {
@@ -412,7 +413,8 @@ impl QuicEndpoint {
         Ok(())
     }
 
-    /// A connection is there before its handshake is done.
+    /// Queues a connection, which may be there before its handshake is done, as a finished attempt;
+    /// in datagram mode, waits for its first message before.
     fn established(&self, connection: Connection, watch: Arc<Watch>) {
         if self.options.common.mode == Mode::Datagram {
             self.await_message(connection, watch);
@@ -430,7 +432,7 @@ impl QuicEndpoint {
         });
     }
 
-    /// Waits for a connection's next message beside everything else.
+    /// Waits for a connection's next message in a task of its own.
     pub(super) fn await_message(&self, connection: Connection, watch: Arc<Watch>) {
         let done = self.attempts.done.clone();
         self.runtime.spawn(async move {
@@ -438,10 +440,10 @@ impl QuicEndpoint {
         });
     }
 
-    /// Takes the next attempt that is done; begins those that come in meanwhile.
+    /// Returns the next finished attempt, and begins those that come in meanwhile.
     ///
     /// # Errors
-    /// [`TransportError::Cancelled`], and what makes listening impossible.
+    /// [`TransportError::Cancelled`], and errors that make listening impossible.
     pub(super) async fn next_attempt(
         &self,
         stop: &Stop,
@@ -467,8 +469,8 @@ impl QuicEndpoint {
             .await
     }
 
-    /// Begins an attempt of the announced peer, or asks it for the proof of its address; refuses
-    /// any other.
+    /// Begins an attempt of the announced peer, or sends it a Retry packet to validate its address;
+    /// refuses any other peer.
     fn meet(
         &self,
         incoming: Incoming,

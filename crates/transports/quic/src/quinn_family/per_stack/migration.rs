@@ -19,14 +19,14 @@ use crate::{
     socket::{self, Counters},
 };
 
-/// One move of one end.
+/// Migration of one end, which happens once.
 #[derive(Debug)]
 pub(super) struct Migration {
     pub(super) after: Duration,
     pub(super) local: IpAddr,
     pub(super) receive_buffer_bytes: usize,
     pub(super) send_buffer_bytes: usize,
-    /// Packets that the kernel takes at once, at most.
+    /// Maximum number of packets that the kernel takes at once.
     pub(super) most_packets: usize,
     pub(super) drops: Arc<Drops>,
     begun: AtomicBool,
@@ -53,14 +53,14 @@ impl Migration {
         }
     }
 
-    /// When to move, for the first transfer's connection of the trial, which is there now; `None`
-    /// for a later one.
+    /// Returns the time of the migration at the first call, which is made when the first transfer's
+    /// connection is established; `None` at later calls.
     pub(super) fn due(&self) -> Option<MonotonicTime> {
         let first = !self.begun.swap(true, Ordering::Relaxed);
         first.then(|| MonotonicTime::now() + self.after)
     }
 
-    /// Moves: all connections of the endpoint go on from another port.
+    /// Migrates all connections of the endpoint to another local port.
     pub(super) fn make(&self, endpoint: &Endpoint) {
         let done = self
             .rebind(endpoint)
@@ -85,7 +85,7 @@ impl Migration {
         moved().map_err(TransportError::io("cannot move to another port"))
     }
 
-    /// What came of it, for a fact.
+    /// Describes the result, for a fact.
     pub(super) fn in_words(&self) -> String {
         let after = format_duration(self.after);
         match self.done.get() {

@@ -1,4 +1,4 @@
-//! The options of the driver, read, and what the stack is told.
+//! Parsed options of the driver, and the stack's configuration made from them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,25 +16,26 @@ use crate::{
     quinn_family::watch::Watch,
 };
 
-/// A connection without a packet from the peer for so long is dead. The stack's own default, and
-/// what others use.
+/// Idle timeout: time without a packet from the peer after which a connection is dead. The stack's
+/// own default, and the same for the other stacks.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Streams that the other end may have open at once, beside those that a workload asks for. The
-/// stack makes room for all of them with the connection, so they are not more than its default.
+/// Number of streams that the other end may have open at once, beside those that a workload asks
+/// for. The stack allocates memory for all of them with the connection, so this is not more than
+/// its default.
 const STREAMS: u32 = 100;
 
-/// Messages wait in the stack for so long at the path's rate, and what waits at the deadline still
-/// leaves within this time.
+/// Capacity of the stack's queue of messages, as time at the path's rate. Messages that wait at the
+/// deadline are still sent within this time.
 const QUEUE_TIME: Duration = Duration::from_millis(100);
 
-/// Messages that wait in the stack, in bytes, where the rate is not known.
+/// Capacity of the queue of messages where the rate is not known, in bytes.
 const MOST_QUEUE_BYTES: usize = 256 << 10;
 
-/// Full packets of messages that may always wait.
+/// Minimum capacity of the queue of messages, in full packets.
 const LEAST_QUEUED: usize = 10;
 
-/// What the driver takes, in the order of help.
+/// Options of the driver, in the order of help.
 pub(super) const DEFINITIONS: &[OptionDefinition] = &[
     OptionDefinition {
         name: "cc",
@@ -66,13 +67,14 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// What every stack has.
+    /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
-    /// When the connecting end moves, after the transfer's connection is there.
+    /// Time after the establishment of the transfer's connection at which the connecting end
+    /// migrates.
     pub migrate_after: Option<Duration>,
-    /// Whether events are left in files.
+    /// Whether events are written to files.
     pub event_log: bool,
 }
 
@@ -96,7 +98,7 @@ impl Options {
         }
     }
 
-    /// What the stack is told for a connection of the trial, at both ends alike.
+    /// Returns the transport configuration for a connection of the trial, the same at both ends.
     #[must_use]
     pub fn transport(&self, needs: &Needs, watch: &Arc<Watch>) -> TransportConfig {
         let sizes = &needs.sizes;
@@ -136,19 +138,19 @@ impl Options {
     }
 }
 
-/// What a trial's connections need, from its path and its workload.
+/// Requirements of a trial's connections, from its path and its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
-    /// Of packets, windows and buffers.
+    /// Sizes of packets, windows and buffers.
     pub sizes: Sizes,
-    /// Streams that may be open at once.
+    /// Number of streams that may be open at once.
     pub streams: u32,
-    /// Messages that wait in the stack for their turn, in bytes.
+    /// Capacity of the stack's queue of messages, in bytes.
     pub datagram_queue_bytes: usize,
 }
 
 impl Needs {
-    /// Of this end of a trial.
+    /// Returns the requirements of this end of a trial.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.

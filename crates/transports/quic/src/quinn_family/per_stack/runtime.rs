@@ -1,4 +1,4 @@
-//! tokio as the stack's runtime, which says of which connection a handshake is.
+//! tokio as the stack's runtime, with an attribution of handshakes to connections.
 
 use std::{
     future::{Future, poll_fn},
@@ -16,10 +16,10 @@ use super::stack::{
     quic::{AsyncTimer, Runtime, TokioRuntime},
 };
 
-/// The runtime of one end.
+/// Runtime of one end.
 #[derive(Debug, Default)]
 pub(super) struct WatchingRuntime {
-    /// Of the connection that is being made.
+    /// Watch of the connection that is being created.
     next: Mutex<Option<Arc<HandshakeWatch>>>,
 }
 
@@ -29,8 +29,8 @@ impl WatchingRuntime {
         std::mem::replace(&mut *next, watch)
     }
 
-    /// Makes a connection whose handshake is watched: what the stack spawns for it meanwhile is
-    /// its task.
+    /// Creates a connection whose handshake is watched: the task that the stack spawns during
+    /// `make` is the connection's.
     pub(super) fn watched<T>(&self, watch: &Arc<HandshakeWatch>, make: impl FnOnce() -> T) -> T {
         self.set_next(Some(Arc::clone(watch)));
         let made = watch.during(make);

@@ -1,4 +1,4 @@
-//! What the stack knows of a connection, readable from another thread.
+//! Statistics of a connection as the stack reports them, readable from another thread.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{blocked::Blocked, quinn_family::watch::Watch};
 
-/// Holds the connection as long as it is open: a handle of the stack's would keep it open.
+/// Source of a connection's statistics. It holds the connection only while that is open, since a
+/// handle of the stack would keep it open.
 pub(super) struct Statistics {
     connection: Mutex<State>,
     /// The other end's address when the connection began.
@@ -32,7 +33,7 @@ pub(super) struct Statistics {
 
 enum State {
     Open(Connection),
-    /// What was known when it was closed.
+    /// Facts recorded when the connection was closed.
     Closed(BTreeMap<String, String>),
 }
 
@@ -54,7 +55,7 @@ impl Statistics {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the connection go; the facts stay.
+    /// Drops the connection and keeps its facts.
     pub(super) fn release(&self) {
         let mut state = self.lock();
         if let State::Open(connection) = &*state {

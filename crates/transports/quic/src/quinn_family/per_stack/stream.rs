@@ -12,35 +12,36 @@ use super::{
 };
 use crate::wait::{Timed, until};
 
-/// Messages shorter than this are copied together, longer ones are handed over as they are.
+/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
+/// without a copy.
 ///
 /// The stack looks through its list of unacknowledged pieces for every packet, so that many small
 /// pieces cost more than copying them.
 const COPIED_BELOW_BYTES: usize = 4096;
 
-/// Copied messages are handed over in pieces of this size.
+/// Size of the pieces in which copied messages are handed over, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What a small message counts for beside its bytes, so that the connection's own task has a turn
-/// after some thousands of them.
+/// Extra weight of a small message, in bytes, so that the connection's own task has a turn after
+/// some thousands of them.
 const SMALL_MESSAGE_BYTES: usize = 1024;
 
-/// After so many bytes, the sender lets the connection's own task send: on a current-thread
-/// runtime nothing leaves while the application writes.
+/// Amount of written data, in bytes, after which the sender yields to the connection's own task: on
+/// a current-thread runtime nothing is sent while the application writes.
 const YIELD_BYTES: usize = 16 << 20;
 
-/// Pieces that are taken from the connection under one lock.
+/// Maximum number of pieces that are taken from the connection under one lock.
 const PIECES: usize = 8;
 
-/// What was written before the other end has answered, to be sent again on another stream should
-/// it refuse early data: RFC 9001 §4.6.2 has the stack forget it.
+/// Data written before the other end has answered, to be sent again on another stream if it rejects
+/// early data: RFC 9001 §4.6.2 has the stack forget it.
 struct Early {
     connection: Connection,
     written: Vec<Bytes>,
     finished: bool,
 }
 
-/// One bidirectional stream.
+/// Bidirectional stream.
 pub struct QuicStream {
     send: SendStream,
     receive: RecvStream,
@@ -49,7 +50,7 @@ pub struct QuicStream {
     /// Bytes handed over since the connection's task had its turn.
     since_yield: usize,
     pieces: [Bytes; PIECES],
-    /// Until something has come from the other end, on a connection that began with early data.
+    /// Early data of a connection that began with it, until something has come from the other end.
     early: Option<Early>,
 }
 
@@ -58,7 +59,8 @@ fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Transpo
 }
 
 impl QuicStream {
-    /// Of its two halves; `early` is its connection if that began with early data.
+    /// Creates a stream from its two halves; `early` is its connection if that began with early
+    /// data.
     pub(super) fn new(
         (send, receive): (SendStream, RecvStream),
         early: Option<Connection>,
@@ -77,8 +79,8 @@ impl QuicStream {
         }
     }
 
-    /// Sends what the other end has refused as early data again, on a stream of the connection
-    /// that is established now. False if there is nothing of the kind.
+    /// Sends early data that the other end has rejected again, on a stream of the connection that
+    /// is established now. Returns `false` if there is none.
     async fn send_again(&mut self) -> Result<bool, TransportError> {
         let Some(mut early) = self.early.take() else {
             return Ok(false);

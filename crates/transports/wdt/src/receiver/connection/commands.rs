@@ -1,4 +1,4 @@
-//! What comes from a sender, and what it does to the port.
+//! Messages of a sender, and their effect on the port.
 
 use std::io;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::sink::{IncomingBlock, Sink, SinkWriter};
 use crate::status::Status;
 use crate::{OLDEST_VERSION, VERSION};
 
-/// Where encrypted bytes make no sense.
+/// Error detail for encrypted bytes that cannot be decoded.
 pub(super) const OTHER_KEY: &str =
     "the sender encrypts with another key than that of this receiver's connection URL";
 
-/// The block that is coming.
+/// The block that is arriving.
 pub(super) struct Arriving<W> {
     pub(super) header: FileHeader,
     pub(super) writer: W,
@@ -25,7 +25,8 @@ pub(super) struct Arriving<W> {
 }
 
 impl<K: Sink> Connection<K> {
-    /// These bytes came. They are decrypted in place, and payload goes to the sink from there.
+    /// Reports received bytes. They are decrypted in place, and payload goes to the sink from
+    /// there.
     pub fn received(&mut self, wire: &mut [u8], now: Duration) {
         self.last_received = now;
         let mut at = 0;
@@ -66,7 +67,7 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    /// Decodes one command; whether there may be more.
+    /// Decodes one command; returns whether there may be more.
     fn command(&mut self, wire: &mut [u8], at: &mut usize, now: Duration) -> Result<bool, Fault> {
         let command = self.inbox.command(wire, at, Command::decode)?;
         self.verified();
@@ -151,8 +152,9 @@ impl<K: Sink> Connection<K> {
         Ok(true)
     }
 
-    /// A connection that has not proved anything sent something else than SETTINGS of this transfer.
-    /// Where that looks like a sender with a wrong URL it is told; others are closed without a word.
+    /// Closes a connection that sent something else than SETTINGS of this transfer before it proved
+    /// that it belongs to it. A sender that seems to have a wrong URL is sent ABORT; others are
+    /// closed without an answer.
     fn not_admitted(&mut self, fault: &Fault, first: Option<u8>, now: Duration) {
         let encrypts = self.session.secret().is_some();
         let detail = match fault {
@@ -293,7 +295,7 @@ impl<K: Sink> Connection<K> {
         Ok(true)
     }
 
-    /// Counts what the tags that have come by now say is right.
+    /// Counts the blocks that the tags received so far verify.
     pub(super) fn verified(&mut self) {
         let verified = self.inbox.open().verified();
         while let Some((_, block)) = self.unverified.pop_front_if(|(end, _)| *end <= verified) {
@@ -316,7 +318,7 @@ impl<K: Sink> Connection<K> {
         Ok(true)
     }
 
-    /// The sender's `D`.
+    /// Reads the sender's `D`.
     fn confirmation(&mut self, wire: &mut [u8], at: &mut usize) -> Result<bool, Fault> {
         let decode = |bytes: &[u8]| match bytes.first() {
             None => Ok(Decoded::Needs(1)),
@@ -363,13 +365,13 @@ impl<K: Sink> Connection<K> {
     }
 }
 
-/// Why a connection cannot go on.
+/// Reason why a connection cannot go on.
 enum Fault {
     Wire(WireError),
     Protocol(String),
-    /// The block's path.
+    /// Wrong checksum of a block of the file with this path.
     Checksum(String),
-    /// The whole transfer cannot.
+    /// Failure of the whole transfer.
     Fatal(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong on a port of a sender, and what becomes of the port then.
+//! Failures on a port of a sender, and their effect on the port.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::source::Source;
 use crate::status::Status;
 
 impl<S: Source> Connection<S> {
-    /// What the receiver said makes no sense.
+    /// Ends the connection after bytes of the receiver that cannot be decoded; gives the port up
+    /// unless another connection may help.
     pub(super) fn unreadable(&mut self, error: &WireError, next: Option<&u8>) {
         let port = self.port;
         let (status, why) = match (self.disagreement(error, next), error) {
@@ -25,7 +26,8 @@ impl<S: Source> Connection<S> {
         self.give_up(Failure::new(status, format!("port {port}: {why}")));
     }
 
-    /// How the two ends disagree about encryption, if that explains the first bytes of a connection.
+    /// Returns a disagreement of the two ends about encryption, if that explains the first bytes of
+    /// a connection.
     fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
         let encrypts = self.session.secret().is_some();
         match error {
@@ -67,7 +69,8 @@ impl<S: Source> Connection<S> {
         self.give_up(Failure::new(Status::Protocol, detail));
     }
 
-    /// The connection is of no use any more; another may be.
+    /// Drops a connection that failed; connects again, or gives the port up after too many failures
+    /// in a row.
     pub(super) fn lost(&mut self, status: Status, detail: String) {
         if matches!(
             self.state,

@@ -1,0 +1,515 @@
+//! Process that keeps a guest: namespaces, mounts, the kernel, and the guest's messages.
+//!
+//! It is two processes. The first makes the namespaces and waits; the second is the first process
+//! of the new process namespace, so that the system ends everything in it together with it. It
+//! starts the kernel and forwards the guest's messages.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{Arc, Mutex, mpsc},
+    thread,
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{
+        inotify::{AddWatchFlags, InitFlags, Inotify},
+        signal::{Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{ForkResult, Pid, fork},
+};
+use regatta_model::Clock;
+
+use super::{
+    INIT_COMMAND, mounts,
+    order::{Instructions, Order, PROTOCOL_VERSION, Said},
+    within::{EXCHANGE, MESSAGES, exchange},
+};
+use crate::path_daemon::{DaemonError, become_able, die_with_parent};
+
+/// Lines of the console that explain an end.
+const LAST_WORDS: usize = 8;
+
+/// Longest order that is read.
+const LONGEST_ORDER: u64 = 64 << 20;
+
+#[derive(Debug, thiserror::Error)]
+enum GuestDaemonError {
+    #[error("cannot make a guest")]
+    Namespaces(#[source] DaemonError),
+    #[error("cannot make the guest's {what} namespace")]
+    Namespace {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Mounts(#[from] mounts::MountError),
+    #[error("cannot understand the order for a guest")]
+    Order(#[source] io::Error),
+    #[error("the order is of version {theirs}, this is version {PROTOCOL_VERSION}")]
+    Version { theirs: u32 },
+    #[error("cannot start the guest's kernel `{kernel}`")]
+    Kernel {
+        kernel: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot listen to the guest")]
+    Listen(#[source] io::Error),
+}
+
+impl GuestDaemonError {
+    /// Whether the cause is that this machine lacks something.
+    const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            Self::Namespaces(_) | Self::Namespace { .. } | Self::Mounts(_) | Self::Kernel { .. }
+        )
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Namespaces(error) => error.hint(),
+            Self::Mounts(error) if error.source.raw_os_error() == Some(libc::ENOSYS) => {
+                "use Linux 5.12 or newer".into()
+            }
+            Self::Namespace { .. } | Self::Mounts(_) => {
+                "run as root, or in a container start it with `--cap-add SYS_ADMIN`".into()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Keeps one guest until the guest or standard input ends. The body of `regatta guest-daemon`; the
+/// process must have no other thread yet.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Fails for no name that is given here.
+    let _ = nix::sys::prctl::set_name(c"regatta");
+    match keep() {
+        Ok(code) => code,
+        Err(error) => {
+            fail(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fail(error: &GuestDaemonError) {
+    let mut reasons = vec![error.to_string()];
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        reasons.push(next.to_string());
+        cause = next.source();
+    }
+    pass_on(&Said::Failed {
+        reasons,
+        hint: error.hint(),
+        unsupported: error.is_unsupported(),
+    });
+}
+
+/// Writes `said` to the controller; when the controller is gone this process is about to end
+/// anyway.
+fn pass_on(said: &Said) {
+    let Ok(mut line) = serde_json::to_vec(said) else {
+        return;
+    };
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(&line).and_then(|()| out.flush());
+}
+
+fn keep() -> Result<ExitCode, GuestDaemonError> {
+    let Instructions { order, wires, .. } = read_instructions()?;
+    become_able().map_err(GuestDaemonError::Namespaces)?;
+    die_with_parent();
+    for (what, flag) in [
+        ("network", CloneFlags::CLONE_NEWNET),
+        ("mount", CloneFlags::CLONE_NEWNS),
+        ("message", CloneFlags::CLONE_NEWIPC),
+        ("process", CloneFlags::CLONE_NEWPID),
+    ] {
+        unshare(flag).map_err(|e| GuestDaemonError::Namespace {
+            what,
+            source: e.into(),
+        })?;
+    }
+    // SAFETY: this process has one thread, so the child may do whatever this one might.
+    match unsafe { fork() } {
+        Ok(ForkResult::Parent { child }) => {
+            loop {
+                match waitpid(child, None) {
+                    Ok(WaitStatus::Exited(_, 0)) => return Ok(ExitCode::SUCCESS),
+                    Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
+                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                    Err(_) => break,
+                }
+            }
+            Ok(ExitCode::FAILURE)
+        }
+        Ok(ForkResult::Child) => {
+            // Whoever missed the parent's end meanwhile sees the end of standard input.
+            die_with_parent();
+            // Not by returning: the threads need no farewell.
+            std::process::exit(match run(&order, &wires) {
+                Ok(()) => 0,
+                Err(error) => {
+                    fail(&error);
+                    1
+                }
+            })
+        }
+        Err(error) => Err(GuestDaemonError::Namespace {
+            what: "process",
+            source: error.into(),
+        }),
+    }
+}
+
+fn read_instructions() -> Result<Instructions, GuestDaemonError> {
+    let mut line = Vec::new();
+    // Byte by byte up to the line's end: the rest of the input is for the second process.
+    let mut input = File::open("/proc/self/fd/0").map_err(GuestDaemonError::Order)?;
+    let mut byte = [0];
+    while (line.len() as u64) < LONGEST_ORDER {
+        match input.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(GuestDaemonError::Order(error)),
+        }
+    }
+    let instructions: Instructions =
+        serde_json::from_slice(&line).map_err(|e| GuestDaemonError::Order(e.into()))?;
+    if instructions.protocol != PROTOCOL_VERSION {
+        return Err(GuestDaemonError::Version {
+            theirs: instructions.protocol,
+        });
+    }
+    Ok(instructions)
+}
+
+/// Runs the guest, as the first process of the process namespace.
+fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
+    mounts::make(order)?;
+    let watch =
+        Inotify::init(InitFlags::IN_CLOEXEC).map_err(|e| GuestDaemonError::Listen(e.into()))?;
+    let directory = Path::new(EXCHANGE);
+    for (path, flags) in [
+        (directory.join(MESSAGES), AddWatchFlags::IN_MOVED_TO),
+        (
+            directory.to_owned(),
+            AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE,
+        ),
+    ] {
+        watch
+            .add_watch(&path, flags)
+            .map_err(|e| GuestDaemonError::Listen(e.into()))?;
+    }
+    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .map_err(GuestDaemonError::Listen)
+    };
+    thread(
+        "controller",
+        Box::new(|| {
+            // Nothing more is said to a guest: only the end of input counts.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            std::process::exit(0);
+        }),
+    )?;
+    let exchange = Arc::new(Mutex::new(Exchange::default()));
+    let listening = Arc::clone(&exchange);
+    thread(
+        "exchange",
+        Box::new(move || {
+            while watch.read_events().is_ok() {
+                locked(&listening).pass_on();
+            }
+        }),
+    )?;
+    let mut kernel = start(order, wires)?;
+    let console = kernel.stdout.take();
+    let (words, last_words) = mpsc::channel();
+    let console = thread(
+        "console",
+        Box::new(move || {
+            if let Some(console) = console {
+                read_console(BufReader::new(console), &words);
+            }
+        }),
+    )?;
+
+    let status = wait_for(&kernel);
+    // Stubs of the kernel's may be left, and hold its console open.
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    // It has ended, and its console with it.
+    let _ = console.join();
+    locked(&exchange).pass_on();
+    pass_on(&verdict(status, &last_words.try_iter().collect::<Vec<_>>()));
+    Ok(())
+}
+
+fn locked(exchange: &Mutex<Exchange>) -> std::sync::MutexGuard<'_, Exchange> {
+    exchange.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Returns the message to the controller about the guest's end.
+fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said {
+    let code = fs::read_to_string(exchange("status")).ok();
+    if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
+        return Said::Ended { code };
+    }
+    let mut reasons = vec![match fs::read_to_string(exchange("failed")) {
+        Ok(reason) => format!("the guest could not be made ready: {}", reason.trim()),
+        Err(_) => "the guest ended before its program did".to_owned(),
+    }];
+    // A kernel that does not work here ends by itself.
+    let was_killed = status
+        .and_then(|status| status.signal())
+        .is_some_and(|signal| matches!(signal, libc::SIGKILL | libc::SIGTERM | libc::SIGINT));
+    if let Some(status) = status {
+        reasons.push(format!("its kernel ended with {status}"));
+    }
+    let from = console.len().saturating_sub(LAST_WORDS);
+    if !console.is_empty() {
+        reasons.push(format!("its last words: {}", console[from..].join(" / ")));
+    }
+    Said::Failed {
+        reasons,
+        hint: String::new(),
+        unsupported: !was_killed,
+    }
+}
+
+/// Waits for the kernel and reaps all other processes that end in this namespace meanwhile.
+fn wait_for(kernel: &Child) -> Option<std::process::ExitStatus> {
+    let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap_or(i32::MAX));
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(ended, code)) if ended == pid => {
+                return Some(std::process::ExitStatus::from_raw(code << 8));
+            }
+            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
+                return Some(std::process::ExitStatus::from_raw(signal as i32));
+            }
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
+    for line in console.split(b'\n') {
+        let Ok(line) = line else { return };
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !line.is_empty() {
+            let _ = words.send(line.clone());
+            pass_on(&Said::Console { line });
+        }
+    }
+}
+
+/// Starts the kernel, with its console on a pipe.
+fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestDaemonError> {
+    let mut command = Command::new(&order.kernel);
+    command
+        .args([
+            format!("mem={}M", order.memory_mib),
+            "root=/dev/root".into(),
+            "rootfstype=hostfs".into(),
+            "rootflags=/".into(),
+            "ro".into(),
+            "quiet".into(),
+            "con=null".into(),
+            "con0=null,fd:1".into(),
+            "ssl=null".into(),
+            "noreboot".into(),
+            "panic=-1".into(),
+            "umid=regatta".into(),
+            format!("uml_dir={}/", mounts::KERNEL_DIRECTORY),
+        ])
+        .current_dir("/")
+        .env("TMPDIR", mounts::KERNEL_DIRECTORY)
+        .env("HOME", mounts::KERNEL_DIRECTORY)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    for (index, wire) in wires.iter().enumerate() {
+        command.arg(format!("vec{index}:transport=fd,fd={wire}"));
+    }
+    if order.clock == Clock::Virtual {
+        // The kernel mixes its wall clock into its random numbers before anything can be set in it,
+        // so that it must be the same each time; the guest's first process sets the date.
+        command.args(["time-travel=inf-cpu", "time-travel-start=1000000000"]);
+        // SAFETY: between fork and exec this makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(without_random_numbers) };
+    }
+    if state_is_larger_than_known() {
+        let library = Path::new(mounts::KERNEL_DIRECTORY).join("xstate.so");
+        fs::write(&library, XSTATE).map_err(GuestDaemonError::Listen)?;
+        command.env("LD_PRELOAD", library);
+    }
+    command
+        .arg(format!("init={}", mounts::PROGRAM))
+        .args(["--", INIT_COMMAND])
+        .spawn()
+        .map_err(|source| GuestDaemonError::Kernel {
+            kernel: order.kernel.display().to_string(),
+            source,
+        })
+}
+
+/// Library that is preloaded into a kernel that does not know the extended register state of this
+/// processor; see its source.
+static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
+
+/// Whether the extended register state, as this system has switched it on, is larger than User Mode
+/// Linux takes.
+#[cfg(target_arch = "x86_64")]
+fn state_is_larger_than_known() -> bool {
+    /// `HOST_FP_SIZE` of Linux up to 6.12.
+    const KNOWN_BYTES: u32 = 2696;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    /// CPUID leaf of the extended register state; its EBX is the size in bytes.
+    const LEAF: u32 = 0xd;
+    // SAFETY: every processor of this architecture has the instruction.
+    #[allow(unused_unsafe, reason = "safe in newer compilers")]
+    unsafe {
+        __cpuid(0).eax >= LEAF && __cpuid_count(LEAF, 0).ebx > KNOWN_BYTES
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn state_is_larger_than_known() -> bool {
+    false
+}
+
+/// Makes `getrandom` fail in the program that this process becomes. The guest's kernel mixes the
+/// host's random numbers into its own wherever it gets them, and then no two runs are alike;
+/// without them it has only those with which its first process seeds it.
+fn without_random_numbers() -> io::Result<()> {
+    // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
+    // others pass. The number is this architecture's, and the kernel is a program of the same.
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_getrandom as u32,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the first takes numbers only; the program of the second outlives the call.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ) == 0
+    };
+    if set {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// State of reading the exchange.
+#[derive(Default)]
+struct Exchange {
+    up: bool,
+    /// Content of the beat file when it was last forwarded.
+    beat: String,
+    /// Bytes of the program's output that were forwarded.
+    output: u64,
+    /// Beginning of a line of output whose end has not been read.
+    rest: Vec<u8>,
+}
+
+impl Exchange {
+    /// Forwards new messages, signs of life and lines of output.
+    fn pass_on(&mut self) {
+        if !self.up
+            && let Ok(release) = fs::read_to_string(exchange("up"))
+            && release.ends_with('\n')
+        {
+            self.up = true;
+            pass_on(&Said::Up {
+                release: release.trim_end().to_owned(),
+            });
+        }
+        if let Ok(beat) = fs::read_to_string(exchange("beat"))
+            && beat != self.beat
+        {
+            self.beat = beat;
+            pass_on(&Said::Beat);
+        }
+        self.messages();
+        self.output();
+    }
+
+    fn messages(&mut self) {
+        let Ok(entries) = fs::read_dir(exchange(MESSAGES)) else {
+            return;
+        };
+        let finished: BTreeSet<_> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_none())
+            .collect();
+        for path in finished {
+            if let Ok(text) = fs::read_to_string(&path) {
+                pass_on(&Said::Message { text });
+            }
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn output(&mut self) {
+        let Ok(mut file) = File::open(exchange("output")) else {
+            return;
+        };
+        let mut new = Vec::new();
+        if file.seek(SeekFrom::Start(self.output)).is_err() || file.read_to_end(&mut new).is_err() {
+            return;
+        }
+        self.output += new.len() as u64;
+        self.rest.extend(new);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            pass_on(&Said::Output {
+                line: String::from_utf8_lossy(&line[..end]).into_owned(),
+            });
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Captures of the path: every packet, with its outcome.
+//!
+//! The forwarder reports to a [`Tap`]; a thread of its own takes the reports every [`INTERVAL`],
+//! puts them into order ([`sequence`]) and writes blocks ([`pcapng`]). The queue between the two is
+//! bounded: a packet that does not fit is counted and not in the file.
+
+mod pcapng;
+mod sequence;
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
+use self::{
+    pcapng::PacketBlock,
+    sequence::{Event, FORWARD, Record, Sequence},
+};
+use super::{
+    ADDRESSES,
+    clock::{monotonic_ns, unix_ns},
+    corruption,
+    error::DaemonError,
+    tun::HEADER_BYTES,
+};
+use crate::capture::{CaptureOrder, CaptureSummary};
+
+/// Time between two looks at the forwarder's reports.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Most bytes that wait to be written: half a second of the fastest path with whole packets.
+const ROOM_BYTES: usize = 128 << 20;
+
+/// Bytes that an event takes beside those of its packet.
+const EVENT_BYTES: usize = size_of::<Event>();
+
+/// Events in order, and the bytes of the packets that entered or were copied.
+#[derive(Debug, Default)]
+struct Batch {
+    events: Vec<Event>,
+    bytes: Vec<u8>,
+    /// Packets of each direction that did not fit into the queue.
+    missed: [u64; 2],
+}
+
+impl Batch {
+    fn size(&self) -> usize {
+        self.bytes.len() + self.events.len() * EVENT_BYTES
+    }
+
+    fn append(&mut self, other: &mut Self) {
+        self.events.append(&mut other.events);
+        self.bytes.append(&mut other.bytes);
+        for (sum, more) in self.missed.iter_mut().zip(&mut other.missed) {
+            *sum += std::mem::take(more);
+        }
+    }
+}
+
+/// Locks the batch, poisoned or not: no code that panics holds the lock, and the batch would be
+/// whole.
+fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
+    batch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The forwarder's end of a capture.
+#[derive(Debug)]
+pub(super) struct Tap {
+    own: Batch,
+    shared: Arc<Mutex<Batch>>,
+    /// Bytes that waited when the shared batch was last accessed.
+    waiting: usize,
+    snap_bytes: usize,
+    next: u32,
+}
+
+impl Tap {
+    /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
+    /// header, then the IP packet. Returns its number if it is captured.
+    pub(super) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
+        let (size, kept) = self.keep(direction, frame)?;
+        self.own.events.push(Event::Entered {
+            direction,
+            at,
+            size,
+            kept,
+        });
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        Some(number)
+    }
+
+    /// Records the outcome of a packet. Unlike other events it is never left out: later packets
+    /// wait for it.
+    pub(super) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
+        self.own.events.push(Event::Ended {
+            number,
+            at,
+            verdict,
+            marks,
+        });
+    }
+
+    /// Records that a copy that the path made has left it.
+    pub(super) fn copied(&mut self, direction: u8, at: u64, frame: &[u8]) {
+        if let Some((size, kept)) = self.keep(direction, frame) {
+            self.own.events.push(Event::Copied {
+                direction,
+                at,
+                size,
+                kept,
+            });
+        }
+    }
+
+    /// Keeps the beginning of a packet, as it would be on a wire. Returns its size and the number
+    /// of bytes kept, or `None` where there is no room.
+    fn keep(&mut self, direction: u8, frame: &[u8]) -> Option<(u32, u32)> {
+        let packet = frame.get(HEADER_BYTES..)?;
+        let kept = packet.len().min(self.snap_bytes);
+        if self.waiting + self.own.size() + kept > ROOM_BYTES {
+            self.own.missed[usize::from(direction)] += 1;
+            return None;
+        }
+        let begin = self.own.bytes.len();
+        self.own.bytes.extend_from_slice(&packet[..kept]);
+        if let Some((at, checksum)) = corruption::checksum_left_to_do(frame)
+            && let Some(place) = self.own.bytes.get_mut(begin + at..begin + at + 2)
+        {
+            place.copy_from_slice(&checksum);
+        }
+        Some((packet.len() as u32, kept as u32))
+    }
+
+    /// Hands the reports over, unless the writing thread holds the lock; they are handed over the
+    /// next time then.
+    pub(super) fn hand_over(&mut self) {
+        if self.own.events.is_empty() && self.own.missed == [0, 0] {
+            return;
+        }
+        let mut shared = match self.shared.try_lock() {
+            Ok(shared) => shared,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if shared.events.is_empty() && shared.missed == [0, 0] {
+            std::mem::swap(&mut *shared, &mut self.own);
+        } else {
+            shared.append(&mut self.own);
+        }
+        self.waiting = shared.size();
+    }
+
+    /// Hands the last reports over.
+    pub(super) fn finish(mut self) {
+        let shared = Arc::clone(&self.shared);
+        lock(&shared).append(&mut self.own);
+    }
+}
+
+/// Handle of the thread of a running capture.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<CaptureSummary>>,
+}
+
+impl Recorder {
+    /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
+    /// first packet will have the number `next`.
+    pub(super) fn start(order: CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
+        // Nothing that has this name already is written to: no file, no link, no FIFO.
+        let file = File::create_new(&order.file).map_err(|source| DaemonError::Capture {
+            path: order.file.clone(),
+            source,
+        })?;
+        let shared = Arc::new(Mutex::new(Batch::default()));
+        let tap = Tap {
+            own: Batch::default(),
+            shared: Arc::clone(&shared),
+            waiting: 0,
+            snap_bytes: order.snap_bytes.map_or(usize::MAX, |snap| snap as usize),
+            next,
+        };
+        let mut writer = Writer {
+            file,
+            written: 0,
+            sequence: Sequence::new(next),
+            unix_offset_ns: unix_ns().saturating_sub(monotonic_ns()),
+            blocks: Vec::new(),
+            packets: [0; 2],
+            unwritten: [0; 2],
+            failure: None,
+        };
+        writer.begin(&order);
+        if let Some(source) = writer.failure.take() {
+            return Err(DaemonError::Capture {
+                path: order.file,
+                source,
+            });
+        }
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || writer.run(&shared, &stopped))
+            .map_err(DaemonError::Thread)?;
+        let recorder = Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        Ok((recorder, tap))
+    }
+
+    /// Writes the remaining reports, after the tap has finished, and returns the summary.
+    pub(super) fn finish(mut self) -> CaptureSummary {
+        self.stop = None;
+        let joined = self.thread.take().and_then(|thread| thread.join().ok());
+        joined.unwrap_or_else(|| CaptureSummary {
+            failure: Some("the thread that wrote the capture ended".to_owned()),
+            ..CaptureSummary::default()
+        })
+    }
+}
+
+struct Writer {
+    file: File,
+    /// Bytes of whole blocks in the file.
+    written: u64,
+    sequence: Sequence,
+    /// Offset of the wall clock from the monotonic clock, as they stood at the beginning.
+    unix_offset_ns: u64,
+    blocks: Vec<u8>,
+    /// Packets in the file, and those that could not be written, of each direction.
+    packets: [u64; 2],
+    unwritten: [u64; 2],
+    failure: Option<io::Error>,
+}
+
+impl Writer {
+    fn begin(&mut self, order: &CaptureOrder) {
+        let [a, b] = ADDRESSES;
+        let system = nix::sys::utsname::uname().map_or_else(
+            |_| String::new(),
+            |names| {
+                let release = names.release().to_string_lossy();
+                format!("{} {release}", names.sysname().to_string_lossy())
+            },
+        );
+        pcapng::section_header(&mut self.blocks, &order.title, &system);
+        let snap = order.snap_bytes.unwrap_or(0);
+        let ways = [
+            (
+                "forward",
+                format!(
+                    "from the connecting host {a} to the listening host {b}; times are those of entering the path"
+                ),
+            ),
+            (
+                "reverse",
+                format!(
+                    "from the listening host {b} to the connecting host {a}; times are those of leaving the path, or of being dropped"
+                ),
+            ),
+        ];
+        for (name, description) in ways {
+            pcapng::interface(&mut self.blocks, name, &description, snap);
+        }
+        self.flush();
+    }
+
+    fn run(mut self, shared: &Mutex<Batch>, stopped: &Receiver<()>) -> CaptureSummary {
+        let mut batch = Batch::default();
+        let mut missed = [0; 2];
+        loop {
+            let last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
+            batch.events.clear();
+            batch.bytes.clear();
+            std::mem::swap(&mut *lock(shared), &mut batch);
+            self.take(&batch);
+            for (sum, more) in missed.iter_mut().zip(&mut batch.missed) {
+                *sum += std::mem::take(more);
+            }
+            if last {
+                break;
+            }
+        }
+        let now = monotonic_ns();
+        self.sequence.close(now);
+        self.take(&Batch::default());
+        for (direction, missed) in missed.iter().enumerate() {
+            let absent = missed + self.unwritten[direction];
+            let all = self.packets[direction] + absent;
+            let at = now.wrapping_add(self.unix_offset_ns);
+            pcapng::statistics(&mut self.blocks, direction as u32, at, all, absent);
+        }
+        self.flush();
+        CaptureSummary {
+            packets: self.packets.iter().sum(),
+            missed: missed.iter().chain(&self.unwritten).sum(),
+            bytes: self.written,
+            failure: self.failure.map(|error| error.to_string()),
+        }
+    }
+
+    /// Takes the forwarder's reports, and writes the records that are complete.
+    fn take(&mut self, batch: &Batch) {
+        let mut rest = &batch.bytes[..];
+        for event in &batch.events {
+            let kept = match event {
+                Event::Entered { kept, .. } | Event::Copied { kept, .. } => *kept as usize,
+                Event::Ended { .. } => 0,
+            };
+            let (bytes, behind) = rest.split_at(kept.min(rest.len()));
+            rest = behind;
+            self.sequence.take(*event, bytes);
+        }
+        let mut held = [0; 2];
+        while let Some(record) = self.sequence.next() {
+            held[usize::from(record.direction)] += 1;
+            self.put(&record);
+        }
+        let whole = self.flush();
+        let counts = if whole {
+            &mut self.packets
+        } else {
+            &mut self.unwritten
+        };
+        for (sum, more) in counts.iter_mut().zip(held) {
+            *sum += more;
+        }
+    }
+
+    fn put(&mut self, record: &Record) {
+        if self.failure.is_some() {
+            return;
+        }
+        let block = PacketBlock {
+            interface: u32::from(record.direction),
+            unix_ns: record.at.wrapping_add(self.unix_offset_ns),
+            size: record.size,
+            bytes: &record.bytes,
+            outbound: record.direction == FORWARD,
+            comment: &record.comment,
+        };
+        pcapng::packet(&mut self.blocks, &block);
+    }
+
+    /// Writes the blocks that are there; returns whether this write and all before succeeded. A
+    /// file that cannot be written any more ends with its last whole block.
+    fn flush(&mut self) -> bool {
+        if self.failure.is_none() {
+            match self.file.write_all(&self.blocks) {
+                Ok(()) => self.written += self.blocks.len() as u64,
+                Err(error) => {
+                    self.failure = Some(error);
+                    // Readers survive a block that is cut short, too.
+                    let _ = self.file.set_len(self.written);
+                }
+            }
+        }
+        self.blocks.clear();
+        self.failure.is_none()
+    }
+}

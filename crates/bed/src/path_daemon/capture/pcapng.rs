@@ -1,0 +1,149 @@
+//! Blocks of the capture file.
+//!
+//! Source: PCAP Next Generation Capture File Format, draft-ietf-opsawg-pcapng.
+
+/// Block types.
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Options that every block may have.
+const END_OF_OPTIONS: u16 = 0;
+const COMMENT: u16 = 1;
+
+/// Options of the section header.
+const OPERATING_SYSTEM: u16 = 3;
+const APPLICATION: u16 = 4;
+
+/// Options of an interface description.
+const NAME: u16 = 2;
+const DESCRIPTION: u16 = 3;
+const TIME_RESOLUTION: u16 = 9;
+
+/// Options of an enhanced packet.
+const FLAGS: u16 = 2;
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+/// Options of interface statistics.
+const RECEIVED: u16 = 4;
+const DROPPED: u16 = 5;
+
+/// `LINKTYPE_RAW`: a packet begins with its IP header.
+const RAW: u16 = 101;
+
+/// Resolution of time stamps: nanoseconds.
+const NANOSECONDS: u8 = 9;
+
+/// Contents of a packet's block.
+pub(super) struct PacketBlock<'a> {
+    pub interface: u32,
+    pub unix_ns: u64,
+    /// Bytes of the packet, of which `bytes` are the first.
+    pub size: u32,
+    pub bytes: &'a [u8],
+    pub outbound: bool,
+    pub comment: &'a str,
+}
+
+/// Appends a block to `place`: its type, its body and its length before and after.
+fn block(place: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let begin = place.len();
+    place.extend(kind.to_ne_bytes());
+    place.extend([0; 4]);
+    body(place);
+    let length = (place.len() - begin + 4) as u32;
+    place[begin + 4..begin + 8].copy_from_slice(&length.to_ne_bytes());
+    place.extend(length.to_ne_bytes());
+}
+
+fn pad(place: &mut Vec<u8>, length: usize) {
+    place.resize(place.len() + length.next_multiple_of(4) - length, 0);
+}
+
+fn option(place: &mut Vec<u8>, code: u16, value: &[u8]) {
+    // A text that does not fit is none of those that are written here.
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    place.extend(code.to_ne_bytes());
+    place.extend((value.len() as u16).to_ne_bytes());
+    place.extend(value);
+    pad(place, value.len());
+}
+
+fn end_of_options(place: &mut Vec<u8>) {
+    option(place, END_OF_OPTIONS, &[]);
+}
+
+/// Appends a time stamp in two halves, the higher one first.
+fn time(place: &mut Vec<u8>, unix_ns: u64) {
+    place.extend(((unix_ns >> 32) as u32).to_ne_bytes());
+    place.extend((unix_ns as u32).to_ne_bytes());
+}
+
+/// Appends the section header, with which a file begins.
+pub(super) fn section_header(place: &mut Vec<u8>, comment: &str, system: &str) {
+    const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+    const VERSION: [u16; 2] = [1, 0];
+    const UNKNOWN_LENGTH: u64 = u64::MAX;
+    block(place, SECTION_HEADER, |place| {
+        place.extend(BYTE_ORDER.to_ne_bytes());
+        VERSION
+            .iter()
+            .for_each(|part| place.extend(part.to_ne_bytes()));
+        place.extend(UNKNOWN_LENGTH.to_ne_bytes());
+        option(place, COMMENT, comment.as_bytes());
+        option(place, OPERATING_SYSTEM, system.as_bytes());
+        let version = concat!("Regatta ", env!("CARGO_PKG_VERSION"));
+        option(place, APPLICATION, version.as_bytes());
+        end_of_options(place);
+    });
+}
+
+/// Appends the description of an interface; they are numbered in the order in which they are
+/// described. A `snap_bytes` of 0 is no limit.
+pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap_bytes: u32) {
+    block(place, INTERFACE_DESCRIPTION, |place| {
+        place.extend(RAW.to_ne_bytes());
+        place.extend([0; 2]);
+        place.extend(snap_bytes.to_ne_bytes());
+        option(place, NAME, name.as_bytes());
+        option(place, DESCRIPTION, description.as_bytes());
+        option(place, TIME_RESOLUTION, &[NANOSECONDS]);
+        end_of_options(place);
+    });
+}
+
+/// Appends a packet.
+pub(super) fn packet(place: &mut Vec<u8>, packet: &PacketBlock<'_>) {
+    block(place, ENHANCED_PACKET, |place| {
+        place.extend(packet.interface.to_ne_bytes());
+        time(place, packet.unix_ns);
+        place.extend((packet.bytes.len() as u32).to_ne_bytes());
+        place.extend(packet.size.to_ne_bytes());
+        place.extend(packet.bytes);
+        pad(place, packet.bytes.len());
+        let way = if packet.outbound { OUTBOUND } else { INBOUND };
+        option(place, FLAGS, &way.to_ne_bytes());
+        option(place, COMMENT, packet.comment.as_bytes());
+        end_of_options(place);
+    });
+}
+
+/// Appends a block with the counters of an interface: packets that arrived (`received`), and those
+/// of them that are not in the file (`dropped`).
+pub(super) fn statistics(
+    place: &mut Vec<u8>,
+    interface: u32,
+    unix_ns: u64,
+    received: u64,
+    dropped: u64,
+) {
+    block(place, INTERFACE_STATISTICS, |place| {
+        place.extend(interface.to_ne_bytes());
+        time(place, unix_ns);
+        option(place, RECEIVED, &received.to_ne_bytes());
+        option(place, DROPPED, &dropped.to_ne_bytes());
+        end_of_options(place);
+    });
+}

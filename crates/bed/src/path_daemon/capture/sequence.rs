@@ -1,0 +1,375 @@
+//! Records in the order of a capture at the connecting host, made from the forwarder's events.
+//!
+//! Packets of the connecting host stand at the time at which they entered the path, packets for it
+//! at the time at which they left the path, and those that never left it at the time at which they
+//! were lost. The outcome of a packet is known after it entered, so its record waits for the
+//! outcome, and so do the records after it.
+
+use std::collections::VecDeque;
+
+use regatta_emulation::Cause;
+
+use crate::capture::PASSED;
+
+/// Packets of the connecting host.
+pub(super) const FORWARD: u8 = 0;
+
+/// Outcome of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::path_daemon) enum Verdict {
+    /// The packet left the path.
+    Left,
+    /// The packet left the path, and the receiving host's device did not accept it.
+    Refused,
+    /// The path dropped the packet.
+    Dropped(Cause),
+}
+
+/// Marks of a packet: effects of the path beside its outcome.
+pub(in crate::path_daemon) const CORRUPTED: u16 = 1;
+pub(in crate::path_daemon) const AHEAD: u16 = 2;
+/// Mark of a copy that the path made of another packet.
+pub(in crate::path_daemon) const COPY: u16 = 4;
+/// Mark of a packet that is captured.
+pub(in crate::path_daemon) const CAPTURED: u16 = 8;
+
+/// Event of a packet at `at`, in nanoseconds of the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The packet entered the path; `kept` of its `size` bytes were captured. Such events are
+    /// numbered.
+    Entered {
+        direction: u8,
+        at: u64,
+        size: u32,
+        kept: u32,
+    },
+    /// Outcome of the packet with this number.
+    Ended {
+        number: u32,
+        at: u64,
+        verdict: Verdict,
+        marks: u16,
+    },
+    /// A copy that the path made has left it.
+    Copied {
+        direction: u8,
+        at: u64,
+        size: u32,
+        kept: u32,
+    },
+}
+
+/// Record of a packet in the capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub direction: u8,
+    /// Time at the connecting host, in nanoseconds of the monotonic clock.
+    pub at: u64,
+    pub size: u32,
+    pub bytes: Vec<u8>,
+    pub comment: String,
+}
+
+#[derive(Debug)]
+struct Pending {
+    direction: u8,
+    entered: u64,
+    size: u32,
+    bytes: Vec<u8>,
+    /// Outcome of the packet, in words, once it is known.
+    comment: Option<String>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The packet of this number, whose record waits for its outcome.
+    Of(u32),
+    Ready(Record),
+}
+
+/// Queue that puts records into order.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    /// Number of the first of `pending`.
+    base: u32,
+    pending: VecDeque<Option<Pending>>,
+    places: VecDeque<Place>,
+}
+
+impl Sequence {
+    /// Creates a sequence whose first packet will have the number `base`.
+    pub(super) fn new(base: u32) -> Self {
+        Self {
+            base,
+            pending: VecDeque::new(),
+            places: VecDeque::new(),
+        }
+    }
+
+    /// Takes an event; `bytes` are those that were kept.
+    pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
+        match event {
+            Event::Entered {
+                direction,
+                at,
+                size,
+                ..
+            } => {
+                let number = self.base.wrapping_add(self.pending.len() as u32);
+                self.pending.push_back(Some(Pending {
+                    direction,
+                    entered: at,
+                    size,
+                    bytes: bytes.to_vec(),
+                    comment: None,
+                }));
+                if direction == FORWARD {
+                    self.places.push_back(Place::Of(number));
+                }
+            }
+            Event::Ended {
+                number,
+                at,
+                verdict,
+                marks,
+            } => self.end(number, at, verdict, marks),
+            Event::Copied {
+                direction,
+                at,
+                size,
+                ..
+            } => self.places.push_back(Place::Ready(Record {
+                direction,
+                at,
+                size,
+                bytes: bytes.to_vec(),
+                comment: "a copy that the path made".to_owned(),
+            })),
+        }
+    }
+
+    fn end(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
+        let index = number.wrapping_sub(self.base) as usize;
+        let Some(place) = self.pending.get_mut(index) else {
+            return;
+        };
+        let Some(pending) = place else { return };
+        let comment = in_words(verdict, at.saturating_sub(pending.entered), marks);
+        if pending.direction == FORWARD {
+            pending.comment = Some(comment);
+            return;
+        }
+        if let Some(pending) = place.take() {
+            self.places.push_back(Place::Ready(Record {
+                direction: pending.direction,
+                at,
+                size: pending.size,
+                bytes: pending.bytes,
+                comment,
+            }));
+        }
+        self.forget();
+    }
+
+    /// Returns the next record, if it is complete.
+    pub(super) fn next(&mut self) -> Option<Record> {
+        let number = match self.places.front()? {
+            Place::Ready(_) => {
+                let Some(Place::Ready(record)) = self.places.pop_front() else {
+                    return None;
+                };
+                return Some(record);
+            }
+            Place::Of(number) => *number,
+        };
+        let index = number.wrapping_sub(self.base) as usize;
+        let place = self.pending.get_mut(index)?;
+        place.as_ref()?.comment.as_ref()?;
+        let pending = place.take()?;
+        self.places.pop_front();
+        self.forget();
+        Some(Record {
+            direction: pending.direction,
+            at: pending.entered,
+            size: pending.size,
+            bytes: pending.bytes,
+            comment: pending.comment.unwrap_or_default(),
+        })
+    }
+
+    /// Ends the capture at `now`: packets that are still under way get no other outcome.
+    pub(super) fn close(&mut self, now: u64) {
+        for pending in &mut self.pending {
+            let Some(waiting) = pending else { continue };
+            if waiting.comment.is_some() {
+                continue;
+            }
+            let comment = "still under way when the capture ended".to_owned();
+            if waiting.direction == FORWARD {
+                waiting.comment = Some(comment);
+            } else if let Some(waiting) = pending.take() {
+                self.places.push_back(Place::Ready(Record {
+                    direction: waiting.direction,
+                    at: now,
+                    size: waiting.size,
+                    bytes: waiting.bytes,
+                    comment,
+                }));
+            }
+        }
+    }
+
+    /// Removes the numbers at the front whose records are complete.
+    fn forget(&mut self) {
+        while let Some(None) = self.pending.front() {
+            self.pending.pop_front();
+            self.base = self.base.wrapping_add(1);
+        }
+    }
+}
+
+fn in_words(verdict: Verdict, after_ns: u64, marks: u16) -> String {
+    let after = format!("{}.{:06} ms", after_ns / 1_000_000, after_ns % 1_000_000);
+    let mut text = match verdict {
+        Verdict::Left => format!("{PASSED} in {after}"),
+        Verdict::Refused => "dropped: the receiving host's device did not take it".to_owned(),
+        Verdict::Dropped(cause) => match cause {
+            Cause::Mtu => "dropped: larger than the path's largest packet".to_owned(),
+            Cause::Queue => "dropped: the queue was full".to_owned(),
+            Cause::Discipline => format!("dropped by CoDel after {after} in the queue"),
+            Cause::Loss => "lost at random".to_owned(),
+            Cause::Burst => "lost in a burst".to_owned(),
+            Cause::List => "lost by list".to_owned(),
+        },
+    };
+    if marks & CORRUPTED != 0 {
+        text.push_str(", with one bit flipped by the path; here it is as it was sent");
+    }
+    if marks & AHEAD != 0 {
+        text.push_str(", ahead of others: reordered by the path");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REVERSE: u8 = 1;
+
+    fn enter(sequence: &mut Sequence, direction: u8, at: u64) {
+        let event = Event::Entered {
+            direction,
+            at,
+            size: 40,
+            kept: 1,
+        };
+        sequence.take(event, &[at as u8]);
+    }
+
+    fn end(sequence: &mut Sequence, number: u32, at: u64, verdict: Verdict, marks: u16) {
+        let event = Event::Ended {
+            number,
+            at,
+            verdict,
+            marks,
+        };
+        sequence.take(event, &[]);
+    }
+
+    fn told(sequence: &mut Sequence) -> Vec<(u8, u64, String)> {
+        let mut all = Vec::new();
+        while let Some(record) = sequence.next() {
+            all.push((record.direction, record.at, record.comment));
+        }
+        all
+    }
+
+    #[test]
+    fn records_stand_as_the_connecting_host_sees_its_packets() {
+        // The numbers wrap around.
+        let base = u32::MAX;
+        let mut sequence = Sequence::new(base);
+        enter(&mut sequence, FORWARD, 10);
+        enter(&mut sequence, REVERSE, 20);
+        enter(&mut sequence, FORWARD, 30);
+        end(&mut sequence, base, 2_000_040, Verdict::Left, 0);
+        assert_eq!(
+            told(&mut sequence),
+            [(FORWARD, 10, "passed in 2.000030 ms".into())]
+        );
+        end(
+            &mut sequence,
+            base.wrapping_add(1),
+            50,
+            Verdict::Left,
+            AHEAD,
+        );
+        assert_eq!(told(&mut sequence), [], "one before it is under way");
+        let lost = Verdict::Dropped(Cause::Loss);
+        end(&mut sequence, base.wrapping_add(2), 30, lost, 0);
+        assert_eq!(
+            told(&mut sequence),
+            [
+                (FORWARD, 30, "lost at random".into()),
+                (
+                    REVERSE,
+                    50,
+                    "passed in 0.000030 ms, ahead of others: reordered by the path".into()
+                )
+            ]
+        );
+        // Of a number that is done with nothing is told again.
+        end(&mut sequence, base, 60, Verdict::Left, 0);
+        assert_eq!(told(&mut sequence), []);
+    }
+
+    #[test]
+    fn what_is_under_way_at_the_end_is_told_as_that() {
+        let mut sequence = Sequence::new(0);
+        enter(&mut sequence, REVERSE, 10);
+        enter(&mut sequence, FORWARD, 20);
+        sequence.close(30);
+        let comments = told(&mut sequence);
+        assert_eq!(comments.len(), 2);
+        assert!(comments.iter().all(|(.., text)| text.starts_with("still")));
+    }
+
+    proptest::proptest! {
+        /// Every packet that entered becomes one record, whatever the order of the verdicts, and
+        /// time never goes back.
+        #[test]
+        fn each_packet_is_one_record_and_time_goes_on(
+            directions in proptest::collection::vec(0u8..2, 1..60),
+            order in proptest::collection::vec(proptest::num::u16::ANY, 60),
+            ended in 0usize..60,
+        ) {
+            let mut sequence = Sequence::new(7);
+            let mut records = Vec::new();
+            let mut now = 0;
+            let mut open = Vec::new();
+            let mut done = 0;
+            for (index, direction) in directions.iter().enumerate() {
+                now += 1;
+                enter(&mut sequence, *direction, now);
+                open.push(7 + index as u32);
+                if order[index] % 2 == 0 && done < ended {
+                    now += 1;
+                    done += 1;
+                    let which = usize::from(order[index]) % open.len();
+                    end(&mut sequence, open.swap_remove(which), now, Verdict::Left, 0);
+                }
+                while let Some(record) = sequence.next() {
+                    records.push(record);
+                }
+            }
+            sequence.close(now + 1);
+            while let Some(record) = sequence.next() {
+                records.push(record);
+            }
+            proptest::prop_assert_eq!(records.len(), directions.len());
+            proptest::prop_assert!(records.is_sorted_by_key(|record| record.at));
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! Path check: compares what was asked with what packets find.
+//!
+//! First small packets make round trips, one at a time on an idle path; then a train of packets in
+//! each direction keeps the bottleneck busy without filling its queue, which gives loss and rate,
+//! and with jitter the delay of packets at the link's rate. Departures are read from the clock
+//! right before the call that sends, arrivals are the kernel's time stamps, so that the time this
+//! process takes to wake up is not charged to the path.
+//!
+//! [`run`] does so where one daemon has both ends; [`Part`] is one end's part where each end has a
+//! daemon of its own, whose clocks need not agree: a delay is the time that a round trip took at
+//! its own end, less the time for which the other end reports to have held it.
+
+mod expected;
+mod part;
+mod pauses;
+mod plan;
+mod socket;
+mod train_delays;
+
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
+
+pub(crate) use self::{expected::LossPlace, part::Part, pauses::PauseWatch};
+use self::{
+    plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
+    socket::{Arrival, Prober},
+};
+use super::{
+    clock::{self, monotonic_ns, unix_ns},
+    error::DaemonError,
+    namespaces::Namespace,
+};
+
+/// Tolerance of a delay: a share of what was asked, and at least the time that an ordinary machine
+/// takes to wake processes up, unless that is a large share of a short delay.
+#[derive(Debug, Clone, Copy)]
+struct DelayTolerance {
+    part: f64,
+    least_ns: f64,
+    most_of_a_short_one: f64,
+}
+
+impl DelayTolerance {
+    fn of(self, asked_ns: f64) -> f64 {
+        if asked_ns <= 0.0 {
+            // No delay was asked for, so this is the machine's own.
+            return self.least_ns;
+        }
+        let least = self.least_ns.min(self.most_of_a_short_one * asked_ns);
+        (self.part * asked_ns).max(least)
+    }
+}
+
+/// Largest difference of the mean round-trip delay from what was asked.
+const MEAN_TOLERANCE: DelayTolerance = DelayTolerance {
+    part: 0.01,
+    least_ns: 500_000.0,
+    most_of_a_short_one: 0.3,
+};
+
+/// Largest distance of a round trip from the range that jitter explains, and the least share of
+/// round trips within that distance.
+const SPREAD_TOLERANCE: DelayTolerance = DelayTolerance {
+    part: 0.05,
+    least_ns: 2_000_000.0,
+    most_of_a_short_one: 0.5,
+};
+const SPREAD_SHARE: f64 = 0.99;
+
+/// Largest relative difference of the link rate.
+const RATE_TOLERANCE: f64 = 0.02;
+
+/// Probability with which a sound path shows a loss, or through jitter a mean, out of tolerance.
+const FALSE_ALARMS: f64 = 1e-4;
+
+/// Quantile of the normal distribution that leaves [`FALSE_ALARMS`] outside, half on each side.
+const NORMAL_QUANTILE: f64 = 3.891;
+
+/// Time that a packet may take beyond the longest that the path explains.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Time between two reads of the packets of a train.
+const RECEIVE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Sum of both rates up to which both directions are measured at the same time, in bits per second.
+const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
+
+/// Measures the path that the caller has just set to `condition`. The calling thread changes its
+/// namespace.
+pub(super) fn run(
+    condition: &Condition,
+    losses: LossPlace,
+    namespaces: [&Namespace; 2],
+    addresses: [Ipv4Addr; 2],
+) -> Result<PathCheck, DaemonError> {
+    let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
+    clock::be_punctual();
+    let [a, b] = &socket::pair(namespaces, addresses)?;
+    let round_trips = make_round_trips(RoundTrips::new(condition), a, b)?;
+
+    let trains = [
+        Train::new(condition, &condition.forward, losses),
+        Train::new(condition, &condition.reverse, losses),
+    ];
+    let run = |direction: usize| {
+        let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
+        run_train(trains[direction], base(direction), from, to)
+    };
+    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
+    // One after the other where both would be more than this process can do at once.
+    let results = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
+        thread::scope(|scope| {
+            let reverse = thread::Builder::new()
+                .spawn_scoped(scope, || run(1))
+                .map_err(DaemonError::Thread)?;
+            let forward = run(0);
+            Ok::<_, DaemonError>([forward, joined(reverse.join())])
+        })?
+    } else {
+        [run(0), run(1)]
+    };
+    let [forward, reverse] = results;
+    Ok(judge(
+        (condition, losses),
+        checked_unix_ns,
+        &round_trips,
+        &[forward?, reverse?],
+    ))
+}
+
+/// Result of one direction's train.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TrainResult {
+    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
+    pub(crate) departures: Vec<u64>,
+    /// Place in the train and time of each that arrived, by the receiver's clock.
+    pub(crate) arrivals: Vec<(u64, u64)>,
+}
+
+/// Compares the measured delays of the round trips and the results of each direction's train with
+/// the condition.
+pub(crate) fn judge(
+    (condition, losses): (&Condition, LossPlace),
+    checked_unix_ns: i64,
+    round_trips: &[f64],
+    results: &[TrainResult; 2],
+) -> PathCheck {
+    let mut quantities = Vec::new();
+    // The trains come after the round trips, of which some may be lost.
+    let before = RoundTrips::new(condition).count;
+    judge_round_trips(condition, round_trips, &mut quantities);
+    for (name, link, TrainResult { arrivals, .. }) in [
+        ("forward", &condition.forward, &results[0]),
+        ("reverse", &condition.reverse, &results[1]),
+    ] {
+        let train = Train::new(condition, link, losses);
+        judge_loss(name, link, train, (arrivals, before), &mut quantities);
+        let before_rate = expected::lost_before_rate(link, losses);
+        judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
+    }
+    train_delays::judge(condition, losses, results, &mut quantities);
+    PathCheck {
+        condition: condition.name.clone(),
+        step_at_ns: 0,
+        checked_unix_ns,
+        spoiled: None,
+        within: quantities.iter().all(|quantity| quantity.within),
+        quantities,
+    }
+}
+
+/// Returns the first packet number of a direction's train, so that a late packet of one train is
+/// not taken for another's, nor for a round trip's.
+fn base(direction: usize) -> u64 {
+    (direction as u64 + 1) << 32
+}
+
+fn joined<T>(result: thread::Result<Result<T, DaemonError>>) -> Result<T, DaemonError> {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
+/// the time that the far host took to answer and without transmission times.
+fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>, DaemonError> {
+    let count = plan.count as usize;
+    let mut departed = vec![0u64; count];
+    // Time from departure at a to arrival at b, then departure from b.
+    let mut turned: Vec<Option<(u64, u64)>> = vec![None; count];
+    let mut returned = vec![false; count];
+    let mut delays = Vec::with_capacity(count);
+    let longest = plan.longest + GRACE;
+    let mut next = 0;
+    let mut last_sent = Instant::now();
+    let mut back = 0;
+    while back < count && (next < count || last_sent.elapsed() < longest) {
+        // After a pause of the machine nothing is caught up: packets close together would wait for
+        // one another.
+        if next == 0 || (next < count && last_sent.elapsed() >= plan.interval) {
+            departed[next] = unix_ns();
+            a.send(next as u64, SMALL_PACKET_BYTES)?;
+            next += 1;
+            last_sent = Instant::now();
+        }
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = b.receive()?
+        {
+            let index = number as usize;
+            if index < count && turned[index].is_none() {
+                let forward = at_unix_ns.saturating_sub(departed[index]);
+                turned[index] = Some((forward, unix_ns()));
+                b.send(number, SMALL_PACKET_BYTES)?;
+            }
+        }
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = a.receive()?
+        {
+            let index = number as usize;
+            // A packet may arrive twice.
+            if let Some(&Some((forward, departed))) = turned.get(index)
+                && !std::mem::replace(&mut returned[index], true)
+            {
+                let reverse = at_unix_ns.saturating_sub(departed);
+                delays.push((forward + reverse) as f64 - plan.transmission.as_nanos() as f64);
+                back += 1;
+            }
+        }
+        let pause = if next < count { plan.interval } else { longest };
+        let pause = pause.saturating_sub(last_sent.elapsed());
+        if back < count && !pause.is_zero() {
+            socket::wait(&[a, b], pause)?;
+        }
+    }
+    Ok(delays)
+}
+
+/// Sends a train and collects what arrives.
+fn run_train(
+    train: Train,
+    base: u64,
+    from: &Prober,
+    to: &Prober,
+) -> Result<TrainResult, DaemonError> {
+    // When the last packet was sent, on the monotonic clock; the largest number until then.
+    let ended = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        let receiver = thread::Builder::new()
+            .spawn_scoped(scope, || receive_train(train, base, to, &ended))
+            .map_err(DaemonError::Thread)?;
+        let sent = send_train(train, base, from);
+        ended.store(monotonic_ns(), Ordering::Release);
+        let received = joined(receiver.join());
+        Ok(TrainResult {
+            departures: sent?,
+            arrivals: received?,
+        })
+    })
+}
+
+/// Sends a train and returns when each packet was sent.
+fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, DaemonError> {
+    let started = Instant::now();
+    let mut departures = Vec::with_capacity(train.packets as usize);
+    let mut sent = 0;
+    while sent < train.packets {
+        let elapsed = started.elapsed().as_nanos();
+        let paced = elapsed / train.interval.as_nanos().max(1);
+        let wanted = u64::try_from(paced)
+            .unwrap_or(u64::MAX)
+            .saturating_add(train.head_start)
+            .min(train.packets);
+        while sent < wanted {
+            departures.push(unix_ns());
+            from.send(base + sent, train.packet_bytes)?;
+            sent += 1;
+        }
+        // The head start covers this pause; waking up for each packet would cost a core.
+        thread::sleep(train.interval.max(Duration::from_micros(500)));
+    }
+    Ok(departures)
+}
+
+fn receive_train(
+    train: Train,
+    base: u64,
+    to: &Prober,
+    ended: &AtomicU64,
+) -> Result<Vec<(u64, u64)>, DaemonError> {
+    let patience = (train.longest + GRACE).as_nanos() as u64;
+    let mut seen = vec![false; train.packets as usize];
+    let mut arrivals = Vec::with_capacity(seen.len());
+    loop {
+        let over = ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = to.receive()?
+        {
+            let place = number.wrapping_sub(base);
+            if let Some(seen) = seen.get_mut(place as usize)
+                && !std::mem::replace(seen, true)
+            {
+                arrivals.push((place, at_unix_ns));
+            }
+        }
+        if over || arrivals.len() == seen.len() {
+            return Ok(arrivals);
+        }
+        // Times are the kernel's, and the buffer holds more than comes meanwhile: waking up for each
+        // packet would take time from the path.
+        thread::sleep(RECEIVE_INTERVAL);
+    }
+}
+
+fn quantity(name: &str, asked: f64, achieved: f64, range: (f64, f64), n: u64) -> AskedAchieved {
+    let (lowest, highest) = range;
+    AskedAchieved {
+        name: name.to_owned(),
+        asked,
+        achieved,
+        lowest,
+        highest,
+        n,
+        within: (lowest..=highest).contains(&achieved),
+    }
+}
+
+/// Adds the mean and spread of the round-trip delays, if any packet came back; the loss is judged
+/// by itself.
+fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec<AskedAchieved>) {
+    if delays.is_empty() {
+        return;
+    }
+    let n = delays.len() as f64;
+    let mean = delays.iter().sum::<f64>() / n;
+    let moments = expected::round_trip(condition);
+    let independent = RoundTrips::new(condition).independent;
+    let asked = condition.round_trip_delay().as_nanos() as f64;
+    let tolerance = MEAN_TOLERANCE.of(asked)
+        + NORMAL_QUANTILE * moments.deviation_ns / n.min(independent).sqrt();
+    // How long a trace has packets wait depends on when they come.
+    let links = [&condition.forward, &condition.reverse];
+    let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
+    quantities.push(quantity(
+        "round_trip_delay_ns",
+        asked,
+        mean,
+        (
+            moments.mean_ns - tolerance,
+            moments.mean_ns + tolerance + waits.as_nanos() as f64,
+        ),
+        delays.len() as u64,
+    ));
+    let (below, above) = expected::reach(condition);
+    let spread = SPREAD_TOLERANCE.of(asked);
+    let nearest = asked - below.as_nanos() as f64 - spread;
+    let furthest = asked + above.as_nanos() as f64 + spread;
+    let near = delays
+        .iter()
+        .filter(|delay| (nearest..=furthest).contains(*delay))
+        .count();
+    quantities.push(quantity(
+        "round_trip_delay_near_ratio",
+        1.0,
+        near as f64 / n,
+        (SPREAD_SHARE, 1.0),
+        delays.len() as u64,
+    ));
+}
+
+fn judge_loss(
+    direction: &str,
+    link: &Link,
+    train: Train,
+    (arrivals, before): (&[(u64, u64)], u64),
+    quantities: &mut Vec<AskedAchieved>,
+) {
+    let n = train.packets;
+    let lost = n - arrivals.len() as u64;
+    let (asked, (lowest, highest)) = expected::losses(link, n, before);
+    let ratio = |count: u64| count as f64 / n as f64;
+    quantities.push(quantity(
+        &format!("{direction}_loss_ratio"),
+        asked,
+        ratio(lost),
+        (ratio(lowest), ratio(highest)),
+        n,
+    ));
+}
+
+/// Adds the link rate, from the slope of arrival times over places in the train, by least squares.
+/// Packets that were lost after the rate have used their share of the link and do not disturb it;
+/// `before_rate` is the share of the missing packets that were lost before it.
+fn judge_rate(
+    (direction, link, before_rate): (&str, &Link, f64),
+    train: Train,
+    arrivals: &[(u64, u64)],
+    quantities: &mut Vec<AskedAchieved>,
+) {
+    let (Some(rate), true) = (link.rate, train.tells_rate) else {
+        return;
+    };
+    // What the bucket lets through at once says nothing of the rate.
+    let burst = link.burst_bytes.map_or(0, |bytes| bytes.0);
+    let mut paced: Vec<_> = arrivals
+        .iter()
+        .filter(|(place, _)| place * train.packet_bytes >= burst)
+        .copied()
+        .collect();
+    paced.sort_unstable();
+    let positions: Vec<(f64, u64)> = (0u64..)
+        .zip(&paced)
+        .map(|(rank, &(place, at))| {
+            let missing = (place - paced[0].0 - rank) as f64;
+            (place as f64 - before_rate * missing, at)
+        })
+        .collect();
+    let Some(fit) = slope_ns(&positions) else {
+        return;
+    };
+    let asked = rate.0 as f64;
+    let bits = link.rate_of.bytes_of(train.packet_bytes) as f64 * 8.0;
+    let deviation = regatta_emulation::delay_moments(link).deviation_ns;
+    let error = deviation / fit.places_deviation / fit.slope_ns;
+    let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
+    quantities.push(quantity(
+        &format!("{direction}_link_rate_bps"),
+        asked,
+        bits * 1e9 / fit.slope_ns,
+        (asked * (1.0 - tolerance), asked * (1.0 + tolerance)),
+        arrivals.len() as u64,
+    ));
+}
+
+struct Fit {
+    /// Time from one packet to the next, in nanoseconds.
+    slope_ns: f64,
+    /// Square root of the sum of squares of the places around their mean.
+    places_deviation: f64,
+}
+
+/// Fits arrival times over places; `None` for fewer than three arrivals, and for arrivals all at
+/// one time.
+fn slope_ns(arrivals: &[(f64, u64)]) -> Option<Fit> {
+    let first = arrivals.iter().map(|arrival| arrival.1).min()?;
+    let n = arrivals.len() as f64;
+    let mean_place = arrivals.iter().map(|a| a.0).sum::<f64>() / n;
+    let mean_time = arrivals.iter().map(|a| (a.1 - first) as f64).sum::<f64>() / n;
+    let (mut squares, mut products) = (0.0, 0.0);
+    for &(place, time) in arrivals {
+        let x = place - mean_place;
+        squares += x * x;
+        products += x * ((time - first) as f64 - mean_time);
+    }
+    let slope_ns = products / squares;
+    (arrivals.len() >= 3 && slope_ns > 0.0).then(|| Fit {
+        slope_ns,
+        places_deviation: squares.sqrt(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{BitRate, Ratio};
+
+    use super::*;
+
+    #[test]
+    fn the_slope_is_exact_with_missing_and_reordered_packets() {
+        let mut arrivals: Vec<_> = (0..100u32)
+            .filter(|place| place % 7 != 3)
+            .map(|place| (f64::from(place), 5_000_000_000 + u64::from(place) * 120_000))
+            .collect();
+        arrivals.swap(3, 40);
+        let fit = slope_ns(&arrivals).expect("a slope");
+        assert!((fit.slope_ns - 120_000.0).abs() < 1e-6, "{}", fit.slope_ns);
+        assert!(slope_ns(&arrivals[..2]).is_none());
+        assert!(slope_ns(&[(0.0, 7), (1.0, 7), (2.0, 7)]).is_none());
+    }
+
+    fn condition(link: &Link) -> Condition {
+        Condition {
+            name: "c".into(),
+            forward: link.clone(),
+            reverse: link.clone(),
+            mtu_bytes: 1500,
+            schedule: Vec::new(),
+        }
+    }
+
+    /// A train over a link that is always busy and loses every twentieth packet before or after its
+    /// rate: packets that did not use the rate are not counted as if they had.
+    #[test]
+    fn the_rate_is_that_of_the_packets_that_passed_it() {
+        let link = Link {
+            rate: Some(BitRate(100_000_000)),
+            loss: Ratio(0.05),
+            ..Link::default()
+        };
+        for losses in [LossPlace::BeforeRate, LossPlace::AfterRate] {
+            let train = Train::new(&condition(&link), &link, losses);
+            let mut passed = 0;
+            let mut arrivals = Vec::new();
+            for place in 0..train.packets {
+                let lost = place % 20 == 7;
+                passed += u64::from(!lost || losses == LossPlace::AfterRate);
+                if !lost {
+                    arrivals.push((place, passed * 120_000));
+                }
+            }
+            let mut quantities = Vec::new();
+            let before = expected::lost_before_rate(&link, losses);
+            judge_rate(
+                ("forward", &link, before),
+                train,
+                &arrivals,
+                &mut quantities,
+            );
+            let rate = quantities[0].achieved;
+            assert!((rate / 1e8 - 1.0).abs() < 1e-3, "{losses:?}: {rate}");
+        }
+    }
+
+    /// Whether a check accepts 100 round trips of `found_ns` each on a path with a round-trip delay
+    /// of `asked`.
+    fn is_sound(asked: Duration, found_ns: f64) -> bool {
+        let link = Link {
+            delay: asked / 2,
+            ..Link::default()
+        };
+        let mut quantities = Vec::new();
+        judge_round_trips(&condition(&link), &[found_ns; 100], &mut quantities);
+        quantities.iter().all(|quantity| quantity.within)
+    }
+
+    #[test]
+    fn what_is_tolerated_goes_with_the_path() {
+        // What an idle machine adds to a path without delay.
+        assert!(is_sound(Duration::ZERO, 0.4e6));
+        assert!(is_sound(Duration::from_micros(200), 250e3));
+        assert!(!is_sound(Duration::from_micros(200), 400e3));
+        assert!(is_sound(Duration::from_millis(1), 1.25e6));
+        assert!(!is_sound(Duration::from_millis(1), 1.4e6));
+        assert!(is_sound(Duration::from_millis(30), 30.4e6));
+        assert!(!is_sound(Duration::from_millis(30), 30.6e6));
+        assert!(is_sound(Duration::from_secs(2), 2000.54e6));
+        assert!(!is_sound(Duration::from_secs(2), 2021e6));
+    }
+}

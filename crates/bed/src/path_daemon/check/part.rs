@@ -1,0 +1,237 @@
+//! One end's part of a check that two daemons make together.
+
+use std::time::{Duration, Instant};
+
+use regatta_model::Condition;
+
+use super::{
+    GRACE, LossPlace, PauseWatch, base,
+    plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
+    send_train,
+    socket::{self, Arrival, Prober},
+};
+use crate::{
+    messages::{FromDaemon, LinkCounters, Probe},
+    path_daemon::{
+        ADDRESSES,
+        clock::{self, unix_ns},
+        error::DaemonError,
+        namespaces::Namespace,
+    },
+};
+
+/// Longest time by which the other end may begin later than this one, to which the request is sent
+/// first.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// State of one end that is kept between the requests of a check.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Index of the host: 0 is a, 1 is b.
+    host: usize,
+    prober: Option<Prober>,
+    pauses: Option<PauseWatch>,
+}
+
+impl Part {
+    pub(crate) fn new(host: usize) -> Self {
+        Self {
+            host,
+            prober: None,
+            pauses: None,
+        }
+    }
+
+    /// Ends this end's part in the check and returns the evidence, if there is some, that this
+    /// machine disturbed the measurement.
+    pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> FromDaemon {
+        let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
+        self.prober = None;
+        FromDaemon::Closed {
+            spoiled: evidence.map(|why| format!("host {}: {why}", ["a", "b"][self.host.min(1)])),
+        }
+    }
+
+    /// Serves a request of the check. The calling thread enters the host's namespace.
+    pub(crate) fn serve(
+        &mut self,
+        probe: Probe,
+        losses: LossPlace,
+        namespace: &Namespace,
+    ) -> Result<FromDaemon, DaemonError> {
+        clock::be_punctual();
+        if let Probe::Open = probe {
+            let prober = Prober::open(namespace, ADDRESSES[self.host.min(1)])?;
+            let port = prober.port()?;
+            self.prober = Some(prober);
+            self.pauses = Some(PauseWatch::start()?);
+            return Ok(FromDaemon::Opened { port });
+        }
+        let Some(prober) = &self.prober else {
+            return Err(DaemonError::Order {
+                line: format!("{probe:?}"),
+            });
+        };
+        match probe {
+            Probe::Open | Probe::Close => {}
+            Probe::Meet { port } => prober.meet((ADDRESSES[1 - self.host.min(1)], port))?,
+            Probe::RoundTrips { condition } => {
+                let delays_ns = make_round_trips(&condition, prober)?;
+                return Ok(FromDaemon::RoundTrips { delays_ns });
+            }
+            Probe::Return { condition } => send_back(&condition, prober)?,
+            Probe::Send {
+                condition,
+                direction,
+            } => {
+                let train = train(&condition, direction, losses);
+                return Ok(FromDaemon::Sent {
+                    departures: send_train(train, base(direction), prober)?,
+                });
+            }
+            Probe::Receive {
+                condition,
+                direction,
+            } => {
+                let arrivals = receive(
+                    train(&condition, direction, losses),
+                    base(direction),
+                    prober,
+                )?;
+                return Ok(FromDaemon::Train { arrivals });
+            }
+        }
+        Ok(FromDaemon::Probed)
+    }
+}
+
+fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
+    let link = match direction {
+        0 => &condition.forward,
+        _ => &condition.reverse,
+    };
+    Train::new(condition, link, losses)
+}
+
+/// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
+/// the time that the far host held them and without transmission times.
+fn make_round_trips(condition: &Condition, prober: &Prober) -> Result<Vec<f64>, DaemonError> {
+    let plan = RoundTrips::new(condition);
+    let longest = plan.longest + GRACE;
+    let count = plan.count as usize;
+    let mut departed = vec![0u64; count];
+    let mut seen = vec![false; count];
+    let mut delays = Vec::with_capacity(count);
+    let mut next = 0;
+    let mut last_sent = Instant::now();
+    while delays.len() < count && (next < count || last_sent.elapsed() < longest) {
+        // After a pause of the machine nothing is caught up: packets close together would wait for
+        // one another.
+        if next == 0 || (next < count && last_sent.elapsed() >= plan.interval) {
+            departed[next] = unix_ns();
+            prober.send(next as u64, SMALL_PACKET_BYTES)?;
+            next += 1;
+            last_sent = Instant::now();
+        }
+        while let Some(Arrival {
+            number,
+            held_ns,
+            at_unix_ns,
+        }) = prober.receive()?
+        {
+            let index = number as usize;
+            if index < next && !std::mem::replace(&mut seen[index], true) {
+                let took = at_unix_ns.saturating_sub(departed[index]);
+                let path = took.saturating_sub(held_ns) as f64;
+                delays.push(path - plan.transmission.as_nanos() as f64);
+            }
+        }
+        let pause = if next < count { plan.interval } else { longest };
+        let pause = pause.saturating_sub(last_sent.elapsed());
+        if delays.len() < count && !pause.is_zero() {
+            socket::wait(&[prober], pause)?;
+        }
+    }
+    Ok(delays)
+}
+
+/// Sends back each packet of the round trips as it arrives, until the last can no longer come.
+fn send_back(condition: &Condition, prober: &Prober) -> Result<(), DaemonError> {
+    let plan = RoundTrips::new(condition);
+    let patience = Patience::new(plan.interval * plan.count as u32, plan.longest);
+    let mut back = 0;
+    while back < plan.count && !patience.is_over() {
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = prober.receive()?
+        {
+            if number < plan.count {
+                let held_ns = unix_ns().saturating_sub(at_unix_ns);
+                prober.send_back(number, held_ns, SMALL_PACKET_BYTES)?;
+                back += 1;
+            }
+        }
+        socket::wait(&[prober], Duration::from_millis(5))?;
+    }
+    Ok(())
+}
+
+/// Collects the packets of a train that arrive: place in it, and time by this end's clock.
+fn receive(train: Train, base: u64, prober: &Prober) -> Result<Vec<(u64, u64)>, DaemonError> {
+    let mut seen = vec![false; train.packets as usize];
+    let mut arrivals = Vec::with_capacity(seen.len());
+    let patience = Patience::new(
+        train.interval.saturating_mul(train.packets as u32),
+        train.longest,
+    );
+    while arrivals.len() < seen.len() && !patience.is_over() {
+        while let Some(Arrival {
+            number, at_unix_ns, ..
+        }) = prober.receive()?
+        {
+            let place = number.wrapping_sub(base);
+            if let Some(seen) = seen.get_mut(place as usize)
+                && !std::mem::replace(seen, true)
+            {
+                arrivals.push((place, at_unix_ns));
+            }
+        }
+        socket::wait(&[prober], Duration::from_millis(5))?;
+    }
+    Ok(arrivals)
+}
+
+/// Time until which packets of the other end are waited for: no message says that the last has been
+/// sent.
+struct Patience(Instant);
+
+impl Patience {
+    fn new(sending: Duration, longest: Duration) -> Self {
+        Self(Instant::now() + HEAD_START + sending + longest + GRACE)
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_whose_machine_disturbed_the_check_says_so() {
+        let mut part = Part::new(1);
+        let late = LinkCounters {
+            delivered: 1000,
+            late_packets: 900,
+            ..LinkCounters::default()
+        };
+        assert_eq!(part.close(&[late; 2]), FromDaemon::Closed { spoiled: None });
+        part.pauses = Some(PauseWatch::start().expect("a thread"));
+        let FromDaemon::Closed { spoiled: Some(why) } = part.close(&[late; 2]) else {
+            panic!("no evidence");
+        };
+        assert!(why.starts_with("host b: "), "{why}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Evidence that the machine, and not the path, caused the findings of a check.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    messages::LinkCounters,
+    path_daemon::{clock, error::DaemonError},
+};
+
+/// Time between two looks at the clock.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Shortest pause that counts.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Share of a check in which the machine may pause: five milliseconds of a second are two or three of
+/// 300 round trips, or half of a train's head start.
+const MOST_PAUSED: f64 = 0.005;
+
+/// Share of the packets that may leave the path more than 2 ms late.
+const MOST_LATE: f64 = 0.01;
+
+/// Share of the packets that may be lost because an interface was not emptied in time.
+const MOST_REFUSED: f64 = 1e-4;
+
+/// Share of all processors that other processes may use. Beyond it, a thread that is due may have
+/// to wait, by less than a pause of its own, and find a queue that has filled meanwhile.
+const MOST_BUSY: f64 = 0.5;
+
+/// Time that all processors together spent idle, and that this process used, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Processors {
+    idle: f64,
+    own: f64,
+}
+
+impl Processors {
+    /// Reads `/proc/stat`; `None` where there is none.
+    fn read() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").ok()?;
+        let mut ticks = stat.lines().next()?.split_ascii_whitespace().skip(4);
+        // SAFETY: takes no pointer.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        let mut next = || ticks.next()?.parse::<f64>().ok();
+        Some(Self {
+            idle: (next()? + next()?) / per_second as f64,
+            own: clock::process_cpu_ns() as f64 / 1e9,
+        })
+    }
+
+    /// Returns the share of all processors that other processes have used between `self` and `now`,
+    /// a time of `of`.
+    fn others(self, now: Self, of: Duration) -> f64 {
+        let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
+        let all = of.as_secs_f64().max(1e-9) * cores;
+        1.0 - (now.idle - self.idle + now.own - self.own) / all
+    }
+}
+
+/// Flag that ends the thread when it is dropped, also where the check fails.
+#[derive(Debug)]
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
+/// how late it is woken.
+#[derive(Debug)]
+pub(crate) struct PauseWatch {
+    over: Over,
+    begun: Instant,
+    before: Option<Processors>,
+    thread: JoinHandle<Duration>,
+}
+
+impl PauseWatch {
+    pub(crate) fn start() -> Result<Self, DaemonError> {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let thread = thread::Builder::new()
+            .name("pauses".into())
+            .spawn(move || {
+                clock::be_punctual();
+                let mut paused = Duration::ZERO;
+                while !until.load(Ordering::Relaxed) {
+                    let asleep = Instant::now();
+                    thread::sleep(TICK);
+                    let late = asleep.elapsed().saturating_sub(TICK);
+                    if late >= SHORTEST {
+                        paused += late;
+                    }
+                }
+                paused
+            })
+            .map_err(DaemonError::Thread)?;
+        Ok(Self {
+            over: Over(over),
+            begun: Instant::now(),
+            before: Processors::read(),
+            thread,
+        })
+    }
+
+    /// Stops the watch and returns the evidence, if there is some, against the check that was made
+    /// meanwhile; `links` is what the path counted in it.
+    pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
+        drop(self.over);
+        let paused = self.thread.join().unwrap_or_default();
+        let of = self.begun.elapsed();
+        let others = self.before.zip(Processors::read());
+        let others = others.map_or(0.0, |(before, now)| before.others(now, of));
+        evidence(paused, of, links, others)
+    }
+}
+
+fn evidence(
+    paused: Duration,
+    of: Duration,
+    links: &[LinkCounters; 2],
+    others: f64,
+) -> Option<String> {
+    let share = paused.as_secs_f64() / of.as_secs_f64().max(1e-9);
+    if share > MOST_PAUSED {
+        return Some(format!(
+            "it paused for {:.1} ms of {:.1} s",
+            paused.as_secs_f64() * 1e3,
+            of.as_secs_f64()
+        ));
+    }
+    let delivered: u64 = links.iter().map(|link| link.delivered).sum();
+    let late: u64 = links.iter().map(|link| link.late_packets).sum();
+    let late = late as f64 / delivered.max(1) as f64;
+    if late > MOST_LATE {
+        return Some(format!(
+            "{:.1} % of the check's packets left more than 2 ms late",
+            late * 100.0
+        ));
+    }
+    let refused: u64 = links.iter().map(|link| link.refused_drops).sum();
+    let refused = refused as f64 / (delivered + refused).max(1) as f64;
+    if refused > MOST_REFUSED {
+        return Some(format!(
+            "{:.2} % of the check's packets were lost because it did not keep up",
+            refused * 100.0
+        ));
+    }
+    (others > MOST_BUSY).then(|| {
+        format!(
+            "other processes used {:.0} % of the processors",
+            others * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_late_and_refused_packets_and_other_processes_speak_against_a_check() {
+        let second = Duration::from_secs(1);
+        let links = |late_packets| {
+            [LinkCounters {
+                delivered: 1000,
+                late_packets,
+                ..LinkCounters::default()
+            }; 2]
+        };
+        let five_ms = Duration::from_millis(5);
+        assert_eq!(evidence(five_ms, second, &links(10), 0.5), None);
+        let paused = evidence(Duration::from_millis(6), second, &links(0), 0.0);
+        assert_eq!(paused.as_deref(), Some("it paused for 6.0 ms of 1.0 s"));
+        let late = evidence(Duration::ZERO, second, &links(11), 0.0);
+        assert!(late.is_some_and(|late| late.starts_with("1.1 %")));
+        let mut refusing = links(0);
+        refusing[1].refused_drops = 20;
+        let refused = evidence(Duration::ZERO, second, &refusing, 0.0);
+        assert!(refused.is_some_and(|refused| refused.starts_with("0.99 %")));
+        let busy = evidence(Duration::ZERO, second, &links(0), 0.6);
+        assert!(busy.is_some_and(|busy| busy.ends_with("60 % of the processors")));
+    }
+}

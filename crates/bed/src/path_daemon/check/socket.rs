@@ -1,0 +1,175 @@
+//! Sockets that measure the path, one on each host.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::{Ipv4Addr, UdpSocket},
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        socket::{ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt, sockopt},
+        time::TimeSpec,
+    },
+};
+
+use super::super::{error::DaemonError, namespaces::Namespace};
+
+/// Bytes of the IP and UDP headers of a datagram.
+pub(super) const HEADER_BYTES: u64 = 28;
+
+/// Size of the receive buffer: the path's packets while the reader is kept waiting.
+const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
+
+/// Bytes of a datagram before its padding: its number, and the time for which it was held.
+const WORDS_BYTES: usize = 16;
+
+/// Padding of datagrams; with the 16 bytes before it as much as UDP over IPv4 carries.
+static PADDING: [u8; 65_491] = [0; 65_491];
+
+/// A datagram of a measurement: a number, and padding.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) number: u64,
+    /// Time for which the other end held a datagram that it sent back, in nanoseconds.
+    pub(super) held_ns: u64,
+    /// Time stamp of the kernel, in nanoseconds since the Unix epoch: when the datagram reached the
+    /// host, not when this process read it.
+    pub(super) at_unix_ns: u64,
+}
+
+/// Socket of one end of the measurement.
+#[derive(Debug)]
+pub(super) struct Prober(UdpSocket);
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::Socket { step, source }
+}
+
+/// Opens a socket for each end and connects them to one another. The calling thread changes its
+/// namespace.
+pub(super) fn pair(
+    namespaces: [&Namespace; 2],
+    addresses: [Ipv4Addr; 2],
+) -> Result<[Prober; 2], DaemonError> {
+    let a = Prober::open(namespaces[0], addresses[0])?;
+    let b = Prober::open(namespaces[1], addresses[1])?;
+    a.meet((addresses[1], b.port()?))?;
+    b.meet((addresses[0], a.port()?))?;
+    Ok([a, b])
+}
+
+impl Prober {
+    /// Opens the socket of one end. The calling thread enters the end's namespace.
+    pub(super) fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<Self, DaemonError> {
+        namespace.enter()?;
+        let socket = UdpSocket::bind((address, 0)).map_err(failed("bind"))?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            .map_err(|e| failed("time stamps")(e.into()))?;
+        // Only root may go above the host's limit; others get as much as it allows.
+        if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+            setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)
+                .map_err(|e| failed("receive buffer")(e.into()))?;
+        }
+        Ok(Self(socket))
+    }
+
+    /// Returns the local port of the socket.
+    pub(super) fn port(&self) -> Result<u16, DaemonError> {
+        let address = self.0.local_addr().map_err(failed("address"))?;
+        Ok(address.port())
+    }
+
+    /// Connects the socket to the other end.
+    pub(super) fn meet(&self, other: (Ipv4Addr, u16)) -> Result<(), DaemonError> {
+        self.0.connect(other).map_err(failed("connect"))
+    }
+
+    /// Sends a datagram that makes an IP packet of `packet_bytes`.
+    pub(super) fn send(&self, number: u64, packet_bytes: u64) -> Result<(), DaemonError> {
+        self.send_back(number, 0, packet_bytes)
+    }
+
+    /// Sends a datagram as [`Prober::send`] does, with the time for which it was held.
+    pub(super) fn send_back(
+        &self,
+        number: u64,
+        held_ns: u64,
+        packet_bytes: u64,
+    ) -> Result<(), DaemonError> {
+        let words = HEADER_BYTES + WORDS_BYTES as u64;
+        let padding = (packet_bytes.saturating_sub(words) as usize).min(PADDING.len());
+        let number = number.to_le_bytes();
+        let held = held_ns.to_le_bytes();
+        let slices = [
+            IoSlice::new(&number),
+            IoSlice::new(&held),
+            IoSlice::new(&PADDING[..padding]),
+        ];
+        let sent = sendmsg::<()>(self.0.as_raw_fd(), &slices, &[], MsgFlags::empty(), None);
+        match sent {
+            // A full queue of the host is the path's affair: the datagram will be missing.
+            Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
+            Err(error) => Err(failed("send")(error.into())),
+        }
+    }
+
+    /// Returns the next datagram if one has arrived.
+    pub(super) fn receive(&self) -> Result<Option<Arrival>, DaemonError> {
+        let mut payload = [0; WORDS_BYTES];
+        let mut control = nix::cmsg_space!(TimeSpec);
+        loop {
+            let mut slices = [IoSliceMut::new(&mut payload)];
+            let received = recvmsg::<()>(
+                self.0.as_raw_fd(),
+                &mut slices,
+                Some(&mut control),
+                MsgFlags::MSG_DONTWAIT,
+            );
+            let message = match received {
+                Ok(message) => message,
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(failed("receive")(error.into())),
+            };
+            let length = message.bytes;
+            let stamp = message
+                .cmsgs()
+                .map_err(|e| failed("time stamps")(e.into()))?
+                .find_map(|message| match message {
+                    ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+                    _ => None,
+                });
+            // Whatever has no number or no time stamp is not a datagram of ours.
+            if let (WORDS_BYTES, Some(stamp)) = (length, stamp) {
+                let word = |from: usize| {
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(&payload[from..from + 8]);
+                    u64::from_le_bytes(bytes)
+                };
+                return Ok(Some(Arrival {
+                    number: word(0),
+                    held_ns: word(8),
+                    at_unix_ns: Duration::from(stamp).as_nanos() as u64,
+                }));
+            }
+        }
+    }
+}
+
+/// Waits until a datagram has arrived at one of the ends, or the time is over.
+pub(super) fn wait(probers: &[&Prober], within: Duration) -> Result<(), DaemonError> {
+    let mut polled: Vec<_> = probers
+        .iter()
+        .map(|prober| PollFd::new(prober.0.as_fd(), PollFlags::POLLIN))
+        .collect();
+    // Rounded up, or a wait of less than a millisecond would spin.
+    let milliseconds = u16::try_from(within.as_millis() + 1).unwrap_or(u16::MAX);
+    match poll(&mut polled, PollTimeout::from(milliseconds)) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(failed("wait")(error.into())),
+    }
+}

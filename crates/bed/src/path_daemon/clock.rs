@@ -1,0 +1,179 @@
+//! Clocks, and settings with which the kernel wakes a thread punctually.
+
+use std::time::Duration;
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for one `timespec`.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    // All clocks read here count up from zero or from the Unix epoch.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Returns the time of the monotonic clock, in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the time of the wall clock, in nanoseconds since the Unix epoch. Only to date things,
+/// and beside the kernel's receive time stamps, which are on this clock.
+pub(crate) fn unix_ns() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// Returns the CPU time of this process, all threads, in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Returns the CPU time of the calling thread, in nanoseconds.
+fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Converts a span for the kernel.
+pub(crate) fn timespec(value: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(value.subsec_nanos()),
+    }
+}
+
+/// `struct sched_attr` of the kernel, version 0.
+#[repr(C)]
+struct SchedulingAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Environment variable that replaces the settings of [`be_punctual`], to measure the effect of
+/// each: words of `slack`, `real-time`, `rests`, `short-slices` and `busy-poll`, separated by
+/// commas.
+const SCHEDULING: &str = "REGATTA_FORWARDER_SCHEDULING";
+
+fn is_asked(word: &str) -> bool {
+    let words = std::env::var(SCHEDULING);
+    let words = words
+        .as_deref()
+        .unwrap_or("slack,real-time,rests,short-slices");
+    words.split(',').any(|asked| asked == word)
+}
+
+/// Whether the forwarder polls busily instead of sleeping. It then needs a core for itself, so it
+/// does so only if [`SCHEDULING`] asks for it.
+pub(crate) fn polls_busily() -> bool {
+    is_asked("busy-poll")
+}
+
+/// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
+/// rests that a thread that may be busy throughout has to take for that.
+pub(crate) fn be_punctual() -> Option<Rests> {
+    if is_asked("slack") {
+        // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    }
+    let real_time = is_asked("real-time") && become_real_time();
+    if is_asked("short-slices") && !real_time {
+        take_short_slices();
+    }
+    (real_time && is_asked("rests")).then(|| Rests {
+        turn_began: monotonic_ns(),
+        cpu_ns: thread_cpu_ns(),
+    })
+}
+
+/// Rests of a real-time thread that has more to do than it has time for.
+///
+/// Kernels before 6.12, and later ones with `CONFIG_RT_GROUP_SCHED`, leave real-time threads 950 ms of each
+/// second of a processor (`sched_rt_runtime_us`) and then stop them for 50 ms, even if the processor idles.
+/// A thread that sleeps for a little more than 5 % of each short turn is never stopped.
+#[derive(Debug)]
+pub(crate) struct Rests {
+    turn_began: u64,
+    /// CPU time of the thread at the beginning of the turn, in nanoseconds.
+    cpu_ns: u64,
+}
+
+/// Length of a turn, and least time in it for which a thread sleeps, in nanoseconds.
+const TURN_NS: u64 = 5_000_000;
+const REST_NS: u64 = 300_000;
+
+impl Rests {
+    /// Returns for how long the calling thread has to sleep `now`.
+    pub(crate) fn due(&mut self, now: u64) -> Option<Duration> {
+        let turn_ended = now >= self.turn_began + TURN_NS;
+        turn_ended.then(|| self.end_turn(now, thread_cpu_ns()))?
+    }
+
+    fn end_turn(&mut self, now: u64, cpu_ns: u64) -> Option<Duration> {
+        let slept = (now - self.turn_began).saturating_sub(cpu_ns - self.cpu_ns);
+        let rest = REST_NS.saturating_sub(slept);
+        *self = Self {
+            turn_began: now + rest,
+            cpu_ns,
+        };
+        (rest > 0).then(|| Duration::from_nanos(rest))
+    }
+}
+
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO`); returns whether that is
+/// allowed.
+fn become_real_time() -> bool {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: 0 is the calling thread and `lowest` a valid parameter.
+    let done = unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest)
+    };
+    done == 0
+}
+
+fn take_short_slices() {
+    // An ordinary user may still ask for short slices, which come sooner (Linux 6.12; before that
+    // the kernel overlooks it).
+    let short_slices = SchedulingAttributes {
+        size: size_of::<SchedulingAttributes>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime_ns: 100_000,
+        deadline_ns: 0,
+        period_ns: 0,
+    };
+    // SAFETY: 0 is the calling thread; the structure is valid and states its size.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &short_slices, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_holds_a_rest_of_six_percent() {
+        let mut rests = Rests {
+            turn_began: 0,
+            cpu_ns: 70,
+        };
+        assert_eq!(rests.due(TURN_NS - 1), None);
+        // Busy throughout; the next turn begins after the rest.
+        let rest = Some(Duration::from_nanos(REST_NS));
+        assert_eq!(rests.end_turn(TURN_NS, 70 + TURN_NS), rest);
+        let began = TURN_NS + REST_NS;
+        assert_eq!(rests.due(began + TURN_NS - 1), None);
+        // What it slept by itself counts.
+        let cpu_ns = 70 + 2 * TURN_NS - REST_NS + 1;
+        let one = Some(Duration::from_nanos(1));
+        assert_eq!(rests.end_turn(began + TURN_NS, cpu_ns), one);
+        let began = began + TURN_NS + 1;
+        assert_eq!(rests.end_turn(began + 2 * TURN_NS, cpu_ns + TURN_NS), None);
+    }
+}

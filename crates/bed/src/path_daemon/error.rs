@@ -1,0 +1,185 @@
+//! Errors of the daemon, with hints.
+
+use std::{io, path::PathBuf};
+
+use regatta_emulation::LinkError;
+
+use super::netem::Refusal;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    #[error("cannot make a user namespace")]
+    UserNamespace(#[source] io::Error),
+    #[error("cannot make a network namespace")]
+    NetworkNamespace(#[source] io::Error),
+    #[error("cannot enter a network namespace")]
+    Enter(#[source] io::Error),
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot open `/dev/net/tun`")]
+    OpenTun(#[source] io::Error),
+    #[error("cannot set up the TUN device: {step}")]
+    Tun {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot set up a socket to measure the path: {step}")]
+    Socket {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("a path cannot carry packets of at most {0} bytes; the emulator takes 68 to 65521")]
+    Mtu(u32),
+    #[error("cannot start a thread of the path's")]
+    Thread(#[source] io::Error),
+    #[error("the forwarding thread ended")]
+    ForwarderGone,
+    #[error("the {direction} link of condition `{condition}` cannot be emulated")]
+    Link {
+        condition: String,
+        direction: &'static str,
+        #[source]
+        source: LinkError,
+    },
+    #[error("this kernel lacks `{module}`")]
+    NoNetem {
+        module: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot make a path of netem: cannot {step}")]
+    Netem {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the {direction} link of condition `{condition}` cannot be had from netem")]
+    Refused {
+        condition: String,
+        direction: &'static str,
+        #[source]
+        source: Refusal,
+    },
+    #[error("this daemon has one end of the path and cannot measure it alone")]
+    OneEnd,
+    #[error("losses by iptables need the program `iptables`")]
+    NoIptables,
+    #[error("`{command}` failed")]
+    Iptables {
+        command: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
+        "the controller speaks version {theirs} of the daemon's messages, this is version {ours}"
+    )]
+    Version { theirs: u32, ours: u32 },
+    #[error("cannot write the capture `{}`", path.display())]
+    Capture {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("netem does not tell what it does to each packet, so its path cannot be captured")]
+    NotCaptured,
+    #[error("the request `{line}` comes at the wrong time")]
+    Order { line: String },
+    #[error("cannot understand the request `{line}`")]
+    Request {
+        line: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Hint for a condition that netem cannot emulate.
+pub(crate) const USE_OTHER_EMULATOR: &str =
+    "leave it to Regatta's own emulator with `emulator = \"userspace\"`, `--emulator userspace`";
+
+impl DaemonError {
+    /// Returns a command or setting that helps; empty if none is known.
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::UserNamespace(source) => match source.raw_os_error() {
+                Some(libc::ENOSPC) => {
+                    "allow more user namespaces with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
+                }
+                _ => forbidden_user_namespace_hint(),
+            },
+            Self::Write { path, source }
+                if path.starts_with("/proc/self")
+                    && source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                forbidden_user_namespace_hint()
+            }
+            Self::NetworkNamespace(source) => match source.raw_os_error() {
+                Some(libc::ENOSPC) => {
+                    "allow more network namespaces with `sudo sysctl -w user.max_net_namespaces=10000`".into()
+                }
+                Some(libc::EINVAL) => "use a kernel with CONFIG_NET_NS".into(),
+                _ => forbidden_user_namespace_hint(),
+            },
+            Self::OpenTun(source) => match source.raw_os_error() {
+                Some(libc::ENOENT) => {
+                    "make the device with `sudo mkdir -p /dev/net && sudo mknod -m 0666 /dev/net/tun c 10 200`; in a container start it with `--device /dev/net/tun`".into()
+                }
+                Some(libc::ENODEV | libc::ENXIO) => "load the driver with `sudo modprobe tun`".into(),
+                Some(libc::EACCES) => {
+                    "let every user open it, as Debian does, with `sudo chmod 666 /dev/net/tun`, or run as root".into()
+                }
+                Some(libc::EPERM) => {
+                    "this container may not use the device: start it with `--device /dev/net/tun`".into()
+                }
+                _ => String::new(),
+            },
+            Self::Mtu(_) => "ask for a packet size between `68B` and `65521B`".into(),
+            Self::Link { source, .. } => match source {
+                LinkError::NoRate => "leave the rate out for an unlimited link".into(),
+                LinkError::Ratio { .. } => "write a ratio from `0%` to `100%`".into(),
+                LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
+                LinkError::Delay(_) => "ask for a shorter delay".into(),
+            },
+            Self::NoNetem { module, .. } => format!(
+                "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
+            ),
+            Self::Refused { .. } => USE_OTHER_EMULATOR.into(),
+            Self::Capture { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "choose another name, or remove what has this one".into()
+            }
+            Self::Capture { .. } => "choose a place that can be written and has room".into(),
+            Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
+            Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
+            Self::Iptables { .. } => {
+                "load the match with `sudo modprobe xt_statistic`, or leave `loss_by` out".into()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Returns the hint for the switch that forbids user namespaces on this system.
+fn forbidden_user_namespace_hint() -> String {
+    let zero = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
+    let one = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    if zero("/proc/sys/kernel/unprivileged_userns_clone") {
+        "allow them with `sudo sysctl -w kernel.unprivileged_userns_clone=1`, or run as root".into()
+    } else if zero("/proc/sys/user/max_user_namespaces") {
+        "allow them with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
+    } else if one("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
+        "allow them with `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run as root".into()
+    } else {
+        "run as root; in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into()
+    }
+}

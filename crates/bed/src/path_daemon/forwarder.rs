@@ -1,0 +1,555 @@
+//! Thread that carries packets from one TUN device to the other through the emulation.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::AsRawFd,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, Line, Offer, Packet};
+use regatta_model::Condition;
+
+use super::{
+    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
+    clock::{self, Rests, monotonic_ns, timespec},
+    corruption,
+    error::DaemonError,
+    lateness::{Arrivals, Lateness},
+    tun::HEADER_BYTES,
+};
+use crate::messages::{LinkCounters, UnsupportedCounters};
+
+/// Packets read from one device before the other direction and due packets get their turn.
+const BATCH: usize = 32;
+
+/// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
+/// otherwise pile up.
+const POOL: usize = 32_768;
+
+/// A packet as the device gives it: its header, then the IP packet.
+#[derive(Debug)]
+struct Frame {
+    buffer: Box<[u8]>,
+    /// Length in bytes with the header; both fit, whatever the largest packet.
+    length: u16,
+    /// Marks for a capture: what the path did to the packet.
+    marks: u16,
+    /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
+    number: u32,
+    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
+    lag_ns: u32,
+}
+
+impl Frame {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..usize::from(self.length)]
+    }
+
+    /// Records the outcome of the packet in the capture, if it is captured.
+    fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
+        if self.marks & CAPTURED != 0 {
+            tap.ended(self.number, at, verdict, self.marks);
+        }
+    }
+}
+
+impl Packet for Frame {
+    fn size(&self) -> usize {
+        usize::from(self.length) - HEADER_BYTES
+    }
+
+    fn duplicate(&self) -> Self {
+        Self {
+            buffer: self.buffer.clone(),
+            marks: self.marks | COPY,
+            ..*self
+        }
+    }
+
+    fn flip_bit(&mut self, draw: u64) {
+        self.marks |= CORRUPTED;
+        corruption::flip_bit(&mut self.buffer[..usize::from(self.length)], draw);
+    }
+
+    fn goes_ahead(&mut self) {
+        self.marks |= AHEAD;
+    }
+}
+
+/// One direction: from a device through a line to the other device.
+struct Link {
+    from: File,
+    to: File,
+    line: Line<Frame>,
+    lateness: Lateness,
+    /// Packets that the other device did not accept.
+    refused: u64,
+}
+
+impl Link {
+    fn counters(&self) -> LinkCounters {
+        let Counters {
+            offered,
+            delivered,
+            loss_drops,
+            burst_drops,
+            list_drops,
+            queue_drops,
+            codel_drops,
+            mtu_drops,
+            corrupted,
+            duplicated,
+            reordered,
+            queue_max_bytes,
+        } = self.line.counters();
+        let Lateness {
+            sum_ns,
+            max_ns,
+            late,
+            ..
+        } = self.lateness;
+        let refused = self.refused;
+        LinkCounters {
+            offered,
+            delivered: delivered - refused,
+            loss_drops,
+            burst_drops,
+            list_drops,
+            queue_drops,
+            codel_drops,
+            mtu_drops,
+            refused_drops: refused,
+            corrupted,
+            duplicated,
+            reordered,
+            queue_max_bytes,
+            late_packets: late,
+            lateness_mean_ns: if delivered == 0 {
+                0.0
+            } else {
+                sum_ns as f64 / delivered as f64
+            },
+            lateness_max_ns: max_ns,
+            unsupported: UnsupportedCounters::default(),
+        }
+    }
+}
+
+enum Request {
+    Set {
+        condition: Box<Condition>,
+        seed: u64,
+        reply: Sender<Result<(), DaemonError>>,
+    },
+    Begin {
+        reply: Sender<()>,
+    },
+    Counters {
+        reply: Sender<[LinkCounters; 2]>,
+    },
+    /// Report packets to `tap` from now on; the reply means that the previous tap has finished.
+    Tap {
+        tap: Option<Tap>,
+        reply: Sender<()>,
+    },
+}
+
+/// Handle of the thread, which ends with the process.
+pub(crate) struct Forwarder {
+    requests: Sender<Request>,
+    wake: Arc<EventFd>,
+}
+
+impl Forwarder {
+    /// Starts carrying packets between two devices, at first over a path without impairments.
+    pub(crate) fn start(devices: [[File; 2]; 2]) -> Result<Self, DaemonError> {
+        let condition = Condition {
+            name: String::new(),
+            forward: regatta_model::Link::default(),
+            reverse: regatta_model::Link::default(),
+            mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+            schedule: Vec::new(),
+        };
+        let [[a_in, a_out], [b_in, b_out]] = devices;
+        let links = [
+            link(a_in, b_out, &condition, Direction::Forward, 0)?,
+            link(b_in, a_out, &condition, Direction::Reverse, 0)?,
+        ];
+        let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|e| DaemonError::Thread(e.into()))?;
+        let wake = Arc::new(wake);
+        let (requests, inbox) = mpsc::channel();
+        let woken_by = Arc::clone(&wake);
+        let run = move || {
+            let rests = clock::be_punctual();
+            let state = Running {
+                links,
+                inbox,
+                wake: woken_by,
+                buffer_bytes: buffer_bytes(&condition),
+                pool: Vec::new(),
+                arrivals: Arrivals::new(),
+                rests,
+                busy_polls: clock::polls_busily(),
+                tap: None,
+            };
+            state.run();
+        };
+        thread::Builder::new()
+            .name("forwarder".into())
+            .spawn(run)
+            .map_err(DaemonError::Thread)?;
+        Ok(Self { requests, wake })
+    }
+
+    /// Empties the path and its devices, zeroes the counters and sets a condition.
+    pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Set {
+            condition: Box::new(condition.clone()),
+            seed,
+            reply,
+        })?;
+        answer.recv().map_err(|_| DaemonError::ForwarderGone)?
+    }
+
+    /// Begins the condition's schedule and its traces now.
+    pub(crate) fn begin(&self) -> Result<(), DaemonError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Begin { reply })?;
+        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+    }
+
+    /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
+    /// devices are not included.
+    pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Counters { reply })?;
+        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+    }
+
+    /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
+    /// received all of its packets when this returns.
+    pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), DaemonError> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Request::Tap { tap, reply })?;
+        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+    }
+
+    fn send(&self, request: Request) -> Result<(), DaemonError> {
+        self.requests
+            .send(request)
+            .map_err(|_| DaemonError::ForwarderGone)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // Fails only when the counter is full, and then the thread wakes up as well.
+        let _ = self.wake.write(1);
+    }
+}
+
+fn link(
+    from: File,
+    to: File,
+    condition: &Condition,
+    direction: Direction,
+    seed: u64,
+) -> Result<Link, DaemonError> {
+    Ok(Link {
+        from,
+        to,
+        line: line(condition, direction, seed)?,
+        lateness: Lateness::default(),
+        refused: 0,
+    })
+}
+
+fn line(
+    condition: &Condition,
+    direction: Direction,
+    seed: u64,
+) -> Result<Line<Frame>, DaemonError> {
+    Line::new(condition, direction, seed).map_err(|source| DaemonError::Link {
+        condition: condition.name.clone(),
+        direction: match direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        },
+        source,
+    })
+}
+
+/// Returns the size of a buffer for the largest packet and one byte more, by which a larger packet
+/// is recognised.
+fn buffer_bytes(condition: &Condition) -> usize {
+    HEADER_BYTES + condition.mtu_bytes as usize + 1
+}
+
+struct Running {
+    links: [Link; 2],
+    inbox: Receiver<Request>,
+    wake: Arc<EventFd>,
+    buffer_bytes: usize,
+    /// Buffers that are free.
+    pool: Vec<Box<[u8]>>,
+    arrivals: Arrivals,
+    rests: Option<Rests>,
+    busy_polls: bool,
+    /// Capture to which the packets are reported.
+    tap: Option<Tap>,
+}
+
+impl Running {
+    fn run(mut self) {
+        let mut readable = [true; 2];
+        loop {
+            if let Some(rests) = &mut self.rests
+                && let Some(rest) = rests.due(monotonic_ns())
+            {
+                thread::sleep(rest);
+            }
+            for (link, readable) in readable.iter_mut().enumerate() {
+                if *readable {
+                    *readable = self.take_in(link);
+                }
+            }
+            self.deliver();
+            if let Some(tap) = &mut self.tap {
+                tap.hand_over();
+            }
+            if readable[0] || readable[1] {
+                continue;
+            }
+            let [forward, reverse] = &self.links;
+            let next = [forward.line.next(), reverse.line.next()];
+            let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
+                return;
+            };
+            readable = woken.readable;
+            if woken.request && self.serve().is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Reads a batch of packets of one direction and offers them to its line; returns whether there
+    /// may be more.
+    fn take_in(&mut self, which: usize) -> bool {
+        let link = &mut self.links[which];
+        let arrived = self.arrivals.earliest(which);
+        let mut looked = monotonic_ns();
+        for _ in 0..BATCH {
+            let mut buffer = self
+                .pool
+                .pop()
+                .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
+            match link.from.read(&mut buffer) {
+                Ok(length) if length > HEADER_BYTES => {
+                    let now = monotonic_ns();
+                    looked = now;
+                    let free = link.line.free_at(length - HEADER_BYTES);
+                    let lag_ns = link.lateness.enter(arrived, now, free);
+                    let mut frame = Frame {
+                        buffer,
+                        // The buffer is no longer.
+                        length: length as u16,
+                        marks: 0,
+                        number: 0,
+                        lag_ns: u32::try_from(lag_ns).unwrap_or(u32::MAX),
+                    };
+                    if let Some(tap) = &mut self.tap
+                        && let Some(number) = tap.entered(which as u8, now, frame.bytes())
+                    {
+                        frame.marks = CAPTURED;
+                        frame.number = number;
+                    }
+                    if let Offer::Dropped { packet, cause } = link.line.offer(now, frame) {
+                        if let Some(tap) = &mut self.tap {
+                            packet.ended(tap, now, Verdict::Dropped(cause));
+                        }
+                        self.pool.push(packet.buffer);
+                    }
+                }
+                Ok(_) => self.pool.push(buffer),
+                Err(error) => {
+                    self.pool.push(buffer);
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        self.arrivals.empty(which, looked);
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Writes the packets that are due, in both directions.
+    fn deliver(&mut self) {
+        for (which, link) in self.links.iter_mut().enumerate() {
+            let mut now = monotonic_ns();
+            let pool = &mut self.pool;
+            let mut free = |buffer| {
+                if pool.len() < POOL {
+                    pool.push(buffer);
+                }
+            };
+            while let Some(due) = link.line.poll(now) {
+                let packet = due.packet;
+                link.lateness.leave(now - due.at, packet.lag_ns.into());
+                let refused = link.to.write(packet.bytes()).is_err();
+                link.refused += u64::from(refused);
+                if let Some(tap) = &mut self.tap {
+                    let verdict = if refused {
+                        Verdict::Refused
+                    } else {
+                        Verdict::Left
+                    };
+                    if packet.marks & COPY == 0 {
+                        packet.ended(tap, now, verdict);
+                    } else if !refused {
+                        tap.copied(which as u8, now, packet.bytes());
+                    }
+                }
+                free(packet.buffer);
+                now = monotonic_ns();
+            }
+            while let Some(Discarded { at, packet }) = link.line.discarded() {
+                if let Some(tap) = &mut self.tap {
+                    packet.ended(tap, at, Verdict::Dropped(Cause::Discipline));
+                }
+                free(packet.buffer);
+            }
+        }
+    }
+
+    /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
+    fn wait(&mut self, until: Option<u64>) -> Option<Woken> {
+        let entry = |fd: i32| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled = [
+            entry(self.links[0].from.as_raw_fd()),
+            entry(self.links[1].from.as_raw_fd()),
+            entry(self.wake.as_raw_fd()),
+        ];
+        let from = monotonic_ns();
+        // Polling busily it comes back at once, until something has come or is due.
+        let until = if self.busy_polls { Some(from) } else { until };
+        let timeout = until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(from))));
+        let timeout = timeout
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the array and the time span outlive the call; no signal mask is given.
+        let returned = unsafe {
+            libc::ppoll(
+                polled.as_mut_ptr(),
+                polled.len() as libc::nfds_t,
+                timeout,
+                std::ptr::null(),
+            )
+        };
+        if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return None;
+        }
+        if !self.busy_polls {
+            self.arrivals.woke(from, monotonic_ns());
+        }
+        let readable = [polled[0].revents != 0, polled[1].revents != 0];
+        for (device, readable) in readable.into_iter().enumerate() {
+            if !readable {
+                self.arrivals.empty(device, from);
+            }
+        }
+        Some(Woken {
+            readable,
+            request: polled[2].revents != 0,
+        })
+    }
+
+    /// Serves every request that waits; returns `None` if the handle is gone.
+    fn serve(&mut self) -> Option<()> {
+        // Fails only when another read has already emptied it.
+        let _ = self.wake.read();
+        loop {
+            let request = match self.inbox.try_recv() {
+                Ok(request) => request,
+                Err(mpsc::TryRecvError::Empty) => return Some(()),
+                Err(mpsc::TryRecvError::Disconnected) => return None,
+            };
+            // Whoever asked may have gone; that is no reason to stop.
+            match request {
+                Request::Begin { reply } => {
+                    let now = monotonic_ns();
+                    for link in &mut self.links {
+                        link.line.begin(now);
+                    }
+                    let _ = reply.send(());
+                }
+                Request::Counters { reply } => {
+                    let [forward, reverse] = &self.links;
+                    let _ = reply.send([forward.counters(), reverse.counters()]);
+                }
+                Request::Tap { tap, reply } => {
+                    if let Some(before) = std::mem::replace(&mut self.tap, tap) {
+                        before.finish();
+                    }
+                    let _ = reply.send(());
+                }
+                Request::Set {
+                    condition,
+                    seed,
+                    reply,
+                } => {
+                    let _ = reply.send(self.install(&condition, seed));
+                }
+            }
+        }
+    }
+
+    fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        let lines = [
+            line(condition, Direction::Forward, seed)?,
+            line(condition, Direction::Reverse, seed)?,
+        ];
+        let wanted = buffer_bytes(condition);
+        if wanted != self.buffer_bytes {
+            self.buffer_bytes = wanted;
+            self.pool.clear();
+        }
+        // What is under way was read into buffers of the old size, which go with the old lines.
+        for (link, line) in self.links.iter_mut().zip(lines) {
+            link.line = line;
+            link.lateness = Lateness::default();
+            link.refused = 0;
+            discard(&mut link.from);
+        }
+        Ok(())
+    }
+}
+
+struct Woken {
+    readable: [bool; 2],
+    request: bool,
+}
+
+/// Discards the packets that wait in a device: at most one full device, so that a host that goes on
+/// sending cannot hold this up.
+fn discard(device: &mut File) {
+    let mut scrap = [0; 2048];
+    for _ in 0..4096 {
+        if device.read(&mut scrap).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Process that keeps the path: namespaces, the path in one of its two forms, counters, path check.
+//!
+//! It serves one controller over its standard input and output and ends with it.
+
+mod capture;
+pub(crate) mod check;
+mod clock;
+mod corruption;
+mod error;
+mod forwarder;
+mod lateness;
+mod namespaces;
+mod netem;
+mod tun;
+mod userspace;
+
+use std::{
+    io::{self, BufRead, Write},
+    net::Ipv4Addr,
+    os::fd::AsRawFd,
+    process::ExitCode,
+};
+
+use check::{LossPlace, PauseWatch};
+pub(crate) use clock::{monotonic_ns, unix_ns};
+pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
+use namespaces::Namespace;
+pub(crate) use namespaces::become_able;
+use netem::NetemPath;
+pub(crate) use netem::{refusal, wire_up};
+use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
+use userspace::UserspacePath;
+
+use crate::{
+    capture::{CaptureOrder, CaptureSummary},
+    messages::{
+        DAEMON_PROTOCOL_VERSION, End, FromDaemon, LinkCounters, PathCounters, PathForm, Probe,
+        ToDaemon,
+    },
+};
+
+/// Addresses of the two hosts on the path, a and b, on one /30.
+pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(10, 60, 0, 1), Ipv4Addr::new(10, 60, 0, 2)];
+
+/// Returns a host's second address on the path, for transports that use several: the same in the
+/// next /24.
+fn second(address: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c.wrapping_add(1), d)
+}
+
+/// Serves the controller until the end of standard input. The body of `regatta path-daemon`; the
+/// process must have no other thread yet.
+#[must_use]
+pub fn main() -> ExitCode {
+    // It is started from an open file, whose number would be its name in lists of processes.
+    // Fails for no name that is given here.
+    let _ = nix::sys::prctl::set_name(c"regatta");
+    let mut daemon = None;
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let answer = match serve(&mut daemon, &line) {
+            Ok(answer) => answer,
+            Err(error) => failed(&error),
+        };
+        if say(&answer).is_err() {
+            break;
+        }
+    }
+    // A capture that goes on gets its end; there is nobody to be told of a failure.
+    if let Some(daemon) = &mut daemon {
+        let _ = daemon.path.end_capture();
+    }
+    // Not by returning: the forwarding thread needs no farewell, and the devices and namespaces
+    // end with the process.
+    ExitCode::SUCCESS
+}
+
+fn say(answer: &FromDaemon) -> io::Result<()> {
+    let mut text = serde_json::to_string(answer)?;
+    text.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn failed(error: &DaemonError) -> FromDaemon {
+    let mut reasons = vec![error.to_string()];
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        reasons.push(next.to_string());
+        cause = next.source();
+    }
+    FromDaemon::Failed {
+        reasons,
+        hint: error.hint(),
+    }
+}
+
+fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<FromDaemon, DaemonError> {
+    let request = serde_json::from_str(line).map_err(|source| DaemonError::Request {
+        line: line.to_owned(),
+        source,
+    })?;
+    match (request, daemon.as_mut()) {
+        (
+            ToDaemon::Hello {
+                protocol,
+                run_id,
+                path,
+                end,
+            },
+            None,
+        ) => {
+            if protocol != DAEMON_PROTOCOL_VERSION {
+                return Err(DaemonError::Version {
+                    theirs: protocol,
+                    ours: DAEMON_PROTOCOL_VERSION,
+                });
+            }
+            let made = Daemon::up(&run_id, path, end)?;
+            let answer = made.greeting();
+            *daemon = Some(made);
+            Ok(answer)
+        }
+        (ToDaemon::SetCondition { condition, seed }, Some(daemon)) => {
+            daemon.set(&condition, seed)?;
+            Ok(FromDaemon::Set)
+        }
+        (ToDaemon::Begin, Some(daemon)) => {
+            daemon.path.begin()?;
+            Ok(FromDaemon::Begun)
+        }
+        (ToDaemon::Counters, Some(daemon)) => Ok(FromDaemon::Counters {
+            counters: Box::new(daemon.counters()?),
+        }),
+        (ToDaemon::StartCapture { order }, Some(daemon)) => {
+            daemon.path.start_capture(order)?;
+            Ok(FromDaemon::Capturing)
+        }
+        (ToDaemon::EndCapture, Some(daemon)) => Ok(FromDaemon::Captured {
+            summary: daemon.path.end_capture()?,
+        }),
+        (ToDaemon::Check { condition }, Some(daemon)) => Ok(FromDaemon::Checked {
+            check: daemon.check(&condition)?,
+        }),
+        (ToDaemon::Probe { probe }, Some(daemon)) => {
+            let [host] = daemon.path.hosts()[..] else {
+                return Err(DaemonError::Order {
+                    line: line.to_owned(),
+                });
+            };
+            if let Probe::Close = probe {
+                let links = daemon.path.counters()?;
+                return Ok(daemon.part.close(&links));
+            }
+            let losses = LossPlace::of(&daemon.path.form());
+            daemon.part.serve(probe, losses, host)
+        }
+        (ToDaemon::Hello { .. }, Some(_)) | (_, None) => Err(DaemonError::Order {
+            line: line.to_owned(),
+        }),
+    }
+}
+
+/// Emulator that carries the packets between the hosts.
+enum Path {
+    Userspace(UserspacePath),
+    Netem(Box<NetemPath>),
+}
+
+impl Path {
+    /// Sets up netem where it is asked for, or where the choice is free and the kernel has it;
+    /// otherwise the user-space emulator.
+    fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
+        if let Some(end) = end {
+            return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end))?)));
+        }
+        if setup.emulator == Emulator::Userspace {
+            return UserspacePath::up().map(Self::Userspace);
+        }
+        match NetemPath::up(setup, None) {
+            Ok(path) => Ok(Self::Netem(Box::new(path))),
+            Err(DaemonError::NoNetem { .. }) if setup.needs_netem().is_none() => {
+                UserspacePath::up().map(Self::Userspace)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn form(&self) -> PathForm {
+        match self {
+            Self::Userspace(_) => UserspacePath::form(),
+            Self::Netem(path) => path.form(),
+        }
+    }
+
+    /// Returns the namespaces of the hosts: one, or both.
+    fn hosts(&self) -> Vec<&Namespace> {
+        match self {
+            Self::Userspace(path) => path.hosts().to_vec(),
+            Self::Netem(path) => path.hosts(),
+        }
+    }
+
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        match self {
+            Self::Userspace(path) => path.set(condition, seed),
+            Self::Netem(path) => path.set(condition, seed),
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), DaemonError> {
+        match self {
+            Self::Userspace(path) => path.begin(),
+            Self::Netem(path) => path.begin(),
+        }
+    }
+
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
+        match self {
+            Self::Userspace(path) => path.start_capture(order),
+            Self::Netem(_) => Err(DaemonError::NotCaptured),
+        }
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
+        match self {
+            Self::Userspace(path) => path.end_capture(),
+            Self::Netem(_) => Ok(None),
+        }
+    }
+
+    fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
+        match self {
+            Self::Userspace(path) => path.counters(),
+            Self::Netem(path) => path.counters(),
+        }
+    }
+}
+
+struct Daemon {
+    user_namespace: bool,
+    path: Path,
+    /// State of this end in a check of the path.
+    part: check::Part,
+    cpu_before_ns: u64,
+    /// Seed derived from the run's name: each run, and each check in it, draws other losses.
+    seed: u64,
+    checks: u64,
+}
+
+impl Daemon {
+    fn up(run_id: &str, setup: PathSetup, end: Option<End>) -> Result<Self, DaemonError> {
+        let user_namespace = become_able()?;
+        die_with_parent();
+        Ok(Self {
+            user_namespace,
+            path: Path::up(setup, end.as_ref())?,
+            part: check::Part::new(end.map_or(0, |end| end.host)),
+            cpu_before_ns: 0,
+            seed: fingerprint(run_id),
+            checks: 0,
+        })
+    }
+
+    fn greeting(&self) -> FromDaemon {
+        FromDaemon::Up {
+            protocol: DAEMON_PROTOCOL_VERSION,
+            user_namespace: self.user_namespace,
+            namespaces: self
+                .path
+                .hosts()
+                .into_iter()
+                .map(|namespace| namespace.file().as_raw_fd())
+                .collect(),
+            path: self.path.form(),
+        }
+    }
+
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        self.path.set(condition, seed)?;
+        self.cpu_before_ns = clock::process_cpu_ns();
+        Ok(())
+    }
+
+    fn check(&mut self, condition: &Condition) -> Result<PathCheck, DaemonError> {
+        self.checks += 1;
+        self.set(condition, self.seed.wrapping_add(self.checks))?;
+        let losses = LossPlace::of(&self.path.form());
+        let [a, b] = self.path.hosts()[..] else {
+            // The controller has the two ends make it together.
+            return Err(DaemonError::OneEnd);
+        };
+        let pauses = PauseWatch::start()?;
+        let mut check = check::run(condition, losses, [a, b], ADDRESSES)?;
+        // A disturbance widens what is found; what is within its tolerance all the same is sound.
+        let evidence = pauses.finish(&self.path.counters()?);
+        check.spoiled = evidence.filter(|_| !check.within);
+        Ok(check)
+    }
+
+    fn counters(&mut self) -> Result<PathCounters, DaemonError> {
+        let [forward, reverse] = self.path.counters()?;
+        Ok(PathCounters {
+            forward,
+            reverse,
+            cpu_ns: clock::process_cpu_ns().saturating_sub(self.cpu_before_ns),
+        })
+    }
+}
+
+/// Makes the kernel kill this process when the thread that started it ends. Entering a user
+/// namespace undoes an earlier call.
+pub(crate) fn die_with_parent() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Returns the FNV-1a hash of a text.
+pub(crate) fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,173 @@
+//! Namespaces that the path is made of, and the interfaces in them that have each direction's
+//! disciplines.
+
+use std::net::Ipv4Addr;
+
+use regatta_model::{Offloads, Placement};
+
+use super::{
+    iptables::Rule,
+    wires::{Interface, Node},
+};
+use crate::{
+    messages::End,
+    path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace},
+};
+
+/// Name of the interface in each host.
+const HOST_INTERFACE: &str = "path0";
+
+/// Names of the interfaces of a router, towards host a and towards host b.
+const LEFT: &str = "left";
+const RIGHT: &str = "right";
+
+/// Routers between the hosts: a direction's queue, its rate, and its loss and delay each have an
+/// interface of their own, in this order from the sender.
+const ROUTERS: usize = 3;
+
+/// An interface of one of the nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeInterface {
+    pub node: usize,
+    pub interface: Interface,
+}
+
+/// Outgoing interfaces of one direction, from the sending host on.
+#[derive(Debug, Clone)]
+pub(super) struct DirectionInterfaces {
+    /// The sending host's interface, then those of the routers.
+    pub interfaces: Vec<NodeInterface>,
+    /// Node at which iptables drops packets, by its index, and its rule there.
+    pub rule: (usize, Rule),
+}
+
+impl DirectionInterfaces {
+    /// Returns the interface that has loss and delay.
+    pub(super) fn wire(&self) -> NodeInterface {
+        self.interfaces[self.interfaces.len() - 1]
+    }
+
+    /// Returns the interfaces of the queue and of the rate, if there are routers.
+    pub(super) fn before_wire(&self) -> Option<[NodeInterface; 2]> {
+        match self.interfaces[..] {
+            [_, queue, rate, _] => Some([queue, rate]),
+            _ => None,
+        }
+    }
+}
+
+/// Nodes from host a to host b.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub nodes: Vec<Node>,
+    /// Forward and reverse direction; a direction that starts at a host in another kernel is not
+    /// here.
+    pub directions: [Option<DirectionInterfaces>; 2],
+}
+
+impl Chain {
+    pub(super) fn lay(placement: Placement, offloads: Offloads) -> Result<Self, DaemonError> {
+        let routers = match placement {
+            Placement::Between => ROUTERS,
+            Placement::Ends => 0,
+        };
+        let nodes = (0..routers + 2)
+            .map(|_| Node::create(offloads))
+            .collect::<Result<Vec<_>, _>>()?;
+        let last = nodes.len() - 1;
+        let mut rightward = Vec::new();
+        let mut leftward = Vec::new();
+        for (place, pair) in nodes.windows(2).enumerate() {
+            let names = [
+                if place == 0 { HOST_INTERFACE } else { RIGHT },
+                if place + 1 == last {
+                    HOST_INTERFACE
+                } else {
+                    LEFT
+                },
+            ];
+            let [here, there] = pair[0].join(names[0], &pair[1], names[1])?;
+            rightward.push(NodeInterface {
+                node: place,
+                interface: here,
+            });
+            leftward.push(NodeInterface {
+                node: place + 1,
+                interface: there,
+            });
+        }
+        leftward.reverse();
+        let addressed: [(&Node, NodeInterface, Ipv4Addr); 2] = [
+            (&nodes[0], rightward[0], ADDRESSES[0]),
+            (&nodes[last], leftward[0], ADDRESSES[1]),
+        ];
+        for (node, interface, address) in addressed {
+            node.address(interface.interface, address)?;
+        }
+        for (direction, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
+            for interface in &direction[1..] {
+                nodes[interface.node].route(to, interface.interface)?;
+            }
+        }
+        let rule = |direction: &[NodeInterface], far: usize, from: &'static str| match direction {
+            [_] => (
+                far,
+                Rule {
+                    chain: "INPUT",
+                    interface: HOST_INTERFACE,
+                },
+            ),
+            _ => (
+                direction[direction.len() - 1].node,
+                Rule {
+                    chain: "FORWARD",
+                    interface: from,
+                },
+            ),
+        };
+        let directions = [
+            Some(DirectionInterfaces {
+                rule: rule(&rightward, last, LEFT),
+                interfaces: rightward,
+            }),
+            Some(DirectionInterfaces {
+                rule: rule(&leftward, 0, RIGHT),
+                interfaces: leftward,
+            }),
+        ];
+        Ok(Self { nodes, directions })
+    }
+
+    /// Sets up one host, whose wire leads to the other host in another kernel.
+    pub(super) fn lay_end(end: &End) -> Result<Self, DaemonError> {
+        let root = Node::first()?;
+        let host = Node::create(Offloads::Off)?;
+        let interface = host.take(&root, &end.wire, HOST_INTERFACE)?;
+        let place = end.host.min(1);
+        host.address(interface, ADDRESSES[place])?;
+        let direction = DirectionInterfaces {
+            interfaces: vec![NodeInterface { node: 0, interface }],
+            rule: (
+                0,
+                Rule {
+                    chain: "INPUT",
+                    interface: HOST_INTERFACE,
+                },
+            ),
+        };
+        let mut directions = [None, None];
+        directions[place] = Some(direction);
+        Ok(Self {
+            nodes: vec![host],
+            directions,
+        })
+    }
+
+    /// Returns the namespaces of the hosts: a and b, or the one that is here.
+    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+        match &self.nodes[..] {
+            [host] => vec![&host.namespace],
+            nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],
+        }
+    }
+}

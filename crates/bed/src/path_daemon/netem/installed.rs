@@ -1,0 +1,318 @@
+//! Queueing disciplines installed on the path, and their counters.
+
+use std::io;
+
+use regatta_model::{LossBy, Offloads, PathSetup, Placement};
+
+use super::{
+    chain::{Chain, DirectionInterfaces, NodeInterface},
+    failed,
+    plan::Stages,
+    qdisc::{self, Qdisc, Statistics},
+    sampler::Watched,
+    wires::Counted,
+};
+use crate::{
+    messages::{LinkCounters, UnsupportedCounters},
+    path_daemon::error::DaemonError,
+};
+
+/// Indices of a direction's disciplines in arrays.
+const WIRE: usize = 0;
+const RATE: usize = 1;
+const QUEUE: usize = 2;
+const PLACES: usize = 3;
+
+/// Disciplines installed on one direction, with what was counted before.
+#[derive(Debug)]
+struct Standing {
+    stages: Stages,
+    /// Counters of the sending host's interface, then of the routers', when the condition was set.
+    before: Vec<Counted>,
+    /// Counters of disciplines that a step of the schedule replaced.
+    gone: [Statistics; PLACES],
+    /// Packets that iptables rules dropped before a step replaced them.
+    gone_by_rule: u64,
+}
+
+/// Disciplines installed on both directions.
+#[derive(Debug, Default)]
+pub(super) struct Installed([Option<Standing>; 2]);
+
+impl Installed {
+    /// Removes the installed disciplines and installs `wanted`.
+    pub(super) fn replace(
+        &mut self,
+        chain: &Chain,
+        setup: PathSetup,
+        mtu_bytes: u32,
+        wanted: [Stages; 2],
+    ) -> Result<(), DaemonError> {
+        for (direction, stages) in wanted.into_iter().enumerate() {
+            let Some(place) = &chain.directions[direction] else {
+                continue;
+            };
+            if let Some(old) = self.0[direction].take() {
+                for (interface, stands) in places(place, &old.stages) {
+                    if stands.is_some() {
+                        qdisc::remove(
+                            &chain.nodes[interface.node].netlink,
+                            interface.interface.index,
+                        )
+                        .map_err(failed("take a queueing discipline away"))?;
+                    }
+                }
+            }
+            for interface in &place.interfaces {
+                chain.nodes[interface.node]
+                    .set_mtu(interface.interface, mtu_bytes)
+                    .map_err(failed("set the largest packet"))?;
+            }
+            for (interface, wanted) in places(place, &stages) {
+                if let Some(wanted) = wanted {
+                    wanted
+                        .add(
+                            &chain.nodes[interface.node].netlink,
+                            interface.interface.index,
+                        )
+                        .map_err(failed("set a queueing discipline"))?;
+                }
+            }
+            if setup.loss_by == LossBy::Iptables {
+                let (node, rule) = place.rule;
+                rule.set(&chain.nodes[node].namespace, stages.dropped_by_rule)?;
+            }
+            let before = counted(chain, place)?;
+            self.0[direction] = Some(Standing {
+                stages,
+                before,
+                gone: Default::default(),
+                gone_by_rule: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
+    /// keeps its packets.
+    pub(super) fn change(
+        &mut self,
+        chain: &Chain,
+        setup: PathSetup,
+        wanted: [Stages; 2],
+    ) -> Result<(), DaemonError> {
+        for (direction, stages) in wanted.into_iter().enumerate() {
+            if let (Some(standing), Some(place)) =
+                (&mut self.0[direction], &chain.directions[direction])
+            {
+                standing.change(chain, place, setup, stages)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
+    /// at the ends, where the queue is not apart from loss and delay.
+    pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
+        [0, 1].map(|direction: usize| {
+            let (Some(Standing { stages, .. }), Some(place)) =
+                (&self.0[direction], &chain.directions[direction])
+            else {
+                return Vec::new();
+            };
+            places(place, stages)
+                .into_iter()
+                .skip(RATE)
+                .filter(|(_, stands)| stands.is_some())
+                .map(|(interface, _)| interface)
+                .collect()
+        })
+    }
+
+    pub(super) fn counters(
+        &self,
+        chain: &Chain,
+        setup: PathSetup,
+        most_bytes: [u64; 2],
+    ) -> Result<[LinkCounters; 2], DaemonError> {
+        let of = |direction: usize| match (&self.0[direction], &chain.directions[direction]) {
+            (Some(standing), Some(place)) => {
+                standing.counters(chain, place, setup, most_bytes[direction])
+            }
+            _ => Ok(LinkCounters::default()),
+        };
+        Ok([of(0)?, of(1)?])
+    }
+}
+
+impl Standing {
+    fn change(
+        &mut self,
+        chain: &Chain,
+        place: &DirectionInterfaces,
+        setup: PathSetup,
+        wanted: Stages,
+    ) -> Result<(), DaemonError> {
+        let standing = places(place, &self.stages);
+        for (index, (interface, wanted)) in places(place, &wanted).into_iter().enumerate() {
+            let netlink = &chain.nodes[interface.node].netlink;
+            let interface = interface.interface.index;
+            let stands = standing[index].1;
+            let mut set = || -> io::Result<()> {
+                if let (Some(stands), Some(wanted)) = (stands, wanted)
+                    && wanted.is_like(stands)
+                {
+                    return match wanted == stands {
+                        true => Ok(()),
+                        false => wanted.change(netlink, interface),
+                    };
+                }
+                if stands.is_some() {
+                    self.gone[index].add(qdisc::statistics(netlink, interface)?);
+                    qdisc::remove(netlink, interface)?;
+                }
+                wanted.map_or(Ok(()), |wanted| wanted.add(netlink, interface))
+            };
+            set().map_err(failed("change a queueing discipline"))?;
+        }
+        if setup.loss_by == LossBy::Iptables
+            && wanted.dropped_by_rule != self.stages.dropped_by_rule
+        {
+            let (node, rule) = place.rule;
+            let namespace = &chain.nodes[node].namespace;
+            self.gone_by_rule += rule.dropped(namespace)?;
+            rule.set(namespace, wanted.dropped_by_rule)?;
+        }
+        let full = self.stages.full_queue_bytes.max(wanted.full_queue_bytes);
+        self.stages = Stages {
+            full_queue_bytes: full,
+            only_bursts: wanted.only_bursts && self.stages.only_bursts,
+            ..wanted
+        };
+        Ok(())
+    }
+
+    /// Returns what the disciplines of a direction, by their place, counted since the condition was
+    /// set.
+    fn statistics(
+        &self,
+        chain: &Chain,
+        place: &DirectionInterfaces,
+    ) -> Result<[Statistics; PLACES], DaemonError> {
+        let mut all = self.gone;
+        for (index, (interface, stands)) in places(place, &self.stages).into_iter().enumerate() {
+            if stands.is_some() {
+                let netlink = &chain.nodes[interface.node].netlink;
+                let counted = qdisc::statistics(netlink, interface.interface.index)
+                    .map_err(failed("read a discipline's counters"))?;
+                all[index].add(counted);
+            }
+        }
+        Ok(all)
+    }
+
+    fn counters(
+        &self,
+        chain: &Chain,
+        place: &DirectionInterfaces,
+        setup: PathSetup,
+        most_bytes: u64,
+    ) -> Result<LinkCounters, DaemonError> {
+        let all = self.statistics(chain, place)?;
+        let wire = all[WIRE];
+        let at_ends = setup.placement == Placement::Ends;
+        let with_offloads = setup.offloads == Offloads::On;
+        let by_rule = if setup.loss_by == LossBy::Iptables {
+            let (node, rule) = place.rule;
+            self.gone_by_rule + rule.dropped(&chain.nodes[node].namespace)?
+        } else {
+            0
+        };
+        let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
+        let mut loss_drops = wire.drops + by_rule;
+        let lossless = self.stages.loses_nothing();
+        if at_ends && lossless {
+            // Whatever this netem dropped found it full.
+            (loss_drops, queue_drops) = (by_rule, wire.drops);
+        }
+        let mut burst_drops = 0;
+        if self.stages.only_bursts && !at_ends {
+            (loss_drops, burst_drops) = (by_rule, wire.drops);
+        }
+        let mut codel_drops = 0;
+        if let (Some([queue, _]), true) = (place.before_wire(), self.stages.has_codel()) {
+            let netlink = &chain.nodes[queue.node].netlink;
+            let overflows = qdisc::codel_overflows(netlink, queue.interface.index)
+                .map_err(failed("read a discipline's counters"))?;
+            codel_drops = queue_drops.saturating_sub(overflows);
+            queue_drops = overflows;
+        }
+        let now = counted(chain, place)?;
+        let pairs = now.iter().zip(&self.before);
+        let since = |now: u64, before: u64| now.saturating_sub(before);
+        let refused_drops = pairs
+            .map(|(now, before)| since(now.sent_drops, before.sent_drops))
+            .sum();
+        // At the ends the host's own interface sends what netem has delayed, and the rule comes
+        // last; between the hosts the rule comes before the wire.
+        let passed = wire.sent + wire.drops + wire.waiting_packets;
+        let (offered, arrived, delivered) = if at_ends {
+            (passed, passed, wire.sent.saturating_sub(by_rule))
+        } else {
+            let offered = since(now[0].sent_packets, self.before[0].sent_packets);
+            let waiting = all[RATE].waiting_packets + all[QUEUE].waiting_packets;
+            let arrived = offered.saturating_sub(queue_drops + codel_drops + waiting + by_rule);
+            (offered, arrived, wire.sent)
+        };
+        // A drop-tail queue that dropped was full, whenever it was looked at.
+        let full = self.stages.full_queue_bytes.filter(|_| queue_drops > 0);
+        Ok(LinkCounters {
+            offered,
+            delivered,
+            loss_drops,
+            burst_drops,
+            queue_drops,
+            codel_drops,
+            refused_drops,
+            duplicated: if at_ends || with_offloads {
+                0
+            } else {
+                passed.saturating_sub(arrived)
+            },
+            reordered: wire.requeues,
+            queue_max_bytes: most_bytes.max(full.unwrap_or(0)),
+            unsupported: UnsupportedCounters {
+                offered: with_offloads,
+                queue_drops: at_ends && !lossless && self.stages.wire_has_rate(),
+                burst_drops: at_ends || !self.stages.only_bursts,
+                corrupted: true,
+                duplicated: at_ends || with_offloads,
+                queue_max_bytes: at_ends,
+                lateness: true,
+            },
+            ..LinkCounters::default()
+        })
+    }
+}
+
+/// Returns the interfaces of a direction's disciplines (wire, then rate and queue if there are
+/// routers), with what `stages` installs there.
+fn places<'a>(
+    direction: &DirectionInterfaces,
+    stages: &'a Stages,
+) -> Vec<(NodeInterface, Option<&'a Qdisc>)> {
+    let mut places = vec![(direction.wire(), Some(&stages.wire))];
+    if let Some([queue, rate]) = direction.before_wire() {
+        places.push((rate, stages.rate.as_ref()));
+        places.push((queue, stages.queue.as_ref()));
+    }
+    places
+}
+
+fn counted(chain: &Chain, place: &DirectionInterfaces) -> Result<Vec<Counted>, DaemonError> {
+    let interfaces = place.interfaces.iter();
+    interfaces
+        .map(|interface| chain.nodes[interface.node].counted(interface.interface))
+        .collect::<io::Result<_>>()
+        .map_err(failed("read an interface's counters"))
+}

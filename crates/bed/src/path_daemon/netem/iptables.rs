@@ -1,0 +1,131 @@
+//! Loss by iptables' `statistic` match, as S1 publishes it.
+
+use std::{
+    io,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::{Command, Stdio},
+};
+
+use nix::sched::{CloneFlags, setns};
+
+use crate::path_daemon::{error::DaemonError, namespaces::Namespace};
+
+/// Names of the program. The one over the kernel's older tables comes first: the kernels of User
+/// Mode Linux guests have no others.
+const PROGRAMS: [&str; 2] = ["iptables-legacy", "iptables"];
+
+/// Directories in which systems have the program; not all of them are on every user's `PATH`.
+const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
+
+/// Rule that drops packets at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// Chain of the rule: `FORWARD` on a router, `INPUT` on a host.
+    pub chain: &'static str,
+    /// Interface at which the packets come in.
+    pub interface: &'static str,
+}
+
+impl Rule {
+    /// Installs the rule with its counter at zero, as the only one of its chain; removes it for a
+    /// probability of zero.
+    pub(super) fn set(self, within: &Namespace, probability: f64) -> Result<(), DaemonError> {
+        let program = program()?;
+        run(program, within, &["-F", self.chain])?;
+        if probability > 0.0 {
+            let probability = format!("{probability:.10}");
+            run(
+                program,
+                within,
+                &[
+                    "-A",
+                    self.chain,
+                    "-i",
+                    self.interface,
+                    "-m",
+                    "statistic",
+                    "--mode",
+                    "random",
+                    "--probability",
+                    &probability,
+                    "-j",
+                    "DROP",
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the packets that the rule has dropped since it was installed.
+    pub(super) fn dropped(self, within: &Namespace) -> Result<u64, DaemonError> {
+        let text = run(program()?, within, &["-nvxL", self.chain])?;
+        Ok(drops(&text))
+    }
+}
+
+/// Returns the packets of the dropping rules in iptables' listing.
+fn drops(listing: &str) -> u64 {
+    listing
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| fields.get(2) == Some(&"DROP"))
+        .filter_map(|fields| fields[0].parse::<u64>().ok())
+        .sum()
+}
+
+/// Returns the first of the programs that is installed.
+fn program() -> Result<&'static str, DaemonError> {
+    let there = |name: &&str| {
+        DIRECTORIES
+            .split(':')
+            .any(|directory| std::path::Path::new(directory).join(name).exists())
+    };
+    PROGRAMS
+        .into_iter()
+        .find(there)
+        .ok_or(DaemonError::NoIptables)
+}
+
+fn run(program: &str, within: &Namespace, arguments: &[&str]) -> Result<String, DaemonError> {
+    let failed = |source| DaemonError::Iptables {
+        command: format!("{program} {}", arguments.join(" ")),
+        source,
+    };
+    let namespace = within.file().as_raw_fd();
+    let mut command = Command::new(program);
+    command
+        .arg("-w")
+        .args(arguments)
+        .env("PATH", DIRECTORIES)
+        // The lock between runs of the program is a file that only root can make; no other
+        // program runs in this namespace.
+        .env("XTABLES_LOCKFILE", "/dev/null")
+        .stdin(Stdio::null());
+    let enter = move || -> io::Result<()> {
+        // SAFETY: the namespace is borrowed until the program has ended.
+        let namespace = unsafe { std::os::fd::BorrowedFd::borrow_raw(namespace) };
+        Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
+    };
+    // SAFETY: between fork and exec this makes one system call.
+    unsafe { command.pre_exec(enter) };
+    let output = command.output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(io::Error::other(said.trim().to_owned())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_packets_are_those_of_rules_that_drop() {
+        let listing = "Chain FORWARD (policy ACCEPT 12 packets, 900 bytes)\n    \
+            pkts      bytes target     prot opt in     out     source               destination\n      \
+            53     4452 DROP       0    --  left   *       0.0.0.0/0            0.0.0.0/0            statistic mode random probability 0.05\n";
+        assert_eq!(drops(listing), 53);
+        assert_eq!(drops(""), 0);
+    }
+}

@@ -1,0 +1,262 @@
+//! Path made of the kernel's queueing disciplines.
+//!
+//! Between the hosts stand three routers, namespaces joined by virtual Ethernets. A direction's
+//! packets meet at the first router the bottleneck's queue (a token bucket with a drop-tail queue or
+//! CoDel), at the second its rate (netem's, which serialises exactly and catches up when a timer
+//! was late), at the third loss, corruption, duplication and delay (netem). So each has counters
+//! of its own, and the order is that of [`regatta_model::Link`]. One netem for all of it would lose
+//! packets before they use the rate, and its limit would hold the queue and what is under way
+//! together.
+//!
+//! With [`regatta_model::Placement::Ends`] there are no routers, and a netem on either host's own interface does
+//! it all, as in published experiments.
+
+mod attributes;
+mod chain;
+mod distribution;
+mod installed;
+mod iptables;
+mod netlink;
+mod offload;
+mod plan;
+mod qdisc;
+mod sampler;
+mod schedule;
+mod wires;
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
+
+pub(crate) use self::plan::{Refusal, refusal};
+use self::{
+    chain::Chain,
+    installed::Installed,
+    plan::Stages,
+    qdisc::{Netem, Qdisc},
+    sampler::Sampler,
+    schedule::Schedule,
+};
+use super::{error::DaemonError, namespaces::Namespace, tun::MTU_RANGE};
+use crate::messages::{End, LinkCounters, PathForm};
+
+/// The path.
+#[derive(Debug)]
+pub(super) struct NetemPath {
+    setup: PathSetup,
+    seeded: bool,
+    chain: Arc<Chain>,
+    sampler: Arc<Sampler>,
+    installed: Arc<Mutex<Installed>>,
+    /// Condition from which the steps of the schedule are taken, and its seed; `None` before one is
+    /// set.
+    condition: Option<(Condition, u64)>,
+    schedule: Option<Schedule>,
+}
+
+impl NetemPath {
+    /// Creates the namespaces and interfaces of the path and tries every discipline that a
+    /// condition may ask for. The calling thread changes its namespace.
+    ///
+    /// # Errors
+    /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
+    pub(super) fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
+        let chain = match end {
+            Some(end) => Chain::lay_end(end),
+            None => Chain::lay(setup.placement, setup.offloads),
+        }
+        .map_err(|error| match error {
+            DaemonError::Netem { step, source } => missing("veth", step, source),
+            other => other,
+        })?;
+        let seeded = probe(&chain)?;
+        let sampler = Sampler::start(&chain)?;
+        if setup.loss_by == LossBy::Iptables {
+            for direction in chain.directions.iter().flatten() {
+                let (node, rule) = direction.rule;
+                rule.set(&chain.nodes[node].namespace, 0.0)?;
+            }
+        }
+        Ok(Self {
+            setup,
+            seeded: seeded && setup.loss_by == LossBy::Emulator,
+            chain: Arc::new(chain),
+            sampler: Arc::new(sampler),
+            installed: Arc::default(),
+            condition: None,
+            schedule: None,
+        })
+    }
+
+    pub(super) fn form(&self) -> PathForm {
+        let kernel = nix::sys::utsname::uname()
+            .map(|names| names.release().to_string_lossy().into_owned())
+            .unwrap_or_default();
+        PathForm {
+            emulator: Emulator::Netem,
+            placement: self.setup.placement,
+            loss_by: self.setup.loss_by,
+            offloads: self.setup.offloads,
+            kernel,
+            seeded: self.seeded,
+        }
+    }
+
+    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+        self.chain.hosts()
+    }
+
+    /// Sets the path to `condition`: empty queues, counters at zero.
+    pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        self.schedule = None;
+        if !MTU_RANGE.contains(&condition.mtu_bytes) {
+            return Err(DaemonError::Mtu(condition.mtu_bytes));
+        }
+        // Everything is known to be possible before anything is changed.
+        for setting in condition.settings() {
+            stages(
+                condition,
+                [setting.forward, setting.reverse],
+                self.setup,
+                seed,
+            )?;
+        }
+        let links = [&condition.forward, &condition.reverse];
+        let wanted = stages(condition, links, self.setup, seed)?;
+        let mut installed = lock(&self.installed);
+        installed.replace(&self.chain, self.setup, condition.mtu_bytes, wanted)?;
+        self.sampler.watch(installed.watched(&self.chain), true);
+        self.condition = Some((condition.clone(), seed));
+        Ok(())
+    }
+
+    /// Begins the condition's schedule.
+    pub(super) fn begin(&mut self) -> Result<(), DaemonError> {
+        let begun = Instant::now();
+        self.schedule = None;
+        let Some((condition, seed)) = self.condition.clone() else {
+            return Ok(());
+        };
+        if condition.schedule.is_empty() {
+            return Ok(());
+        }
+        let (setup, chain) = (self.setup, Arc::clone(&self.chain));
+        let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
+        let steps = condition.schedule.iter().map(|step| step.at).collect();
+        let take = move |index: usize| {
+            let step = &condition.schedule[index];
+            // Setting netem anew sets its draws anew, so each step has its own.
+            let seed = seed.rotate_left(32).wrapping_add(index as u64 + 1);
+            let links = [&step.forward, &step.reverse];
+            let wanted = stages(&condition, links, setup, seed)?;
+            let mut installed = lock(&installed);
+            installed.change(&chain, setup, wanted)?;
+            sampler.watch(installed.watched(&chain), false);
+            Ok(())
+        };
+        self.schedule = Some(Schedule::start(begun, steps, take)?);
+        Ok(())
+    }
+
+    /// Returns the counters of both directions since the condition was set.
+    pub(super) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
+        if let Some(schedule) = &self.schedule {
+            schedule.outcome()?;
+        }
+        let most_bytes = self.sampler.most_bytes();
+        lock(&self.installed).counters(&self.chain, self.setup, most_bytes)
+    }
+}
+
+/// Prepares the wire for control messages to the other guest.
+///
+/// # Errors
+/// [`DaemonError`] if it is not there.
+pub(crate) fn wire_up(
+    interface: &'static str,
+    address: std::net::Ipv4Addr,
+) -> Result<(), DaemonError> {
+    wires::Node::first()?.wire(interface, address)
+}
+
+/// Returns the stages of both directions, which draw from different streams.
+fn stages(
+    condition: &Condition,
+    links: [&Link; 2],
+    setup: PathSetup,
+    seed: u64,
+) -> Result<[Stages; 2], DaemonError> {
+    let stages = |link, name, seed| {
+        Stages::new(condition, link, setup, seed).map_err(|source| DaemonError::Refused {
+            condition: condition.name.clone(),
+            direction: name,
+            source,
+        })
+    };
+    Ok([
+        stages(links[0], "forward", seed.wrapping_mul(2))?,
+        stages(links[1], "reverse", seed.wrapping_mul(2).wrapping_add(1))?,
+    ])
+}
+
+/// Locks a mutex, poisoned or not: a thread that panicked has left only state that the kernel
+/// knows.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces;
+/// returns whether netem accepts a seed.
+fn probe(chain: &Chain) -> Result<bool, DaemonError> {
+    let Some(direction) = chain.directions.iter().flatten().next() else {
+        return Ok(false);
+    };
+    let interface = direction.wire();
+    let netlink = &chain.nodes[interface.node].netlink;
+    let index = interface.interface.index;
+    let try_one = |name, discipline: Qdisc| {
+        discipline
+            .add(netlink, index)
+            .map_err(|source| missing(name, "set a queueing discipline", source))
+    };
+    let clear = || qdisc::remove(netlink, index).map_err(failed("take a queueing discipline away"));
+    try_one(
+        "sch_netem",
+        Qdisc::Netem(Netem {
+            limit: 1,
+            seed: 1,
+            ..Netem::default()
+        }),
+    )?;
+    let seeded = qdisc::is_seeded(netlink, index).map_err(failed("read netem's settings"))?;
+    clear()?;
+    if direction.before_wire().is_some() {
+        try_one(
+            "sch_tbf",
+            Qdisc::Bucket(qdisc::Bucket {
+                bytes_per_second: 1_000_000,
+                burst_bytes: 2000,
+                waiting: qdisc::Waiting::Bytes(2000),
+            }),
+        )?;
+        clear()?;
+    }
+    Ok(seeded)
+}
+
+/// Makes the error of a kernel without a discipline or a kind of interface, which returns `ENOENT`
+/// or `EOPNOTSUPP`.
+fn missing(module: &'static str, step: &'static str, source: io::Error) -> DaemonError {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP) => DaemonError::NoNetem { module, source },
+        _ => DaemonError::Netem { step, source },
+    }
+}
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::Netem { step, source }
+}

@@ -1,0 +1,58 @@
+//! Switches off the offloads that make packets larger than those of the wire: a queue's limit, a
+//! rate and a loss then act on each packet.
+//!
+//! The checksum stays the interface's to compute, as on the devices of the user-space emulator:
+//! it changes no packet's size, and without it kernels before 6.11 refuse the segmentation that
+//! QUIC stacks ask for, which is done before the packets reach the path.
+
+use std::{ffi::c_char, io, mem, os::fd::AsRawFd};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+/// Commands of `linux/ethtool.h` that set one switch: of TSO, GSO, GRO, and a group with LRO.
+const SWITCHES: [u32; 4] = [
+    0x1f, // ETHTOOL_STSO
+    0x24, // ETHTOOL_SGSO
+    0x2c, // ETHTOOL_SGRO
+    0x26, // ETHTOOL_SFLAGS
+];
+
+/// `SIOCETHTOOL` of `linux/sockios.h`.
+const SIOCETHTOOL: u32 = 0x8946;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// Switches the offloads of an interface of the calling thread's namespace off.
+pub(super) fn switch_off(interface: &str) -> io::Result<()> {
+    let control = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    for command in SWITCHES {
+        let mut value = Value { command, data: 0 };
+        // SAFETY: all zeros are a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: this request reads one `ifreq` and the `ethtool_value` that it points to, and
+        // both outlive the call.
+        let done = unsafe { libc::ioctl(control.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        if done < 0 {
+            let error = io::Error::last_os_error();
+            // An interface without the feature has it off.
+            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}

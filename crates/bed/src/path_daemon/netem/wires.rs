@@ -1,0 +1,307 @@
+//! Virtual Ethernets that join the hosts and the routers between them.
+//!
+//! All ends have one Ethernet address and no address resolution, so that a packet reaches the
+//! other end whatever the address it is sent to, and no packet but the hosts' own travels on the
+//! path and takes part in its draws. The routers forward by two routes for each of the hosts'
+//! addresses and have no address themselves.
+
+use std::{io, net::Ipv4Addr, os::fd::AsRawFd};
+
+use neli::consts::{nl::NlmF, rtnl::Rtm};
+use regatta_model::Offloads;
+
+use super::{
+    attributes::{Attributes, find, u64_at},
+    netlink::Netlink,
+    offload,
+};
+use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
+
+/// Address of every end.
+const ETHERNET_ADDRESS: [u8; 6] = [0x02, 0x60, 0, 0, 0, 1];
+
+/// Attributes of an interface (`IFLA_*`, `linux/if_link.h`).
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_STATS64: u16 = 23;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+/// `linux/veth.h`.
+const VETH_INFO_PEER: u16 = 1;
+/// Attribute inside `IFLA_AF_SPEC`, under the number of the address family.
+const IFLA_INET_CONF: u16 = 1;
+/// `linux/ip.h`.
+const IPV4_DEVCONF_FORWARDING: u16 = 1;
+
+/// Attributes of an address and of a route (`linux/if_addr.h`, `linux/rtnetlink.h`).
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+
+/// Index of the loopback device, which is the first of every namespace.
+const LOOPBACK: i32 = 1;
+
+/// Prefix of the hosts' addresses: both are on one /30.
+const PREFIX_BITS: u8 = 30;
+
+/// One end of a virtual Ethernet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub name: &'static str,
+    pub index: i32,
+}
+
+/// Counters of an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub sent_packets: u64,
+    /// Packets that the other end did not accept.
+    pub sent_drops: u64,
+}
+
+/// A network namespace and a socket in it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub namespace: Namespace,
+    pub netlink: Netlink,
+    /// Offloads of the interfaces that are created here.
+    offloads: Offloads,
+}
+
+impl Node {
+    /// Makes a namespace, enters it and sets its loopback device up.
+    pub(super) fn create(offloads: Offloads) -> Result<Self, DaemonError> {
+        let namespace = Namespace::create()?;
+        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
+        let node = Self {
+            namespace,
+            netlink,
+            offloads,
+        };
+        let up = interface_head(LOOPBACK, libc::IFF_UP as u32, libc::IFF_UP as u32);
+        node.change(Rtm::Newlink, NlmF::empty(), &up, &Attributes::new())
+            .map_err(failed("set up the loopback device"))?;
+        Ok(node)
+    }
+
+    /// Opens the namespace of the system's first process, with a socket in it. The calling thread
+    /// enters the namespace.
+    pub(super) fn first() -> Result<Self, DaemonError> {
+        let namespace = Namespace::first()?;
+        namespace.enter()?;
+        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
+        Ok(Self {
+            namespace,
+            netlink,
+            offloads: Offloads::Off,
+        })
+    }
+
+    /// Takes an interface from another node and prepares it here under another name. The calling
+    /// thread changes its namespace.
+    pub(super) fn take(
+        &self,
+        from: &Self,
+        name: &str,
+        name_here: &'static str,
+    ) -> Result<Interface, DaemonError> {
+        let index = from.index(name)?;
+        let attributes = Attributes::new()
+            .bytes(
+                IFLA_NET_NS_FD,
+                &self.namespace.file().as_raw_fd().to_ne_bytes(),
+            )
+            .text(IFLA_IFNAME, name_here)
+            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
+        let head = interface_head(index, 0, 0);
+        from.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+            .map_err(failed("take the wire to the other guest"))?;
+        self.prepare(name_here)
+    }
+
+    fn change(
+        &self,
+        kind: Rtm,
+        flags: NlmF,
+        head: &[u8],
+        attributes: &Attributes,
+    ) -> io::Result<()> {
+        self.netlink.change(kind, flags, head, attributes)
+    }
+
+    /// Creates a virtual Ethernet from here to `other` and prepares both ends. The calling thread
+    /// changes its namespace.
+    pub(super) fn join(
+        &self,
+        name: &'static str,
+        other: &Self,
+        name_there: &'static str,
+    ) -> Result<[Interface; 2], DaemonError> {
+        let mut peer = interface_head(0, 0, 0).to_vec();
+        let there = Attributes::new()
+            .text(IFLA_IFNAME, name_there)
+            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
+            .bytes(
+                IFLA_NET_NS_FD,
+                &other.namespace.file().as_raw_fd().to_ne_bytes(),
+            );
+        peer.extend(there.as_bytes());
+        let data = Attributes::new().bytes(VETH_INFO_PEER, &peer);
+        let info = Attributes::new()
+            .text(IFLA_INFO_KIND, "veth")
+            .nested(IFLA_INFO_DATA, &data);
+        let attributes = Attributes::new()
+            .text(IFLA_IFNAME, name)
+            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
+            .nested(IFLA_LINKINFO, &info);
+        let head = interface_head(0, 0, 0);
+        self.change(Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+            .map_err(|source| DaemonError::Netem {
+                step: "make a virtual Ethernet",
+                source,
+            })?;
+        Ok([self.prepare(name)?, other.prepare(name_there)?])
+    }
+
+    fn prepare(&self, name: &'static str) -> Result<Interface, DaemonError> {
+        self.namespace.enter()?;
+        let mut attributes = Attributes::new();
+        if self.offloads == Offloads::Off {
+            offload::switch_off(name).map_err(failed("switch offloads off"))?;
+            // TCP builds packets of many segments whatever the offloads say; this it heeds.
+            attributes = attributes.u32(IFLA_GSO_MAX_SEGS, 1);
+        }
+        let index = self.index(name)?;
+        let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
+        let head = interface_head(index, flags, flags);
+        self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+            .map_err(failed("set up an interface"))?;
+        Ok(Interface { name, index })
+    }
+
+    fn index(&self, name: &str) -> Result<i32, DaemonError> {
+        let attributes = Attributes::new().text(IFLA_IFNAME, name);
+        let head = interface_head(0, 0, 0);
+        let message = self
+            .netlink
+            .ask(Rtm::Getlink, &head, &attributes)
+            .map_err(failed("find an interface"))?;
+        Ok(message
+            .get(4..8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, i32::from_ne_bytes))
+    }
+
+    /// Gives an interface an address of its own, with the same Ethernet address as the other end.
+    pub(super) fn wire(&self, name: &'static str, address: Ipv4Addr) -> Result<(), DaemonError> {
+        let index = self.index(name)?;
+        let attributes = Attributes::new().bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
+        self.change(
+            Rtm::Newlink,
+            NlmF::empty(),
+            &interface_head(index, 0, 0),
+            &attributes,
+        )
+        .map_err(failed("set an Ethernet address"))?;
+        let interface = self.prepare(name)?;
+        self.one_address(interface, address)
+    }
+
+    /// Gives an interface of a host its two addresses.
+    pub(super) fn address(&self, on: Interface, address: Ipv4Addr) -> Result<(), DaemonError> {
+        self.one_address(on, address)?;
+        self.one_address(on, second(address))
+    }
+
+    fn one_address(&self, on: Interface, address: Ipv4Addr) -> Result<(), DaemonError> {
+        let octets = address.octets();
+        // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
+        let mut head = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
+        head.extend(on.index.to_ne_bytes());
+        let attributes = Attributes::new()
+            .bytes(IFA_LOCAL, &octets)
+            .bytes(IFA_ADDRESS, &octets);
+        self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+            .map_err(failed("set an address"))
+    }
+
+    /// Makes this router forward packets for the address `to`, and for its second one, out of the
+    /// interface `through`, and accept those that come in there.
+    pub(super) fn route(&self, to: Ipv4Addr, through: Interface) -> Result<(), DaemonError> {
+        let forwarding = Attributes::new().u32(IPV4_DEVCONF_FORWARDING, 1);
+        let family = Attributes::new().nested(IFLA_INET_CONF, &forwarding);
+        let specific = Attributes::new().nested(libc::AF_INET as u16, &family);
+        let attributes = Attributes::new().nested(IFLA_AF_SPEC, &specific);
+        let head = interface_head(through.index, 0, 0);
+        // Not through `/proc/sys`, which containers have read-only.
+        self.change(Rtm::Setlink, NlmF::empty(), &head, &attributes)
+            .map_err(failed("have a router forward packets"))?;
+        for address in [to, second(to)] {
+            // `struct rtmsg`: family, bits of destination and source, type of service, table,
+            // protocol, scope, type, flags.
+            let head = [
+                libc::AF_INET as u8,
+                32,
+                0,
+                0,
+                libc::RT_TABLE_MAIN,
+                libc::RTPROT_STATIC,
+                libc::RT_SCOPE_LINK,
+                libc::RTN_UNICAST,
+                0,
+                0,
+                0,
+                0,
+            ];
+            let attributes = Attributes::new()
+                .bytes(RTA_DST, &address.octets())
+                .bytes(RTA_OIF, &through.index.to_ne_bytes());
+            self.change(Rtm::Newroute, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+                .map_err(failed("set a route"))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the largest IP packet of an interface.
+    pub(super) fn set_mtu(&self, on: Interface, mtu_bytes: u32) -> io::Result<()> {
+        let attributes = Attributes::new().u32(IFLA_MTU, mtu_bytes);
+        let head = interface_head(on.index, 0, 0);
+        self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+    }
+
+    pub(super) fn counted(&self, on: Interface) -> io::Result<Counted> {
+        let head = interface_head(on.index, 0, 0);
+        let message = self.netlink.ask(Rtm::Getlink, &head, &Attributes::new())?;
+        // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
+        let statistics = message
+            .get(head.len()..)
+            .and_then(|attributes| find(attributes, IFLA_STATS64));
+        let at = |place: usize| statistics.and_then(|bytes| u64_at(bytes, 8 * place));
+        match (at(1), at(7)) {
+            (Some(sent_packets), Some(sent_drops)) => Ok(Counted {
+                sent_packets,
+                sent_drops,
+            }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::Netem { step, source }
+}
+
+/// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
+fn interface_head(index: i32, flags: u32, mask: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&mask.to_ne_bytes());
+    bytes
+}

@@ -1,0 +1,135 @@
+//! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
+//! between them.
+
+use std::fs::File;
+
+use regatta_model::{Condition, Emulator, PathSetup};
+
+use super::{
+    ADDRESSES, capture::Recorder, error::DaemonError, forwarder::Forwarder, namespaces::Namespace,
+    tun::Tun,
+};
+use crate::{
+    capture::{CaptureOrder, CaptureSummary},
+    messages::{LinkCounters, PathForm},
+};
+
+/// Difference between the first packet numbers of two captures: less than half of all numbers, and
+/// no divisor of them.
+const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
+
+/// One of the two hosts.
+struct HostSide {
+    namespace: Namespace,
+    tun: Tun,
+    /// The device's drops when the condition was set.
+    dropped_before: u64,
+}
+
+impl HostSide {
+    fn create(address: std::net::Ipv4Addr) -> Result<Self, DaemonError> {
+        let namespace = Namespace::create()?;
+        let tun = Tun::create(address)?;
+        Ok(Self {
+            namespace,
+            tun,
+            dropped_before: 0,
+        })
+    }
+
+    fn handles(&self) -> Result<[File; 2], DaemonError> {
+        Ok([self.tun.packets()?, self.tun.packets()?])
+    }
+}
+
+/// The path.
+pub(super) struct UserspacePath {
+    hosts: [HostSide; 2],
+    forwarder: Forwarder,
+    /// Running capture.
+    recorder: Option<Recorder>,
+    /// Number of the first packet of the latest capture. The next capture begins
+    /// [`CAPTURE_NUMBERS`] later, so that a packet that is still under way by then is not taken for
+    /// one of its own.
+    captures: u32,
+}
+
+impl UserspacePath {
+    pub(super) fn up() -> Result<Self, DaemonError> {
+        let hosts = [
+            HostSide::create(ADDRESSES[0])?,
+            HostSide::create(ADDRESSES[1])?,
+        ];
+        let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
+        Ok(Self {
+            hosts,
+            forwarder,
+            recorder: None,
+            captures: 0,
+        })
+    }
+
+    pub(super) fn form() -> PathForm {
+        let PathSetup {
+            placement,
+            loss_by,
+            offloads,
+            ..
+        } = PathSetup::USERSPACE;
+        PathForm {
+            emulator: Emulator::Userspace,
+            placement,
+            loss_by,
+            offloads,
+            kernel: String::new(),
+            seeded: true,
+        }
+    }
+
+    pub(super) fn hosts(&self) -> [&Namespace; 2] {
+        [&self.hosts[0].namespace, &self.hosts[1].namespace]
+    }
+
+    pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        for host in &self.hosts {
+            host.tun.set_mtu(condition.mtu_bytes)?;
+        }
+        self.forwarder.set(condition, seed)?;
+        for host in &mut self.hosts {
+            host.dropped_before = host.tun.dropped()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin(&self) -> Result<(), DaemonError> {
+        self.forwarder.begin()
+    }
+
+    /// Captures every packet from now on.
+    pub(super) fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
+        self.end_capture()?;
+        // Far from those of the captures before.
+        self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
+        let (recorder, tap) = Recorder::start(order, self.captures)?;
+        self.forwarder.tell(Some(tap))?;
+        self.recorder = Some(recorder);
+        Ok(())
+    }
+
+    /// Ends the capture and returns its summary; `None` if no capture was started.
+    pub(super) fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
+        let Some(recorder) = self.recorder.take() else {
+            return Ok(None);
+        };
+        self.forwarder.tell(None)?;
+        Ok(Some(recorder.finish()))
+    }
+
+    pub(super) fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
+        let mut links = self.forwarder.counters()?;
+        for (link, host) in links.iter_mut().zip(&mut self.hosts) {
+            link.refused_drops += host.tun.dropped()?.saturating_sub(host.dropped_before);
+        }
+        Ok(links)
+    }
+}

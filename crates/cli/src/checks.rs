@@ -1,0 +1,166 @@
+//! Checks of a run before anything of it starts: `regatta run --dry-run` makes the same ones.
+
+use std::collections::BTreeSet;
+
+use regatta_bed::guest::{self, Image, ImageError};
+use regatta_model::{BedKind, GuestSetup, Study, Transport, study::nearest};
+use regatta_telemetry::{congestion_controls, has_congestion_control};
+
+use crate::{
+    exit::{Failure, limit_hint},
+    registry,
+    study::{Chosen, ReadStudy},
+};
+
+/// Finds the guest's kernel that a study runs on; `None` for a study without a guest.
+///
+/// # Errors
+/// If there is none, or if the one that is named is no kernel which can run the study: with the place
+/// in the file that names it.
+pub fn kernel(chosen: &Chosen) -> Result<Option<Image>, Failure> {
+    let GuestSetup { kernel, clock, .. } = &chosen.study.guest;
+    if chosen.study.bed != BedKind::Uml {
+        return Ok(None);
+    }
+    let error = match guest::find(kernel.as_deref(), *clock) {
+        Ok(image) => return Ok(Some(image)),
+        Err(error) => error,
+    };
+    // A limit of this process is no mistake of the study.
+    let is_mistake = kernel.is_some() && limit_hint(anyhow::Chain::new(&error)).is_none();
+    let in_file = chosen
+        .read
+        .as_ref()
+        .filter(|read| is_mistake && read.file.study.guest.kernel == *kernel)
+        .and_then(|read| {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            (read.file).kernel_error(format!("{error}{cause}"), error.hint())
+        });
+    Err(in_file.map_or_else(|| no_kernel(error), Failure::bad))
+}
+
+/// Without a kernel there is no guest; a wrong one was named.
+pub fn no_kernel(error: ImageError) -> Failure {
+    let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
+    let error = anyhow::Error::from(error);
+    let failure = if limit_hint(error.chain()).is_some() {
+        Failure::failed(error)
+    } else if is_bad_input {
+        Failure::bad(error)
+    } else {
+        Failure::unsupported(error)
+    };
+    failure.context("cannot make the bed").hint(hint)
+}
+
+/// Checks that the kernel which runs the trials has the congestion controls that the user named, on
+/// the command line or in a study file. `image` is the guest's kernel of a study that has one.
+///
+/// The names of a built-in study are not the user's: there a kernel that lacks one makes its trials
+/// *unsupported*, as do those of which a kernel cannot tell before the run whether it has them.
+///
+/// # Errors
+/// The first that the kernel does not have.
+pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for transport in &chosen.study.transports {
+        let Some((option, name)) = registry::kernel_congestion_control(transport) else {
+            continue;
+        };
+        if known.contains(name) {
+            continue;
+        }
+        let read = (chosen.read.as_ref())
+            .and_then(|read| Some((read, position_of(transport, &read.file.study)?)));
+        if read.is_some_and(|(read, _)| read.is_builtin) {
+            continue;
+        }
+        known.insert(name);
+        let Some(others) = others_than(name, image) else {
+            continue;
+        };
+        let kernel = match image {
+            Some(_) => "the guest's kernel",
+            None => "this host's kernel",
+        };
+        let message = format!(
+            "the transport `{}` asks for the congestion control `{name}`, which {kernel} does not have",
+            transport.label
+        );
+        let hint = congestion_control_hint(name, &others, image.is_some());
+        return Err(match read {
+            Some((ReadStudy { file, .. }, position)) => {
+                Failure::bad(file.transport_error(position, Some(option), message, hint))
+            }
+            None => Failure::input(message, hint),
+        });
+    }
+    Ok(())
+}
+
+/// Position in a study of the transport that this one is, whatever its label is by now.
+fn position_of(transport: &Transport, study: &Study) -> Option<usize> {
+    study.transports.iter().position(|written| {
+        written.driver == transport.driver && written.options == transport.options
+    })
+}
+
+/// Names of the congestion controls that a kernel has instead of one that it lacks: the guest's, or
+/// this host's. `None` if it has that one, or if it cannot be told.
+fn others_than(name: &str, image: Option<&Image>) -> Option<Vec<String>> {
+    match image {
+        Some(image) => {
+            let names = image.congestion_controls.as_ref()?;
+            let lacking = !names.contains(&name);
+            lacking.then(|| names.iter().map(|&name| name.to_owned()).collect())
+        }
+        None => (has_congestion_control(name) == Some(false)).then(congestion_controls),
+    }
+}
+
+fn congestion_control_hint(name: &str, others: &[String], in_guest: bool) -> String {
+    let list = others.join(", ");
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    if let Some(near) = nearest(name, &others) {
+        return format!("did you mean `{near}`? the kernel has: {list}");
+    }
+    let choice = format!("choose one that the kernel has: {list}");
+    if in_guest || !guest::CONGESTION_CONTROLS.iter().any(|(_, it)| *it == name) {
+        return choice;
+    }
+    let load = match std::fs::exists("/proc/modules") {
+        Ok(true) => format!(", load it with `sudo modprobe tcp_{name}`"),
+        _ => String::new(),
+    };
+    format!("{choice}{load}, or run with `--bed uml`, whose kernel has `{name}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(congestion_controls: Option<Vec<&'static str>>) -> Image {
+        Image {
+            path: "linux".into(),
+            release: "6.12".to_owned(),
+            travels_in_time: true,
+            congestion_controls,
+        }
+    }
+
+    #[test]
+    fn a_guest_of_our_own_build_lacks_what_its_configuration_lacks() {
+        let image = guest(Some(vec!["reno", "cubic"]));
+        assert_eq!(others_than("cubic", Some(&image)), None);
+        let others = others_than("bbr", Some(&image)).expect("it lacks `bbr`");
+        assert_eq!(others, ["reno", "cubic"]);
+        let hint = congestion_control_hint("bbr", &others, true);
+        assert_eq!(hint, "choose one that the kernel has: reno, cubic");
+    }
+
+    #[test]
+    fn of_a_kernel_that_the_user_named_nothing_is_known() {
+        assert_eq!(others_than("brutal", Some(&guest(None))), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! Refusals before anything starts, by a run and by `--dry-run` alike.
+
+use std::io::{BufRead as _, BufReader};
+
+use regatta_telemetry::has_congestion_control;
+
+use crate::help::{Bench, Done, SMALL};
+
+/// The end of a run and of a dry run that are refused alike.
+#[track_caller]
+fn both_refused(bench: &Bench, args: &[&str], code: i32) -> Done {
+    let run = bench.run(&[&["run"], args].concat());
+    let dry = bench.run(&[&["run", "--dry-run"], args].concat());
+    run.assert_code(code);
+    dry.assert_code(code);
+    assert_eq!(run.stderr, dry.stderr);
+    assert!(dry.stdout.is_empty(), "{}", dry.stdout);
+    dry.assert_says("hint: ");
+    dry
+}
+
+#[test]
+fn an_unknown_congestion_control_is_refused_with_those_that_are_there() {
+    let bench = Bench::new();
+    let typed = ["--transport", "udp,tcp:cc=renno", "--out", "out"];
+    let done = both_refused(&bench, &typed, 2);
+    done.assert_says("the transport `tcp:cc=renno` asks for the congestion control `renno`");
+    done.assert_says("this host's kernel does not have");
+    done.assert_says("did you mean `reno`? the kernel has: ");
+    assert!(!bench.path("out").exists(), "nothing is begun");
+}
+
+#[test]
+fn an_unknown_congestion_control_is_shown_in_the_study() {
+    let bench = Bench::new();
+    let driver = "driver = \"tcp\"\n";
+    let named = format!("{driver}label = \"mine\"\ncc = \"nosuchcc\"\n");
+    bench.write("study.toml", &SMALL.replacen(driver, &named, 1));
+    let done = both_refused(&bench, &["study.toml"], 2);
+    done.assert_says("study.toml:9:1");
+    done.assert_says("the transport `mine` asks for the congestion control `nosuchcc`");
+    done.assert_says("choose one that the kernel has: ");
+}
+
+/// Its names are not the user's, who shall have what can be had.
+#[test]
+fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--dry-run"]);
+    done.assert_code(0);
+    assert!(done.stdout.contains("tcp-bbr: driver tcp cc=bbr"));
+    let named = ["run", "--dry-run", "--transport", "tcp,tcp:cc=nosuchcc"];
+    bench.run(&named).assert_code(2);
+}
+
+#[test]
+fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
+    let bench = Bench::new();
+    assert_ne!(has_congestion_control("newreno"), Some(true));
+    let done = bench.run(&["run", "--dry-run", "--transport", "quic-quinn:cc=newreno"]);
+    done.assert_code(0);
+}
+
+#[test]
+fn a_directory_that_is_taken_is_refused() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("out")).expect("made");
+    bench.write("out/results.sqlite", "");
+    let done = both_refused(&bench, &["--transport", "tcp", "--out", "out"], 2);
+    done.assert_says("`out` holds the results of a run already");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_refused() {
+    let bench = Bench::new();
+    bench.write("file", "");
+    for out in ["file", "file/below"] {
+        let done = both_refused(&bench, &["--transport", "tcp", "--out", out], 2);
+        done.assert_says("cannot make the result directory `");
+    }
+}
+
+#[test]
+fn a_kernel_that_is_not_there_is_refused() {
+    let bench = Bench::new();
+    let guest = ["--transport", "tcp", "--bed", "uml", "--kernel", "./none"];
+    let done = both_refused(&bench, &guest, 2);
+    done.assert_says("cannot run the kernel `./none`");
+}
+
+#[test]
+fn netem_that_cannot_do_a_condition_is_refused() {
+    let bench = Bench::new();
+    bench.write("bad.trace", "1\n2\n");
+    let path = ["--emulator", "netem", "--trace", "bad.trace"];
+    let args = [&["--transport", "tcp"], path.as_slice()].concat();
+    let done = both_refused(&bench, &args, 77);
+    done.assert_says("cannot be had from netem");
+}
+
+#[test]
+fn without_a_home_a_kernel_that_was_built_is_in_no_directory() {
+    let bench = Bench::new();
+    let args = ["--transport", "tcp", "--bed", "uml", "--clock", "virtual"];
+    let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
+    for name in [
+        "HOME",
+        "XDG_CACHE_HOME",
+        "REGATTA_LAB_KERNELS",
+        "REGATTA_UML_KERNEL",
+    ] {
+        command.env_remove(name);
+    }
+    let done = Done::from(command.output().expect("the binary starts"));
+    done.assert_code(77);
+    done.assert_says("in no directory, as `HOME` is not set");
+}
+
+#[test]
+fn a_long_plan_begins_at_once_and_ends_with_its_reader() {
+    let bench = Bench::new();
+    let args = ["--transport", "tcp", "--rounds", "1000000"];
+    let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
+    command.stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let stdout = child.stdout.take().expect("a pipe");
+    let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+    let order: Vec<String> = lines.skip_while(|line| line != "order").take(2).collect();
+    assert!(order[1].starts_with("     1  round 1  tcp · "), "{order:?}");
+    // Its output has nobody to read it any more.
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_plan_of_one_trial_is_told_in_the_singular() {
+    let bench = Bench::new();
+    let done = bench.run(&["run", "--dry-run", "--transport", "tcp", "--rounds", "1"]);
+    done.assert_code(0);
+    let head = "1 trial: 1 round of 1 cell, at most";
+    assert!(done.stdout.contains(head), "{}", done.stdout);
+}
+
+#[test]
+fn what_only_netem_has_is_refused_with_the_study_that_asks_for_another_emulator() {
+    let bench = Bench::new();
+    let done = both_refused(&bench, &["--placement", "ends"], 2);
+    done.assert_says("`emulator` is the study's: add `--emulator netem`");
+    let ends = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"ends\"", 1);
+    bench.write("ends.toml", &ends);
+    let done = both_refused(&bench, &["ends.toml", "--emulator", "userspace"], 2);
+    done.assert_says("add `--placement between`, or leave `--emulator` out");
+}

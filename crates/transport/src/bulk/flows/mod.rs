@@ -1,0 +1,332 @@
+//! A bulk transfer that is more than one whole flow from the connecting end: several connections,
+//! either direction or both, a duration instead of a size, a warm-up that is left out, a file on
+//! disk, a digest of everything, or an end that does not wait for delivery.
+//!
+//! A *flow* is one connection that carries a part of one direction;
+//! both directions are two sets of them, as a stream that is being written cannot be read by the
+//! same task. The plain transfer has modules of its own beside this one: it is what drivers are
+//! benchmarked with, and pays for none of this.
+
+mod connecting;
+mod listening;
+
+mod receiving;
+mod sending;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind};
+
+use crate::content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan};
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    statistics::AllConnections,
+    stop::Stop,
+    stream::StreamEndpoint,
+    trial::{Trial, findings::Deliveries, findings::Findings, warm_up::WarmUp, watch::Delivered},
+};
+
+/// One direction's part on one connection.
+#[derive(Debug)]
+struct Flow {
+    /// Index of the flow, sent after its opening, so that both ends mean the same part.
+    index: u16,
+    sent_by: Role,
+    plan: Plan,
+    /// Offset of the flow's part in the file, in bytes.
+    offset: u64,
+}
+
+/// All flows of a transfer. Both ends make the same from their orders.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    flows: Vec<Flow>,
+    options: BulkOptions,
+    /// File that is sent, at an end that sends from one.
+    noise: Option<Noise>,
+    /// Bytes of the file, where there is one.
+    file_bytes: u64,
+    /// Size of each direction, in bytes.
+    size: u64,
+}
+
+impl Flows {
+    /// Makes the flows of an order; `None` if it is a plain transfer.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out, [`TransportError::Io`]
+    /// for a file that cannot be made.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Option<Self>, TransportError> {
+        let WorkloadKind::Bulk {
+            size,
+            message,
+            pattern,
+            options,
+            ..
+        } = order.workload.kind
+        else {
+            return Ok(None);
+        };
+        if options == BulkOptions::default() && pattern != Pattern::File {
+            return Ok(None);
+        }
+        let whole = match options.duration {
+            None => Plan::new(order)?,
+            // A message is not cut to a size that does not count.
+            Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
+        };
+        let senders: &[Role] = match options.direction {
+            Direction::Forward | Direction::Reverse => &[Role::Sender],
+            Direction::Both => &[Role::Sender, Role::Receiver],
+        };
+        let per_direction = u64::from(options.flows.max(1));
+        let mut flows = Vec::new();
+        for sent_by in senders {
+            let mut offset = 0;
+            for number in 0..per_direction {
+                // The first ones have one byte more where it does not divide.
+                let part = size.0 / per_direction + u64::from(number < size.0 % per_direction);
+                let index = u16::try_from(flows.len()).map_err(|_| TransportError::Order {
+                    what: format!("{per_direction} flows are too many"),
+                })?;
+                let plan = match options.duration {
+                    None => whole.part(part, u32::from(index)),
+                    Some(_) => whole.endless(u32::from(index)),
+                };
+                flows.push(Flow {
+                    index,
+                    sent_by: *sent_by,
+                    plan,
+                    offset,
+                });
+                offset += part;
+            }
+        }
+        let sends = senders.contains(&order.role);
+        // A message is read from one place, so the file holds at least one.
+        let file_bytes = match options.duration {
+            None => size.0,
+            Some(_) => size.0.max(message.0),
+        };
+        let noise = match pattern {
+            Pattern::File if sends => Some(Noise::of(file_bytes)?),
+            _ => None,
+        };
+        Ok(Some(Self {
+            flows,
+            options,
+            noise,
+            file_bytes,
+            size: size.0,
+        }))
+    }
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    flows: &Flows,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    if trial.order.connects() {
+        connecting::run(trial, flows, endpoint, trial.peer_of(peer)?).await
+    } else {
+        listening::run(trial, flows, endpoint).await
+    }
+}
+
+/// State shared by the tasks of one end.
+struct Shared<'a> {
+    trial: &'a Trial,
+    flows: &'a Flows,
+    /// Stop that ends the transfer: at the deadline, or when a flow breaks.
+    stop: Stop,
+    /// Stop that is raised when every flow has ended.
+    over: Stop,
+    statistics: std::sync::Arc<AllConnections>,
+    started: MonotonicTime,
+    warm_up: WarmUp,
+    left: AtomicUsize,
+    /// Sum over the flows of the digests of what was sent, and of what was delivered.
+    digest_sent: AtomicU64,
+    digest_delivered: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+/// Totals over the flows.
+#[derive(Default)]
+struct Tally {
+    corrupted: u64,
+    deliveries: Option<Deliveries>,
+    /// Sum of the other end's acknowledgements.
+    acknowledged: Acknowledgement,
+    last_end: Option<MonotonicTime>,
+    /// Set-up time of each connection, from its own connect call.
+    set_up: Vec<Duration>,
+    /// Error of the first flow that failed.
+    error: Option<TransportError>,
+}
+
+impl Tally {
+    fn mean_set_up(&self) -> Option<Duration> {
+        let count = u32::try_from(self.set_up.len())
+            .ok()
+            .filter(|count| *count > 0)?;
+        Some(self.set_up.iter().sum::<Duration>() / count)
+    }
+}
+
+impl<'a> Shared<'a> {
+    fn new(trial: &'a Trial, flows: &'a Flows, stop: &Stop, started: MonotonicTime) -> Self {
+        Self {
+            trial,
+            flows,
+            stop: stop.clone(),
+            over: Stop::new(),
+            statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
+            started,
+            warm_up: WarmUp::since(&trial.context.observer, started, flows.options.warm_up),
+            left: AtomicUsize::new(flows.flows.len()),
+            digest_sent: AtomicU64::new(0),
+            digest_delivered: AtomicU64::new(0),
+            tally: Mutex::default(),
+        }
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        // Nothing that can panic runs under this lock.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn abandons(&self) -> bool {
+        self.flows.options.finish == Finish::Abandon
+    }
+
+    fn sends(&self, flow: &Flow) -> bool {
+        flow.sent_by == self.trial.order.role
+    }
+
+    /// Whether the warm-up is over at `now`.
+    fn is_warm(&self, now: MonotonicTime) -> bool {
+        self.warm_up.is_over(now)
+    }
+
+    /// Returns the moment until which the flows of a transfer with a duration send; `None` without
+    /// a duration.
+    fn sends_until(&self) -> Option<MonotonicTime> {
+        let duration = self.flows.options.duration?;
+        Some(self.started + duration)
+    }
+
+    /// Notes the end of a flow; returns whether it was the last one.
+    fn ended(&self, result: Result<(), TransportError>) -> bool {
+        let now = MonotonicTime::now();
+        let mut tally = self.tally();
+        let broke = result.is_err();
+        if let Err(error) = result {
+            tally.error.get_or_insert(error);
+        } else {
+            tally.last_end = tally.last_end.max(Some(now));
+        }
+        drop(tally);
+        if broke {
+            // What the others still do is of no use.
+            self.stop.stop();
+        }
+        let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
+            self.over.stop();
+        }
+        last
+    }
+
+    /// Returns whether flows carry data from this end, and whether flows carry data to it.
+    fn ways(&self) -> (bool, bool) {
+        let flows = &self.flows.flows;
+        let out = flows.iter().any(|flow| self.sends(flow));
+        (out, !flows.iter().all(|flow| self.sends(flow)))
+    }
+
+    /// Returns the bytes and messages that this end has sent, by its live counters.
+    fn sent(&self) -> Delivered {
+        Delivered::sent(&self.trial.context.live)
+    }
+
+    /// Returns the bytes and messages that this end has got, by its live counters.
+    fn delivered(&self) -> Delivered {
+        Delivered::here(&self.trial.context.live)
+    }
+
+    /// Adds the results of the flows to this end's report. `ours` is what this end had got when the
+    /// transfer ended; `theirs` is what the other end has got of this end's, where that is known.
+    fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
+        let (sends, receives) = self.ways();
+        let options = &self.flows.options;
+        let tally = self.tally();
+        if sends {
+            let mut sent = self.sent();
+            if let Some(theirs) = theirs {
+                // The counters lag behind by the message under way at the deadline, part of which
+                // may have been delivered.
+                sent.bytes = sent.bytes.max(theirs.bytes);
+                sent.messages = sent.messages.max(theirs.messages);
+            }
+            findings.count("bytes_sent", sent.bytes);
+            findings.count("messages_sent", sent.messages);
+            if let Some(theirs) = theirs.filter(|_| self.abandons()) {
+                let lost = sent.messages - theirs.messages;
+                findings.count("messages_lost", lost);
+                findings.metric(
+                    "message_loss_ratio",
+                    lost as f64 / (sent.messages as f64).max(1.0),
+                );
+            }
+            if options.verify == regatta_model::Verify::Digest {
+                let digest = self.digest_sent.load(Ordering::Relaxed);
+                findings.fact("digest.sent", format!("{digest:016x}"));
+            }
+        }
+        if receives {
+            findings.delivery(ours, tally.corrupted, tally.deliveries);
+            let live = &self.trial.context.live;
+            if !options.warm_up.is_zero() {
+                let warm = live.bytes_in_warm_up.load(Ordering::Relaxed);
+                // What comes after the deadline is in neither.
+                findings.count("warm_up_bytes", warm.min(ours.bytes));
+            }
+            if options.verify == regatta_model::Verify::Digest {
+                let digest = self.digest_delivered.load(Ordering::Relaxed);
+                findings.fact("digest.delivered", format!("{digest:016x}"));
+            }
+        }
+        if !options.warm_up.is_zero() && self.trial.order.connects() {
+            findings.metric("warm_up_ns", options.warm_up.as_nanos() as f64);
+        }
+        findings.fact("flows", options.flows.to_string());
+        if self.abandons() {
+            findings.fact("finish", "abandon");
+            if self.trial.order.role == Role::Sender {
+                findings.warn(
+                    "abandoned",
+                    "the sender closed as soon as its last message was handed over, as some \
+                     published experiments did: what was under way then is lost, and the transfer \
+                     time ends there",
+                    "leave `finish` out to have every byte delivered",
+                );
+            }
+        }
+        if let Some(noise) = &self.flows.noise {
+            findings.fact("file", noise.name());
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The sending end of a flow.
+
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use regatta_model::Verify;
+
+use super::{Flow, Shared, receiving::WELCOME};
+use crate::{
+    clock::MonotonicTime,
+    content::{
+        acknowledgement::Acknowledgement,
+        plan::{HEADER_BYTES, Plan},
+        stream_check::encode_header,
+    },
+    driver::TransportError,
+    stream::{ByteStream, Received},
+};
+
+/// Most bytes between two looks at the clock, where a transfer ends by it.
+const LOOK_BYTES: u64 = 64 << 10;
+
+/// Bytes between two looks at the clock over a link of this rate: those of a millisecond at most.
+fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
+    link_rate_bps.map_or(LOOK_BYTES, |rate| (rate / 8 / 1000).min(LOOK_BYTES))
+}
+
+/// Sends a flow's part, and waits for its acknowledgement unless it is abandoned.
+pub(super) async fn send<S: ByteStream>(
+    shared: &Shared<'_>,
+    flow: &Flow,
+    stream: &mut S,
+) -> Result<(), TransportError> {
+    let (plan, live) = (&flow.plan, &shared.trial.context.live);
+    let looks_at_clock =
+        shared.flows.options.duration.is_some() || !shared.flows.options.warm_up.is_zero();
+    let look_bytes = look_bytes(shared.trial.order.path.link_rate_bps);
+    let until = shared.sends_until().unwrap_or(MonotonicTime::NEVER);
+    let digests = shared.flows.options.verify == Verify::Digest;
+    let mut digest = crc32fast::Hasher::new();
+    let mut memory = BytesMut::new();
+    let mut sent = 0;
+    let mut next_look = 0;
+    for sequence in 0..plan.count {
+        if looks_at_clock && sent >= next_look {
+            let now = MonotonicTime::now();
+            shared.is_warm(now);
+            if now >= until {
+                break;
+            }
+            next_look = sent + look_bytes;
+        }
+        let length = plan.length(sequence);
+        let header = Plan::header(length);
+        let head: [u8; HEADER_BYTES] = if header > 0 {
+            encode_header(plan, sequence, length)
+        } else {
+            [0; HEADER_BYTES]
+        };
+        let payload = match &shared.flows.noise {
+            None => plan.content.slice(header..length),
+            // A transfer with a duration begins the file again.
+            Some(noise) => {
+                let position = (flow.offset + sent) % shared.flows.file_bytes.max(1);
+                let position = position.min(shared.flows.file_bytes.saturating_sub(length as u64));
+                noise
+                    .read(&mut memory, position, length)?
+                    .slice(header..length)
+            }
+        };
+        if digests {
+            digest.update(&head[..header]);
+            digest.update(&payload);
+        }
+        stream.send_message(&head[..header], &payload).await?;
+        sent += length as u64;
+        live.messages_sent.fetch_add(1, Ordering::Relaxed);
+        live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
+    }
+    stream.flush().await?;
+    if shared.flows.options.duration.is_some() {
+        stream.finish().await?;
+    }
+    let digest = if digests {
+        u64::from(digest.finalize())
+    } else {
+        0
+    };
+    shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
+    if shared.abandons() {
+        return Ok(());
+    }
+
+    let got = Acknowledgement::of(stream).await?;
+    if got.bytes != sent {
+        return Err(TransportError::Protocol {
+            what: format!("the receiver acknowledged {} of {sent} bytes", got.bytes),
+        });
+    }
+    if got.digest != digest {
+        return Err(TransportError::Protocol {
+            what: format!(
+                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
+                got.digest
+            ),
+        });
+    }
+    let mut tally = shared.tally();
+    tally.acknowledged.bytes += got.bytes;
+    tally.acknowledged.messages += got.messages;
+    Ok(())
+}
+
+/// Sends the flow's index, after the opening.
+pub(super) async fn introduce<S: ByteStream>(
+    flow: &Flow,
+    stream: &mut S,
+) -> Result<(), TransportError> {
+    stream
+        .send_message(&flow.index.to_le_bytes(), &Bytes::new())
+        .await?;
+    stream.flush().await
+}
+
+/// Waits until the receiving end knows the flow.
+pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
+    let mut scratch = [0; WELCOME.len()];
+    let received = stream
+        .receive(&mut scratch, MonotonicTime::NEVER, &mut |_: &[u8]| {})
+        .await?;
+    match received {
+        Received::Bytes(_) => Ok(()),
+        Received::Closed | Received::TimedOut => Err(TransportError::Closed { flow: "transfer" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_looked_at_each_millisecond_of_a_slow_link() {
+        assert_eq!(look_bytes(None), LOOK_BYTES);
+        assert_eq!(look_bytes(Some(10_000_000_000)), LOOK_BYTES);
+        assert_eq!(look_bytes(Some(20_000_000)), 2500);
+        assert_eq!(look_bytes(Some(1000)), 0);
+    }
+}
