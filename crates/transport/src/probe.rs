@@ -141,10 +141,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Departures at every interval of the plan from now on.
-    pub(crate) fn new(plan: &ProbePlan) -> Self {
+    /// Departures at every interval of the plan from a moment on, also those that are late already.
+    pub(crate) fn new(plan: &ProbePlan, since: MonotonicTime) -> Self {
         Self {
-            next: MonotonicTime::now() + plan.interval,
+            next: since + plan.interval,
             interval: plan.interval,
             patience: plan.last_answers_within(),
             end: None,
@@ -476,5 +476,14 @@ mod tests {
         let mut delays = Delays::default();
         schedule.note_held_back(&mut delays);
         assert_eq!((delays.sent(), delays.unanswered()), (2, 2));
+    }
+
+    #[test]
+    fn a_probe_that_begins_late_leaves_no_departure_out() {
+        let order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
+        let plan = ProbePlan::new(&order);
+        let since = MonotonicTime(MonotonicTime::now().0 - 1_000_000_000);
+        let first = Schedule::new(&plan, since).next(&Stop::new());
+        assert_eq!(first, Some(since + plan.interval));
     }
 }

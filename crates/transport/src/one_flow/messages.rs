@@ -230,7 +230,10 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
             },
             move || async move {
                 match load_ref {
-                    Some(flow) => Some(message_probe::under_load(trial, flow, over_ref).await),
+                    Some(flow) => Some(
+                        message_probe::under_load(trial, flow, watch.loaded_since(), over_ref)
+                            .await,
+                    ),
                     None => None,
                 }
             },

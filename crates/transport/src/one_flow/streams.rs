@@ -171,9 +171,15 @@ async fn send_transfer<W: StreamWork, E: StreamEndpoint>(
             },
             move || async move {
                 match load_ref {
-                    Some(stream) => {
-                        Some(stream_probe::under_load(stream, &trial.probe, over_ref).await)
-                    }
+                    Some(stream) => Some(
+                        stream_probe::under_load(
+                            stream,
+                            &trial.probe,
+                            watch.loaded_since(),
+                            over_ref,
+                        )
+                        .await,
+                    ),
                     None => None,
                 }
             },

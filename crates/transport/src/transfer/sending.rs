@@ -78,9 +78,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
             },
             move || async move {
                 match load_ref {
-                    Some((_, stream)) => {
-                        Some(stream_probe::under_load(stream, &trial.probe, over_ref).await)
-                    }
+                    Some((_, stream)) => Some(
+                        stream_probe::under_load(stream, &trial.probe, started, over_ref).await,
+                    ),
                     None => None,
                 }
             },

@@ -72,11 +72,16 @@ async fn receive<F: MessageFlow>(
     Ok(received > 0)
 }
 
-/// Sends messages by schedule until `over` is raised and those due by then have left, then waits for
+/// Sends messages by schedule, which began at `since`, until `over` is raised and those due by then have left, then waits for
 /// those under way.
-pub(crate) async fn under_load<F: MessageFlow>(trial: &Trial, flow: &mut F, over: &Stop) -> Probed {
+pub(crate) async fn under_load<F: MessageFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    since: MonotonicTime,
+    over: &Stop,
+) -> Probed {
     let mut delays = Delays::default();
-    let mut schedule = Schedule::new(&trial.probe);
+    let mut schedule = Schedule::new(&trial.probe, since);
     let broken = scheduled_messages(trial, flow, (over, &mut schedule), &mut delays)
         .await
         .err();

@@ -83,15 +83,16 @@ async fn idle_messages<S: ByteStream>(
     Ok(())
 }
 
-/// Sends messages by schedule until `over` is raised and those due by then have left, then waits a
+/// Sends messages by schedule, which began at `since`, until `over` is raised and those due by then have left, then waits a
 /// little for the last answers.
 pub(crate) async fn under_load<S: ByteStream>(
     stream: &mut S,
     plan: &ProbePlan,
+    since: MonotonicTime,
     over: &Stop,
 ) -> Probed {
     let mut delays = Delays::default();
-    let mut schedule = Schedule::new(plan);
+    let mut schedule = Schedule::new(plan, since);
     let broken = scheduled_messages(stream, plan, (over, &mut schedule), &mut delays)
         .await
         .err();

@@ -65,7 +65,7 @@ pub(super) async fn run<E: StreamEndpoint>(
                 match part {
                     Part::Probe(stream) => {
                         let over = &shared_ref.over;
-                        Some(stream_probe::under_load(stream, &trial.probe, over).await)
+                        Some(stream_probe::under_load(stream, &trial.probe, started, over).await)
                     }
                     Part::Flow(flow) => {
                         carry(shared_ref, flow, endpoint, peer, watch_ref).await;
