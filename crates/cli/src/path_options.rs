@@ -187,6 +187,12 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
             called: format!("MTU {} B", mtu.0),
         });
     }
+    add_tables(args, &mut all)?;
+    Ok(all)
+}
+
+/// Adds the given options that are tables, or lists of them, in a study file.
+fn add_tables(args: &PathArgs, all: &mut Vec<Given>) -> Result<(), Failure> {
     if let Some(bursts) = &args.loss_bursts {
         all.push(Given {
             key: "loss_bursts",
@@ -233,7 +239,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
             typed: typed.join("\" --step \""),
         });
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Converts a text to a value of a study file.

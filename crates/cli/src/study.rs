@@ -150,6 +150,48 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     let path_before = study.conditions.clone();
     changes.extend(path_options::apply(&args.path, &mut study.conditions)?);
     let work_before = study.workloads.clone();
+    apply_sizes(args, study, &mut changes)?;
+    apply_deadlines(args, study, &mut changes)?;
+    if let Some(rounds) = args.rounds {
+        study.rounds = rounds;
+        study.until = None;
+        changes.push(format!("--rounds {rounds}"));
+    }
+    if let Some(seed) = args.seed {
+        study.seed = seed;
+        changes.push(format!("--seed {seed}"));
+    }
+    if let Some(bed) = args.bed {
+        study.bed = bed;
+    }
+    apply_guests(args, study, &mut changes);
+    if let Some(capture) = args.capture {
+        study.capture = Some(capture);
+    }
+    path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
+    if let Some(clock) = args.clock {
+        study.guest.clock = clock;
+    }
+    if let Some(kernel) = &args.kernel {
+        study.guest.kernel = Some(kernel.clone());
+    }
+    if args.aa {
+        twice(study);
+        changes.push("--aa".to_owned());
+    }
+    // Published figures belong to the published path and work; beside others they would mislead.
+    if study.conditions != path_before || study.workloads != work_before {
+        study.published.clear();
+    }
+    Ok(changes)
+}
+
+/// Applies `--size` and `--message-size`.
+fn apply_sizes(
+    args: &RunArgs,
+    study: &mut Study,
+    changes: &mut Vec<String>,
+) -> Result<(), Failure> {
     for workload in &mut study.workloads {
         let (size, message) = match &mut workload.kind {
             regatta_model::WorkloadKind::Bulk { size, message, .. }
@@ -185,6 +227,15 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(message) = args.message_size {
         changes.push(format!("--message-size \"{message}\""));
     }
+    Ok(())
+}
+
+/// Applies `--deadline` and `--connect-deadline`.
+fn apply_deadlines(
+    args: &RunArgs,
+    study: &mut Study,
+    changes: &mut Vec<String>,
+) -> Result<(), Failure> {
     for (flag, deadline) in [
         ("--deadline", args.deadline),
         ("--connect-deadline", args.connect_deadline),
@@ -219,18 +270,11 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         study.deadline = deadline;
         changes.push(format!("--deadline \"{}\"", format_duration(deadline)));
     }
-    if let Some(rounds) = args.rounds {
-        study.rounds = rounds;
-        study.until = None;
-        changes.push(format!("--rounds {rounds}"));
-    }
-    if let Some(seed) = args.seed {
-        study.seed = seed;
-        changes.push(format!("--seed {seed}"));
-    }
-    if let Some(bed) = args.bed {
-        study.bed = bed;
-    }
+    Ok(())
+}
+
+/// Applies `--guests`.
+fn apply_guests(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) {
     if let Some(guests) = args.guests {
         study.guest.guests = if guests == 1 {
             Guests::One
@@ -244,25 +288,6 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         }
         changes.push(format!("--guests {guests}"));
     }
-    if let Some(capture) = args.capture {
-        study.capture = Some(capture);
-    }
-    path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
-    if let Some(clock) = args.clock {
-        study.guest.clock = clock;
-    }
-    if let Some(kernel) = &args.kernel {
-        study.guest.kernel = Some(kernel.clone());
-    }
-    if args.aa {
-        twice(study);
-        changes.push("--aa".to_owned());
-    }
-    // Published figures belong to the published path and work; beside others they would mislead.
-    if study.conditions != path_before || study.workloads != work_before {
-        study.published.clear();
-    }
-    Ok(changes)
 }
 
 /// Adds a copy of each transport under a second label, to run it against itself.

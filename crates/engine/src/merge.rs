@@ -85,24 +85,7 @@ pub(crate) fn merge(
     let receiver_ns = (receiver.ended_monotonic_ns - receiver.started_monotonic_ns).max(0) as f64;
     let sides = [(Role::Sender, sender), (Role::Receiver, receiver)];
 
-    for (role, side) in &sides {
-        for (name, value) in &side.metrics {
-            if !value.is_finite() {
-                continue;
-            }
-            let slot = merged.metrics.entry(name.clone()).or_insert(*value);
-            if *role == Role::Receiver {
-                let in_both = sides[0].1.metrics.contains_key(name);
-                if both && SUMS_OF_BOTH.contains(&name.as_str()) {
-                    *slot += if in_both { *value } else { 0.0 };
-                } else if RECEIVERS.contains(&name.as_str()) {
-                    *slot = *value;
-                } else if SUMS.contains(&name.as_str()) && in_both {
-                    *slot += *value;
-                }
-            }
-        }
-    }
+    merged.metrics = merged_metrics(&sides, both);
     if let Some((path, since)) = path {
         let condition = plan.condition(trial.cell);
         add_path(&mut merged.metrics, condition, path, since, direction);
@@ -166,6 +149,29 @@ pub(crate) fn merge(
     crate::plausible::check(plan, trial, path.map(|(path, _)| path), &mut merged);
     merged.warnings.sort();
     merged.warnings.dedup();
+    merged
+}
+
+/// Merges the metrics of both ends. `both` says whether data goes in both directions.
+fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> BTreeMap<String, f64> {
+    let [(_, sender), (_, receiver)] = sides;
+    let finite = |metrics: &BTreeMap<String, f64>| -> BTreeMap<String, f64> {
+        let finite = metrics.iter().filter(|(_, value)| value.is_finite());
+        finite.map(|(name, value)| (name.clone(), *value)).collect()
+    };
+    let mut merged = finite(&sender.metrics);
+    for (name, value) in finite(&receiver.metrics) {
+        let is_sum = merged.contains_key(&name)
+            && (SUMS.contains(&name.as_str()) || both && SUMS_OF_BOTH.contains(&name.as_str()));
+        let is_receivers =
+            RECEIVERS.contains(&name.as_str()) && !(both && SUMS_OF_BOTH.contains(&name.as_str()));
+        let slot = merged.entry(name).or_insert(value);
+        if is_receivers {
+            *slot = value;
+        } else if is_sum {
+            *slot += value;
+        }
+    }
     merged
 }
 

@@ -207,7 +207,7 @@ fn flows() -> [Response; 4] {
             loss: 0.005,
             round_trip: ms(50),
             lasts: [secs(5), secs(60)],
-            lasts_in_short: [secs(5), secs(60)],
+            lasts_in_short: [secs(5), secs(30)],
             window: reno,
         },
         Response {
@@ -216,7 +216,7 @@ fn flows() -> [Response; 4] {
             loss: 0.002,
             round_trip: ms(50),
             lasts: [secs(10), secs(60)],
-            lasts_in_short: [secs(10), secs(60)],
+            lasts_in_short: [secs(8), secs(40)],
             window: reno,
         },
         Response {
@@ -225,7 +225,7 @@ fn flows() -> [Response; 4] {
             loss: 0.001,
             round_trip: ms(300),
             lasts: [secs(30), secs(200)],
-            lasts_in_short: [secs(15), secs(100)],
+            lasts_in_short: [secs(15), secs(80)],
             window: cubic_at_random,
         },
         Response {
@@ -234,7 +234,7 @@ fn flows() -> [Response; 4] {
             loss: 0.0003,
             round_trip: ms(300),
             lasts: [secs(60), secs(120)],
-            lasts_in_short: [secs(20), secs(30)],
+            lasts_in_short: [secs(20), secs(25)],
             window: cubic,
         },
     ]

@@ -17,11 +17,7 @@ use super::{
     section::{File, Section},
     work::read_workload,
 };
-use crate::{
-    condition::Condition,
-    units::{Ratio, UnitError},
-    workload::Workload,
-};
+use crate::units::{Ratio, UnitError};
 
 /// Parsed study, with the places of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -79,19 +75,7 @@ impl StudyFile {
         // The whole file as a place is of no help: what is missing belongs at its beginning.
         let mut root = Section::new(source, "the study", 0..0, document.into_inner());
 
-        let name = match root.text("name")? {
-            Some((name, span)) => {
-                check_study_name(&source, &name, span)?;
-                name
-            }
-            None => "study".to_owned(),
-        };
-        let title = root
-            .text("title")?
-            .map_or_else(|| name.clone(), |(title, _)| title);
-        let description = root
-            .text("description")?
-            .map_or_else(String::new, |(text, _)| text);
+        let [name, title, description] = read_heading(&source, &mut root)?;
         let (rounds, until) = read_rounds(&source, &mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let bed = root
@@ -99,89 +83,36 @@ impl StudyFile {
             .unwrap_or(BedKind::Netns);
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
         let mut path = read_path(&source, &mut root, guest.guests)?;
-        let capture = match root.quantity("capture", "\"headers\"", str::parse)? {
-            None => None,
-            Some((capture, span)) => {
-                path = CaptureSetup::path(path).map_err(|why| {
-                    let hint = "leave that out, or `capture`";
-                    source.error(span, format!("there is no capture here: {why}"), hint)
-                })?;
-                Some(capture)
-            }
-        };
-        let deadline = time(
-            &source,
-            root.duration("deadline", "30s")?,
-            Duration::from_secs(60),
-        )?;
-        let connect_deadline = time(
-            &source,
-            root.duration("connect_deadline", "10s")?,
-            Study::CONNECT_DEADLINE,
-        )?;
-        let sample_interval = match root.duration("sample_interval", "100ms")? {
-            Some((interval, span)) if interval < Duration::from_millis(10) => {
-                return Err(source.error(
-                    span,
-                    "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
-                    "write `sample_interval = \"100ms\"`",
-                ));
-            }
-            taken => time(&source, taken, Duration::from_millis(100))?,
-        };
-
+        let capture = read_capture(&source, &mut root, &mut path)?;
+        let [deadline, connect_deadline, sample_interval] = read_times(&source, &mut root)?;
         let source_section = root
             .section("source", "[source]")?
             .map(read_source)
             .transpose()?;
         let mut places = Vec::new();
-        let mut transports = Vec::new();
-        let mut labels = BTreeSet::new();
-        for section in root.sections("transport", "transport")? {
-            let (transport, place) = read_transport(&source, section)?;
-            unique(&source, "label", &mut labels, &transport.label, place.1)?;
-            transports.push(transport);
-            places.push(place.0);
-        }
-        let mut conditions: Vec<Condition> = Vec::new();
-        let mut names = BTreeSet::new();
-        for section in root.sections("condition", "condition")? {
-            let span = section.span();
+        let transports = read_list(&source, &mut root, "transport", "label", |section| {
+            let (transport, (place, label)) = read_transport(&source, section)?;
+            places.push(place);
+            Ok((transport.label.clone(), Some(label), transport))
+        })?;
+        let conditions = read_list(&source, &mut root, "condition", "name", |section| {
             let (condition, place) = read_condition(&source, section)?;
-            let place = place.unwrap_or(span);
-            unique(&source, "name", &mut names, &condition.name, place)?;
-            conditions.push(condition);
-        }
-        let mut workloads: Vec<Workload> = Vec::new();
-        let mut names = BTreeSet::new();
-        for section in root.sections("workload", "workload")? {
-            let span = section.span();
+            Ok((condition.name.clone(), place, condition))
+        })?;
+        let workloads = read_list(&source, &mut root, "workload", "name", |section| {
             let (workload, place) = read_workload(&source, section, deadline)?;
-            unique(
-                &source,
-                "name",
-                &mut names,
-                &workload.name,
-                place.unwrap_or(span),
-            )?;
-            workloads.push(workload);
-        }
+            Ok((workload.name.clone(), place, workload))
+        })?;
         let published_sections = root.sections("published", "published")?;
         root.end()?;
 
-        missing(
-            &source,
-            transports.is_empty(),
-            "transport",
-            "driver = \"tcp\"",
-        )?;
-        missing(
-            &source,
-            conditions.is_empty(),
-            "condition",
-            "name = \"baseline\"",
-        )?;
-        missing(&source, workloads.is_empty(), "workload", "kind = \"bulk\"")?;
+        for (is_missing, list, example) in [
+            (transports.is_empty(), "transport", "driver = \"tcp\""),
+            (conditions.is_empty(), "condition", "name = \"baseline\""),
+            (workloads.is_empty(), "workload", "kind = \"bulk\""),
+        ] {
+            missing(&source, is_missing, list, example)?;
+        }
         let published = published_sections
             .into_iter()
             .map(|section| read_published(&source, section, &conditions, &workloads))
@@ -348,6 +279,77 @@ fn read_path(
         }
         None => Ok(path),
     }
+}
+
+/// Reads `name`, `title` and `description`.
+fn read_heading(file: &File<'_>, root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
+    let name = match root.text("name")? {
+        Some((name, span)) => {
+            check_study_name(file, &name, span)?;
+            name
+        }
+        None => "study".to_owned(),
+    };
+    let title = root.text("title")?;
+    let title = title.map_or_else(|| name.clone(), |(title, _)| title);
+    let description = root.text("description")?;
+    let description = description.map_or_else(String::new, |(text, _)| text);
+    Ok([name, title, description])
+}
+
+/// Reads `capture`, and puts the path into the form that a capture needs.
+fn read_capture(
+    file: &File<'_>,
+    root: &mut Section<'_>,
+    path: &mut PathSetup,
+) -> Result<Option<CaptureSetup>, StudyError> {
+    let Some((capture, span)) = root.quantity("capture", "\"headers\"", str::parse)? else {
+        return Ok(None);
+    };
+    *path = CaptureSetup::path(*path).map_err(|why| {
+        let hint = "leave that out, or `capture`";
+        file.error(span, format!("there is no capture here: {why}"), hint)
+    })?;
+    Ok(Some(capture))
+}
+
+/// Reads `deadline`, `connect_deadline` and `sample_interval`.
+fn read_times(file: &File<'_>, root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
+    let deadline = root.duration("deadline", "30s")?;
+    let deadline = time(file, deadline, Duration::from_secs(60))?;
+    let connect_deadline = root.duration("connect_deadline", "10s")?;
+    let connect_deadline = time(file, connect_deadline, Study::CONNECT_DEADLINE)?;
+    let sample_interval = match root.duration("sample_interval", "100ms")? {
+        Some((interval, span)) if interval < Duration::from_millis(10) => {
+            return Err(file.error(
+                span,
+                "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
+                "write `sample_interval = \"100ms\"`",
+            ));
+        }
+        taken => time(file, taken, Duration::from_millis(100))?,
+    };
+    Ok([deadline, connect_deadline, sample_interval])
+}
+
+/// Reads the tables `[[list]]` with `read`, which returns an entry's name with its place in the file
+/// and the entry. No two entries have the same name, which the file calls `key`.
+fn read_list<T>(
+    file: &File<'_>,
+    root: &mut Section<'_>,
+    list: &'static str,
+    key: &str,
+    mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T), StudyError>,
+) -> Result<Vec<T>, StudyError> {
+    let mut names = BTreeSet::new();
+    let mut entries = Vec::new();
+    for section in root.sections(list, list)? {
+        let whole = section.span();
+        let (name, place, entry) = read(section)?;
+        unique(file, key, &mut names, &name, place.unwrap_or(whole))?;
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {

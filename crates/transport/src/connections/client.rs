@@ -55,6 +55,38 @@ struct Client<'a, E> {
 }
 
 impl<E: StreamEndpoint> Client<'_, E> {
+    /// Makes the connections one after another with their exchanges, until `transfer` is raised or the
+    /// deadline has passed.
+    async fn exchange_all(
+        &self,
+        scratch: &mut [u8],
+        deadline: MonotonicTime,
+        transfer: &Stop,
+    ) -> Tally {
+        let live = &self.trial.context.live;
+        let until = deadline + BEHIND_DEADLINE;
+        let mut tally = Tally::new();
+        for number in 0..self.work.connections {
+            let stop = transfer.child();
+            let exchange = self.exchange(number, scratch, until, &stop);
+            match transfer.unless_raised(exchange).await {
+                Ok(exchanged) => {
+                    tally.add(exchanged, self.work.handshake);
+                    let bytes = self.work.request.len() as u64;
+                    live.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+                    live.messages_sent.fetch_add(1, Ordering::Relaxed);
+                }
+                // The other end is told of the deadline first, and may close before this one is stopped.
+                Err(_) if transfer.is_stopped() || deadline.has_passed() => break,
+                Err(error) => {
+                    tally.failed += 1;
+                    tally.last_error = Some(error);
+                }
+            }
+        }
+        tally
+    }
+
     /// Makes one connection with its exchange, and drops it.
     async fn exchange(
         &self,
@@ -286,31 +318,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     } = trial.begin()?;
     // The connections are the work: the exchange before it has shown that the path lets one through.
     let deadline = watch.connected(started) + trial.order.deadline;
-    let until = deadline + BEHIND_DEADLINE;
-    let mut tally = Tally::new();
-    for number in 0..work.connections {
-        let stop = transfer.child();
-        let exchange = client.exchange(number, &mut scratch, until, &stop);
-        let result = transfer.unless_raised(exchange).await;
-        match result {
-            Ok(exchanged) => {
-                tally.add(exchanged, work.handshake);
-                let bytes = work.request.len() as u64;
-                live.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
-                live.messages_sent.fetch_add(1, Ordering::Relaxed);
-            }
-            // The other end is told of the deadline first, and may close before this one is stopped.
-            Err(_) if transfer.is_stopped() || deadline.has_passed() => break,
-            Err(error) => {
-                tally.failed += 1;
-                tally.last_error = Some(error);
-            }
-        }
-    }
-    let sent = Delivered {
-        bytes: live.bytes_sent.load(Ordering::Relaxed),
-        messages: live.messages_sent.load(Ordering::Relaxed),
-    };
+    let tally = client.exchange_all(&mut scratch, deadline, &transfer).await;
+    let sent = Delivered::sent(live);
     if !transfer.is_stopped() {
         watch.acknowledged(MonotonicTime::now(), sent);
     }

@@ -8,7 +8,7 @@ use super::{Connections, Content, Outgoing, TransferEndpoint, meeting::await_off
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
-    context::{Phase, StatisticsSource},
+    context::{LiveCounters, Phase, StatisticsSource},
     driver::TransportError,
     one_flow::streams::acknowledgement_fact,
     opening::Purpose,
@@ -18,6 +18,7 @@ use crate::{
     trial::{
         Trial,
         connecting::Begun,
+        findings::Findings,
         stream_opening::{begin_report, open, open_load_probe},
         stream_probe,
         warm_up::WarmUp,
@@ -40,16 +41,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if trial.probe.under_load {
         load = Some(open_load_probe(trial, flows, peer).await?);
     }
-    let until = trial.opening_until();
-    let purpose = Purpose::Transfer;
-    let meet = async {
-        let (connection, mut stream) =
-            open(trial, flows, peer, purpose, until, &trial.stop).await?;
-        let offer = await_offer(&mut stream, until).await?;
-        Ok((connection, stream, offer))
-    };
-    let (connection, mut meeting, offer) =
-        meet.await.map_err(|error| trial.explain_opening(error))?;
+    let (connection, mut meeting, offer) = meet(trial, flows, peer)
+        .await
+        .map_err(|error| trial.explain_opening(error))?;
     let warm_up = Arc::new(WarmUp::new(&trial.context.observer, content.warm_up));
     let outgoing = Outgoing::new(content, live, &warm_up);
 
@@ -115,17 +109,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         findings.metric("warm_up_ns", warm_up.length().as_nanos() as f64);
     }
     findings.samples(trial, &samples, time);
-    // The counters run ahead by what was read for the connections and has not left.
-    let sent = |counter: &std::sync::atomic::AtomicU64, delivered: u64| {
-        counter
-            .load(std::sync::atomic::Ordering::Relaxed)
-            .max(delivered)
-    };
-    findings.count("bytes_sent", sent(&live.bytes_sent, delivered.bytes));
-    findings.count(
-        "messages_sent",
-        sent(&live.messages_sent, delivered.messages),
-    );
+    report_sent(&mut findings, live, delivered);
     if let Some(probed) = &probed {
         findings.load_probe(trial, probed, (loaded, &end));
     }
@@ -146,6 +130,34 @@ pub(crate) async fn run<E: TransferEndpoint>(
         connection.close(until).await;
     }
     Ok(findings.0)
+}
+
+/// Opens the connection on which both ends meet, and waits for the receiver's offer.
+async fn meet<E: StreamEndpoint>(
+    trial: &Trial,
+    flows: &E,
+    peer: SocketAddr,
+) -> Result<
+    (
+        E::Connection,
+        <E::Connection as StreamConnection>::Stream,
+        String,
+    ),
+    TransportError,
+> {
+    let until = trial.opening_until();
+    let (connection, mut stream) =
+        open(trial, flows, peer, Purpose::Transfer, until, &trial.stop).await?;
+    let offer = await_offer(&mut stream, until).await?;
+    Ok((connection, stream, offer))
+}
+
+/// Adds the bytes and messages that were sent: at least those delivered, as the counters run ahead by
+/// what was read for the connections and has not left.
+fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivered) {
+    let sent = Delivered::sent(live);
+    findings.count("bytes_sent", sent.bytes.max(delivered.bytes));
+    findings.count("messages_sent", sent.messages.max(delivered.messages));
 }
 
 /// Checks that the receiver's acknowledgement is of what was sent.

@@ -176,30 +176,30 @@ pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> 
     }
     Ok(Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
-        title: what.title.to_owned(),
-        caption: format!(
-            "Line: median over the measured trials of each transport; band: lower to upper \
-             quartile. Time runs from the first connect call; a line ends where fewer than half \
-             of the trials were still going on. {}{}{listed}{}",
-            what.how,
-            if has_steps {
-                " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or \
-                 jitter from then on."
-            } else {
-                ""
-            },
-            if own_axes {
-                " The panels have the same vertical axis but times of their own."
-            } else {
-                ""
-            }
-        ),
+        title: capital(what.title),
+        caption: caption(what, has_steps.then_some(&listed), own_axes),
         panels: drawn,
-    })
-    .map(|figure| Figure {
-        title: capital(&figure.title),
-        ..figure
     }))
+}
+
+/// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
+/// each panel has a time axis of its own.
+fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
+    let mut text = format!(
+        "Line: median over the measured trials of each transport; band: lower to upper quartile. \
+         Time runs from the first connect call; a line ends where fewer than half of the trials were \
+         still going on. {}",
+        what.how
+    );
+    if let Some(steps) = steps {
+        text += " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or jitter \
+                 from then on.";
+        text += steps;
+    }
+    if own_axes {
+        text += " The panels have the same vertical axis but times of their own.";
+    }
+    text
 }
 
 fn lines<'a>(

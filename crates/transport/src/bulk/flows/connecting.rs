@@ -81,40 +81,20 @@ pub(super) async fn run<E: StreamEndpoint>(
     let (end, samples) = watch.finish();
     let (error, set_up, acknowledged) = {
         let mut tally = shared.tally();
-        (tally.error.take(), tally.mean_set_up(), tally.acknowledged)
+        let acknowledged = Delivered {
+            bytes: tally.acknowledged.bytes,
+            messages: tally.acknowledged.messages,
+        };
+        (tally.error.take(), tally.mean_set_up(), acknowledged)
     };
     let Some(end) = end else {
         let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
         return Err(trial.explain(error));
     };
-    let (ours, theirs) = match end {
-        SenderEnd::Deadline { .. } if set_up.is_none() => {
-            return Err(trial.no_connection());
-        }
-        SenderEnd::Deadline {
-            delivered: ours, ..
-        } => {
-            if shared.ways().1 {
-                trial.context.observer.send_note(Note::Received {
-                    messages: ours.messages,
-                    bytes: ours.bytes,
-                });
-            }
-            (ours, trial.answer_over_control()?)
-        }
-        SenderEnd::Acknowledged {
-            delivered: ours, ..
-        } if shared.abandons() => (ours, answer_while_closing(trial, endpoint).await?),
-        SenderEnd::Acknowledged {
-            delivered: ours, ..
-        } => (
-            ours,
-            Delivered {
-                bytes: acknowledged.bytes,
-                messages: acknowledged.messages,
-            },
-        ),
-    };
+    if set_up.is_none() && matches!(end, SenderEnd::Deadline { .. }) {
+        return Err(trial.no_connection());
+    }
+    let (ours, theirs) = delivered_each_way(endpoint, &shared, &end, acknowledged).await?;
     let delivered = Delivered {
         bytes: ours.bytes + theirs.bytes,
         messages: ours.messages + theirs.messages,
@@ -151,6 +131,36 @@ pub(super) async fn run<E: StreamEndpoint>(
         connection.close(MonotonicTime::now() + CLOSING).await;
     }
     Ok(findings.0)
+}
+
+/// Returns the bytes and messages delivered to this end, and those delivered to the other one:
+/// `acknowledged` where the transfer came to its end.
+async fn delivered_each_way<E: StreamEndpoint>(
+    endpoint: &E,
+    shared: &Shared<'_>,
+    end: &SenderEnd,
+    acknowledged: Delivered,
+) -> Result<(Delivered, Delivered), TransportError> {
+    let trial = shared.trial;
+    Ok(match *end {
+        SenderEnd::Deadline {
+            delivered: ours, ..
+        } => {
+            if shared.ways().1 {
+                trial.context.observer.send_note(Note::Received {
+                    messages: ours.messages,
+                    bytes: ours.bytes,
+                });
+            }
+            (ours, trial.answer_over_control()?)
+        }
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } if shared.abandons() => (ours, answer_while_closing(trial, endpoint).await?),
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } => (ours, acknowledged),
+    })
 }
 
 /// Waits for the receiver's account of what it got, while the stack closes the connections that
