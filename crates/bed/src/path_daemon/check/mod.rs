@@ -85,9 +85,6 @@ const NORMAL_QUANTILE: f64 = 3.891;
 /// Time that a packet may take beyond the longest that the path explains.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Time between two reads of the packets of a train.
-const RECEIVE_INTERVAL: Duration = Duration::from_millis(5);
-
 /// Sum of both rates up to which both directions are measured at the same time, in bits per second.
 const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
 
@@ -312,9 +309,7 @@ fn receive_train(
         if over || arrivals.len() == seen.len() {
             return Ok(arrivals);
         }
-        // Times are the kernel's, and the buffer holds more than comes meanwhile: waking up for each
-        // packet would take time from the path.
-        thread::sleep(RECEIVE_INTERVAL);
+        socket::wait(&[to], Duration::from_millis(5))?;
     }
 }
 
