@@ -162,9 +162,9 @@ fn what_is_under_way_at_the_deadline_is_not_lost() {
     assert!(sent <= 1210.0, "{sent}");
     assert_eq!(sender.metrics["messages_lost"], 0.0);
     assert_eq!(sender.metrics["message_loss_ratio"], 0.0);
-    // It was not delivered in time either.
+    // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver is told.
     let delivered = receiver.metrics["messages_delivered"];
-    assert!(delivered <= sent - 150.0, "{delivered} of {sent}");
+    assert!(delivered <= sent - 50.0, "{delivered} of {sent}");
     assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
 }
 
