@@ -9,6 +9,10 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
     path::Path,
     process::{Child, Command, ExitCode, Stdio},
     sync::{Arc, Mutex, mpsc},
@@ -16,7 +20,7 @@ use std::{
 };
 
 use nix::{
-    sched::{CloneFlags, unshare},
+    sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare},
     sys::{
         inotify::{AddWatchFlags, InitFlags, Inotify},
         signal::{Signal, kill},
@@ -132,6 +136,8 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
     let Instructions { order, wires, .. } = read_instructions()?;
     become_able().map_err(GuestDaemonError::Namespaces)?;
     die_with_parent();
+    // Before this process leaves the network namespace in which the claims are.
+    let _claim = (order.clock == Clock::Virtual).then(claim_processor);
     for (what, flag) in [
         ("network", CloneFlags::CLONE_NEWNET),
         ("mount", CloneFlags::CLONE_NEWNS),
@@ -173,6 +179,27 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
             source: error.into(),
         }),
     }
+}
+
+/// Keeps this process, and those that it starts, on one processor that no other guest has claimed,
+/// and returns the claim, which lasts until it is dropped and this process has ended. A guest with a
+/// virtual clock computes in one process at a time, its kernel or a program in it, and a fifth of
+/// its time goes where they are on two processors. With no processor left, nothing is changed.
+fn claim_processor() -> Option<UnixDatagram> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let processors = (0..CpuSet::count()).rev();
+    for processor in processors.filter(|&n| allowed.is_set(n).unwrap_or(false)) {
+        // An abstract address is bound by one socket at a time and needs no file.
+        let name = format!("regatta-guest-processor-{processor}");
+        let claim = SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a));
+        if let Ok(claim) = claim {
+            let mut only = CpuSet::new();
+            only.set(processor).ok()?;
+            sched_setaffinity(Pid::from_raw(0), &only).ok()?;
+            return Some(claim);
+        }
+    }
+    None
 }
 
 fn read_instructions() -> Result<Instructions, GuestDaemonError> {
