@@ -1,11 +1,11 @@
-//! Builds the library that is preloaded into a guest's kernel; see `src/guest/xstate.c`.
+//! Builds the library that is preloaded into a guest's kernel; see `src/guest/ptrace.c`.
 
 use std::{env, path::PathBuf};
 
 fn main() {
-    const SOURCE: &str = "src/guest/xstate.c";
+    const SOURCE: &str = "src/guest/ptrace.c";
     println!("cargo:rerun-if-changed={SOURCE}");
-    let library = PathBuf::from(env::var_os("OUT_DIR").expect("a directory")).join("xstate.so");
+    let library = PathBuf::from(env::var_os("OUT_DIR").expect("a directory")).join("ptrace.so");
     let is_x86_64 = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
     if !is_x86_64 {
         // Nothing to add there; the program includes the file in any case.

@@ -20,7 +20,8 @@ pub fn asked_for(args: &RunArgs) -> bool {
 }
 
 /// Parses a transport as written on the command line: `tcp`, `tcp:cc=bbr`,
-/// `udp:rate=96Mbit/s:gso=false`.
+/// `udp:rate=96Mbit/s:gso=false`. The option `label` is the transport's name in the results, which is
+/// else the text as it stands.
 ///
 /// # Errors
 /// If an option has no value.
@@ -28,6 +29,7 @@ pub fn transport(text: &str) -> Result<Transport, Failure> {
     let mut parts = text.split(':');
     let driver = parts.next().unwrap_or_default().trim();
     let mut options = BTreeMap::new();
+    let mut named = None;
     for part in parts {
         let (name, value) = part.split_once('=').ok_or_else(|| {
             Failure::input(
@@ -36,7 +38,11 @@ pub fn transport(text: &str) -> Result<Transport, Failure> {
             )
         })?;
         let (name, value) = (name.trim(), value.trim());
-        if options.insert(name.to_owned(), value_of(value)).is_some() {
+        let is_again = match name {
+            "label" => named.replace(value).is_some(),
+            _ => options.insert(name.to_owned(), value_of(value)).is_some(),
+        };
+        if is_again {
             return Err(Failure::input(
                 format!("option `{name}` of transport `{text}` is said twice"),
                 format!("leave one of them out: `{name}={value}`"),
@@ -44,7 +50,7 @@ pub fn transport(text: &str) -> Result<Transport, Failure> {
         }
     }
     Ok(Transport {
-        label: label(text.trim()),
+        label: named.map_or_else(|| label(text.trim()), str::to_owned),
         driver: driver.to_owned(),
         options,
     })
@@ -165,7 +171,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         "command line",
         &path_options::files_in(Path::new("")),
     )
-    .map_err(Failure::bad)?;
+    .map_err(Failure::of_options)?;
     Ok((file, text))
 }
 
@@ -186,6 +192,9 @@ mod tests {
             OptionValue::Text("96Mbit/s".into())
         );
         assert_eq!(transport.options["gso"], OptionValue::Flag(false));
+        let named = super::transport("tcp:cc=bbr:label=mine").unwrap();
+        assert_eq!(named.label, "mine");
+        assert_eq!(named.options.len(), 1);
         assert!(super::transport("tcp:cc").is_err());
         let twice = super::transport("tcp:cc=cubic:cc=bbr").expect_err("one too many");
         assert!(twice.render(false).contains("option `cc` of transport"));

@@ -162,7 +162,8 @@ pub struct RunArgs {
     pub study: Option<String>,
 
     /// Transports to race: names of drivers (`regatta list transports`), with options as in
-    /// `tcp:cc=bbr`; with a STUDY, labels of the study too [default without a STUDY: every driver]
+    /// `tcp:cc=bbr`, and with a name of your own as in `tcp:label=mine`; with a STUDY, labels of the
+    /// study too [default without a STUDY: every driver]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub transport: Vec<String>,
 
@@ -224,7 +225,7 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// Show the plan and its longest time; run nothing
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub dry_run: bool,
     /// Show no progress
     #[arg(long, help_heading = "Output")]

@@ -6,11 +6,7 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use nix::{
-    errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags},
-    unistd::{AccessFlags, faccessat},
-};
+use nix::errno::Errno;
 use regatta_model::shell::quoted;
 use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
@@ -32,7 +28,7 @@ pub fn of_run(named: &Path) -> &Path {
     }
 }
 
-/// Checks that a directory can be made for a new run; makes nothing.
+/// Checks that a directory can be made for a new run; nothing that it makes stays.
 ///
 /// # Errors
 /// If the directory that was asked for holds a run or something of one already, or if it cannot be
@@ -62,8 +58,10 @@ pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Checks that files can be made in a directory, or the directory in the nearest one above that is
-/// there.
+/// there: by making a directory there and removing it, since some file systems refuse what their
+/// permissions allow.
 fn check_writable(dir: &Path) -> Result<(), Failure> {
+    let mut missing = dir;
     for above in dir.ancestors() {
         let above = match above.as_os_str().is_empty() {
             true => Path::new("."),
@@ -75,26 +73,36 @@ fn check_writable(dir: &Path) -> Result<(), Failure> {
                 if above.symlink_metadata().is_ok() {
                     return Err(cannot_make(dir, Errno::EEXIST.into()));
                 }
+                missing = above;
             }
             Err(error) => return Err(cannot_make(dir, error)),
             Ok(metadata) if !metadata.is_dir() => {
                 return Err(cannot_make(dir, Errno::ENOTDIR.into()));
             }
-            Ok(_) => {
-                let right = AccessFlags::W_OK | AccessFlags::X_OK;
-                return faccessat(AT_FDCWD, above, right, AtFlags::AT_EACCESS).map_err(|errno| {
-                    match above == dir {
-                        true => cannot(
-                            format!("cannot write to the directory `{}`", dir.display()),
-                            errno.into(),
-                        ),
-                        false => cannot_make(dir, errno.into()),
-                    }
+            Ok(_) if above == dir => {
+                let trial = above.join(format!(".regatta-{}", std::process::id()));
+                return try_to_make(&trial).map_err(|error| {
+                    let what = format!("cannot write to the directory `{}`", dir.display());
+                    cannot(what, error)
                 });
             }
+            Ok(_) => return try_to_make(missing).map_err(|error| cannot_make(dir, error)),
         }
     }
     Ok(())
+}
+
+/// Makes a directory and removes it again. Another run may make the same one meanwhile, and have put
+/// something into it.
+fn try_to_make(dir: &Path) -> io::Result<()> {
+    match std::fs::create_dir(dir) {
+        Ok(()) => {
+            let _ = std::fs::remove_dir(dir);
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes the directory for a new run that [`check`] has found possible: the one that was asked for, or
@@ -144,7 +152,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
         Some(_) => Ok(absolute),
         None => Err(Failure::input(
             format!("the name `{}` is not UTF-8", absolute.display()),
-            "choose another directory whose name is",
+            "choose another directory whose name is UTF-8",
         )),
     }
 }

@@ -13,7 +13,7 @@ use regatta_report::ReportError;
 use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
-use crate::output;
+use crate::{option_words, output};
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,14 @@ impl Failure {
     /// Creates an error about bad input from an error of some crate.
     pub fn bad(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Input, error)
+    }
+
+    /// Creates an error about options of the command line that were read as a study: without the text
+    /// of a study that nobody has written, and with the options that help. What is wrong may be of the
+    /// study that they change.
+    pub fn of_options(error: StudyError) -> Self {
+        let hint = option_words::in_options(&error.hint, error.table());
+        Self::input(error.message, hint)
     }
 
     /// Creates an error about a failure.

@@ -12,6 +12,7 @@ mod exit;
 mod interrupt;
 mod list;
 mod listen;
+mod option_words;
 mod output;
 mod path_options;
 mod plan;

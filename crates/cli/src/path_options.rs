@@ -14,16 +14,21 @@ use toml::{Table, Value};
 use crate::{
     args::{Assignment, Limit, PathArgs},
     exit::Failure,
-    text_file,
+    option_words, text_file,
 };
 
 /// Formats a time exactly, in the usual unit if that loses nothing.
 pub fn time(value: Duration) -> String {
+    let ns = value.as_nanos();
+    let whole = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let whole = whole.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
+    let (unit, name) = whole.copied().unwrap_or((1, "ns"));
+    let exact = format!("{} {name}", ns / unit);
     let short = format_duration(value);
     if parse_duration(&short) == Ok(value) {
         short
     } else {
-        format!("{} ns", value.as_nanos())
+        exact
     }
 }
 
@@ -359,9 +364,13 @@ pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String
     }
     let keys = toml::to_string(&keys).map_err(Failure::failed)?;
     for condition in conditions {
-        let place = format!("command line, for condition `{}`", condition.name);
-        *condition = change_condition(condition, &keys, &place, &files_in(Path::new("")))
-            .map_err(Failure::bad)?;
+        *condition = change_condition(condition, &keys, "command line", &files_in(Path::new("")))
+            .map_err(|error| {
+            Failure::of_options(error).context(format!(
+                "these options do not fit the condition `{}`",
+                condition.name
+            ))
+        })?;
     }
     Ok(changes)
 }
@@ -388,6 +397,7 @@ pub fn choose_emulation(
         path.offloads = offloads;
     }
     if let Some(message) = path.contradiction() {
+        let message = option_words::in_options(&message, "");
         return Err(Failure::input(message, contradiction_hint(args, path)));
     }
     if captured {

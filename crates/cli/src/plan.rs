@@ -27,7 +27,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     if args.detect.0 <= 0.0 {
         return Err(Failure::input(
             "a difference that is to be detected is above zero",
-            "write for example `--detect 5%`",
+            "it has no sign: write for example `--detect 5%`",
         ));
     }
     let own = Path::new(&args.study);

@@ -50,7 +50,12 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
         return Err(Wrong {
             option: None,
             message: format!("there is no transport `{}`", transport.driver),
-            hint: unknown_hint(&transport.driver, &names),
+            hint: match transport.driver.split_once(':') {
+                Some((driver, _)) => format!(
+                    "write `driver = \"{driver}\"`, and each option as a key of its own below it"
+                ),
+                None => unknown_hint(&transport.driver, &names),
+            },
         });
     };
     // All at once: some need each other.

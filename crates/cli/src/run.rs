@@ -30,7 +30,7 @@ use crate::{
 /// Errors that prevent the study from running to its end.
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
-    if let Some(warning) = chosen.study.encryption_warning() {
+    for warning in chosen.study.warnings() {
         output::err(&format!(
             "warning: {}\nhint: {}",
             warning.message, warning.hint

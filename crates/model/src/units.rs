@@ -86,6 +86,12 @@ fn whole(value: f64, what: &str, text: &str) -> Result<u64, UnitError> {
             "write a smaller one",
         ));
     }
+    if value > 0.0 && value < 0.5 {
+        return Err(UnitError::new(
+            format!("{what} is too small, and would be zero: `{text}`"),
+            "write a larger one, or 0",
+        ));
+    }
     Ok(value.round() as u64)
 }
 
@@ -174,6 +180,12 @@ impl FromStr for Ratio {
                 format!("{digits}e-2").parse().unwrap_or(number / 100.0)
             }
             "" if number == 0.0 => number,
+            _ if number < 0.0 => {
+                return Err(UnitError::new(
+                    format!("a ratio cannot be negative: `{text}`"),
+                    HINT,
+                ));
+            }
             // A user of tc means 1 %, one of iptables all of it.
             "" if number <= 1.0 => {
                 return Err(UnitError::new(
@@ -289,7 +301,8 @@ impl fmt::Display for Bytes {
             0..1_000 => write!(f, "{} B", self.0),
             1_000..1_000_000 => write!(f, "{} kB", short(value / 1e3)),
             1_000_000..1_000_000_000 => write!(f, "{} MB", short(value / 1e6)),
-            _ => write!(f, "{} GB", short(value / 1e9)),
+            1_000_000_000..1_000_000_000_000 => write!(f, "{} GB", short(value / 1e9)),
+            _ => write!(f, "{} TB", short(value / 1e12)),
         }
     }
 }

@@ -197,7 +197,7 @@ fn each_mistake_is_told_with_what_to_write() {
         ),
         (
             with("size = \"20MB\"", "size = \"0B\""),
-            "must be larger than zero",
+            "must be from 1 B to",
         ),
         (
             with("kind = \"bulk\"", "kind = \"bulky\""),

@@ -384,9 +384,9 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestDaemonError> {
         // SAFETY: between fork and exec this makes two system calls and allocates nothing.
         unsafe { command.pre_exec(without_random_numbers) };
     }
-    if state_is_larger_than_known() {
-        let library = Path::new(mounts::KERNEL_DIRECTORY).join("xstate.so");
-        fs::write(&library, XSTATE).map_err(GuestDaemonError::Listen)?;
+    if !PTRACE.is_empty() {
+        let library = Path::new(mounts::KERNEL_DIRECTORY).join("ptrace.so");
+        fs::write(&library, PTRACE).map_err(GuestDaemonError::Listen)?;
         command.env("LD_PRELOAD", library);
     }
     command
@@ -399,30 +399,9 @@ fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestDaemonError> {
         })
 }
 
-/// Library that is preloaded into a kernel that does not know the extended register state of this
-/// processor; see its source.
-static XSTATE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xstate.so"));
-
-/// Whether the extended register state, as this system has switched it on, is larger than User Mode
-/// Linux takes.
-#[cfg(target_arch = "x86_64")]
-fn state_is_larger_than_known() -> bool {
-    /// `HOST_FP_SIZE` of Linux up to 6.12.
-    const KNOWN_BYTES: u32 = 2696;
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
-    /// CPUID leaf of the extended register state; its EBX is the size in bytes.
-    const LEAF: u32 = 0xd;
-    // SAFETY: every processor of this architecture has the instruction.
-    #[allow(unused_unsafe, reason = "safe in newer compilers")]
-    unsafe {
-        __cpuid(0).eax >= LEAF && __cpuid_count(LEAF, 0).ebx > KNOWN_BYTES
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn state_is_larger_than_known() -> bool {
-    false
-}
+/// Library that is preloaded into the kernel; see its source. Empty on other architectures than that
+/// for which it is written.
+static PTRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ptrace.so"));
 
 /// Makes `getrandom` fail in the program that this process becomes. The guest's kernel mixes the
 /// host's random numbers into its own wherever it gets them, and then no two runs are alike;

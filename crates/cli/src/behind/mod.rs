@@ -207,7 +207,7 @@ fn nameless(args: &BehindArgs) -> Result<StudyFile, Failure> {
     root.insert("workload".into(), section(&work));
     let text = toml::to_string(&root).map_err(Failure::failed)?;
     let files = path_options::files_in(Path::new(""));
-    StudyFile::parse_beside(&text, "command line", &files).map_err(Failure::bad)
+    StudyFile::parse_beside(&text, "command line", &files).map_err(Failure::of_options)
 }
 
 /// Returns the command, or the user's shell.

@@ -200,6 +200,14 @@ fn arguments_are_checked_before_anything_starts() {
         (["--jitter", "40ms"], "jitter"),
         (["--rtt", "-1ms"], "a time cannot be negative"),
         (["--jitter-distribution", "normal"], "but no `jitter`"),
+        (["--codel-target", "5ms"], "add `--discipline codel`"),
+        (["--reverse", "codel_target=5ms"], "add `discipline=codel`"),
+        (["--transport", "tcp,tcp"], "`label=tcp-2`"),
+        (
+            ["--out", "/proc/regatta"],
+            "cannot make the result directory",
+        ),
+        (["--rtt", "0.0000001ms"], "is too small, and would be zero"),
         (["--jitter-distribution", "even"], "it is one of `uniform`"),
         (["--loss-bursts", "to_bad=1%"], "has no `to_good`"),
         (["--loss-bursts", "1%"], "no key with its value"),
@@ -290,7 +298,7 @@ fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     let done = run(&["--rtt", "4ms"]);
     done.assert_code(2);
     done.assert_says("`jitter` is larger than the one-way delay");
-    done.assert_says("for condition `");
+    done.assert_says("do not fit the condition `");
     std::fs::remove_file(bench.path("studies/down.trace")).expect("removed");
     let done = run(&[]);
     done.assert_code(2);
@@ -435,7 +443,7 @@ fn an_external_driver_without_its_program_is_refused() {
     let bench = Bench::new();
     for (transport, says) in [
         ("external", "`external` needs the option `program`"),
-        ("external:program=./gone", "there is no file `./gone`"),
+        ("external:program=./gone", "`./gone` is no file"),
     ] {
         let done = bench.run(&["run", "--transport", transport, "--out", "out"]);
         done.assert_code(2);

@@ -28,6 +28,15 @@ impl StudyError {
             .count()
     }
 
+    /// Returns the name of the table in which the error is, such as `condition.forward`; empty at the
+    /// head of the study.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        let before = &self.text[..self.span.start];
+        let header = before.lines().rev().find(|line| line.starts_with('['));
+        header.map_or("", |line| line.trim_matches(['[', ']']))
+    }
+
     /// Returns the whole message with the excerpt of the file, in colour if `colour` is set.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 mod builtin;
 mod capture;
 mod emulator;
-mod encryption;
 mod error;
 mod file;
 mod guest;
@@ -15,6 +14,7 @@ mod parts;
 mod path;
 mod section;
 mod steps;
+mod warnings;
 mod work;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};

@@ -331,7 +331,7 @@ fn amount(
         Some((value, _)) if value.0 > 0 && value <= largest => Ok(value),
         Some((_, span)) => Err(file.error(
             span,
-            "this size must be larger than zero and within reason",
+            format!("this size must be from 1 B to {largest}"),
             format!(
                 "write a size from `1B` to `{}`",
                 largest.to_string().replace(' ', "")

@@ -231,6 +231,7 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
     }
     let left_out = match left_out.as_slice() {
         [] => String::new(),
+        _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
         names => format!(" Not ranked in every place: {}.", list(names)),
     };
     format!("{partial}{}{left_out}", sentences.join(" "))

@@ -36,8 +36,8 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
         }
     }
     counted.extend(builds::warnings(&data.header));
-    let encryption = data.header.study.encryption_warning();
-    counted.extend(encryption.map(|warning| CountedWarning {
+    let of_study = data.header.study.warnings().into_iter();
+    counted.extend(of_study.map(|warning| CountedWarning {
         code: warning.code,
         message: warning.message,
         hint: warning.hint,

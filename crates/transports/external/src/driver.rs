@@ -184,11 +184,16 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
         false => Path::new(".").join(named),
     };
     if !program.is_file() {
+        let found = if program.is_dir() {
+            "a directory"
+        } else {
+            "no file"
+        };
         return Err(OptionError::Value {
             driver: EXTERNAL.name,
             name: "program",
             value: named.to_owned(),
-            hint: format!("there is no file `{}`; name one", program.display()),
+            hint: format!("`{}` is {found}; name a program", program.display()),
         });
     }
     Ok(Command {
@@ -309,7 +314,7 @@ mod tests {
         assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
         let gone = External.check_options(&options("no-such-driver", ""));
         let hint = gone.unwrap_err().hint().to_owned();
-        assert_eq!(hint, "there is no file `./no-such-driver`; name one");
+        assert_eq!(hint, "`./no-such-driver` is no file; name a program");
         let none = External.check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
     }

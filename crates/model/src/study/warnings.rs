@@ -1,13 +1,39 @@
-//! Warning about a study that compares encrypted with unencrypted transports.
+//! Warnings about a study that could be what its author did not mean.
 
 use super::Study;
-use crate::record::Warning;
+use crate::{record::Warning, units::format_duration};
 
 impl Study {
+    /// Returns the warnings that a run of this study starts with, and that its report repeats.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.encryption_warning()
+            .into_iter()
+            .chain(self.schedule_warnings())
+            .collect()
+    }
+
+    /// Returns a warning for each condition with a step that no trial lives to see.
+    fn schedule_warnings(&self) -> impl Iterator<Item = Warning> {
+        self.conditions.iter().filter_map(|condition| {
+            let late = |at| at >= self.deadline;
+            let step = condition.schedule.iter().find(|step| late(step.at))?;
+            Some(Warning {
+                code: "step_after_deadline".to_owned(),
+                message: format!(
+                    "the path of `{}` changes after {}, when the deadline of {} has ended every transfer",
+                    condition.name,
+                    format_duration(step.at),
+                    format_duration(self.deadline)
+                ),
+                hint: "set an earlier step or a longer deadline".to_owned(),
+            })
+        })
+    }
+
     /// Returns a warning if a study has plain TCP and QUIC, but no TLS over TCP: the cost of
     /// encryption is then a part of every difference between them.
-    #[must_use]
-    pub fn encryption_warning(&self) -> Option<Warning> {
+    fn encryption_warning(&self) -> Option<Warning> {
         let labels = |of: fn(&str) -> bool| -> Vec<String> {
             (self.transports.iter())
                 .filter(|transport| of(&transport.driver))
@@ -62,10 +88,30 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_study_with_tcp_and_quic_has_tls_over_tcp() {
+    fn a_step_that_no_transfer_reaches_is_warned_of() {
+        let with = |at: &str| {
+            let text = format!(
+                "name = \"a\"\ndeadline = \"30s\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n\
+                 rtt = \"1ms\"\nstep = [{{ at = \"{at}\", loss = \"1%\" }}]\n[[workload]]\nkind = \"bulk\"\n"
+            );
+            let file = StudyFile::parse(&text, "a.toml").expect("a study");
+            file.study.warnings()
+        };
+        assert_eq!(with("29s"), []);
+        let [warning] = &with("30s")[..] else {
+            panic!("one warning")
+        };
+        assert_eq!(
+            warning.message,
+            "the path of `c` changes after 30 s, when the deadline of 30 s has ended every transfer"
+        );
+    }
+
+    #[test]
+    fn no_built_in_study_is_warned_of() {
         for builtin in BUILTIN {
             let file = StudyFile::parse(builtin.text, builtin.name).expect("a study");
-            assert_eq!(file.study.encryption_warning(), None, "{}", builtin.name);
+            assert_eq!(file.study.warnings(), [], "{}", builtin.name);
         }
     }
 }

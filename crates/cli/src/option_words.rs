@@ -1,0 +1,77 @@
+//! Messages about a study in the words of the command line.
+
+use clap::CommandFactory;
+
+use crate::args::Args;
+
+/// Returns a message with the keys of a study that it quotes as the options which set them: `` `rate =
+/// "1Gbit/s"` `` becomes `` `--rate 1Gbit/s` ``. `table` is where the mistake is: what an option takes as
+/// `KEY=VALUE`, such as `--forward`, is written so.
+pub fn in_options(message: &str, table: &str) -> String {
+    let mut parts = message.split('`');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    // Every second part is quoted.
+    while let Some(quoted) = parts.next() {
+        text += &format!("`{}`", option(quoted, table));
+        text += parts.next().unwrap_or_default();
+    }
+    text
+}
+
+fn option(quoted: &str, table: &str) -> String {
+    let (key, value) = match quoted.split_once(" = ") {
+        Some((key, value)) => (key, Some(value.trim_matches('"'))),
+        None => (quoted, None),
+    };
+    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_inside = table.contains('.') || table == "transport";
+    let name = key.replace('_', "-");
+    match value {
+        _ if !is_key => quoted.to_owned(),
+        Some(value) if is_inside || !is_option(&name) => format!("{key}={value}"),
+        Some("true") => format!("--{name}"),
+        Some(value) if value.contains(' ') => format!("--{name} \"{value}\""),
+        Some(value) => format!("--{name} {value}"),
+        None if is_inside || !is_option(&name) => quoted.to_owned(),
+        None => format!("--{name}"),
+    }
+}
+
+fn is_option(name: &str) -> bool {
+    let command = Args::command();
+    let run = command.find_subcommand("run");
+    run.is_some_and(|run| run.get_arguments().any(|it| it.get_long() == Some(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_study_become_options() {
+        for (table, message, expected) in [
+            (
+                "condition",
+                "add `rate = \"1Gbit/s\"`, or no `codel_target`",
+                "add `--rate 1Gbit/s`, or no `--codel-target`",
+            ),
+            (
+                "condition.forward",
+                "add `rate = \"1Gbit/s\"`",
+                "add `rate=1Gbit/s`",
+            ),
+            (
+                "transport",
+                "give one another: `label = \"tcp-2\"`",
+                "give one another: `label=tcp-2`",
+            ),
+            (
+                "",
+                "two have the label `tcp`, as `x y`",
+                "two have the label `tcp`, as `x y`",
+            ),
+        ] {
+            assert_eq!(in_options(message, table), expected);
+        }
+    }
+}
