@@ -117,9 +117,9 @@ fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
         let waiting = packets.unwrap_or(bytes / PACKET_BYTES) as f64;
         // Those that wait, and its own; before them one may be under transmission.
         let theory = DELAY.as_nanos() as f64 + (waiting + 1.0) * transmission_ns;
-        // Half more than the rate carries, for as long as takes to fill the queue five times.
+        // Half more than the rate carries, for as long as takes to fill the queue twice.
         let sending = Sending {
-            packets: (5.0 * waiting * 3.0) as u64,
+            packets: (2.0 * waiting * 3.0) as u64,
             packet_bytes: PACKET_BYTES,
             interval: Duration::from_nanos((transmission_ns / 1.5) as u64),
         };
