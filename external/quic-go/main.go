@@ -429,11 +429,14 @@ func receive(o order) {
 			fail(fmt.Errorf("the transfer broke: %w", err))
 		}
 	}
-	if _, err := stream.Write(binary.BigEndian.AppendUint64(nil, here.bytes)); err != nil {
-		fail(err)
-	}
-	if err := stream.Close(); err != nil {
-		fail(err)
+	// Who abandons waits for no answer, and may have closed the connection when all has come.
+	if o.Finish != abandon {
+		if _, err := stream.Write(binary.BigEndian.AppendUint64(nil, here.bytes)); err != nil {
+			fail(err)
+		}
+		if err := stream.Close(); err != nil {
+			fail(err)
+		}
 	}
 	here.done(monotonicNs(), o.facts(connection, "receiver"))
 	// The other goroutine ends the program.
