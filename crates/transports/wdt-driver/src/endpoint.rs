@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use rand::RngExt as _;
@@ -40,6 +40,8 @@ pub(crate) struct Endpoint {
     /// At a receiver, the listener and its URL until it receives.
     listening: Mutex<Option<(Listener, ConnectionUrl)>>,
     report: Mutex<Option<Report>>,
+    /// Number of blocks, at the sender, which knows it before any has left.
+    blocks: OnceLock<u64>,
 }
 
 fn take<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
@@ -58,6 +60,7 @@ impl Endpoint {
             peer: order.peer,
             listening: Mutex::default(),
             report: Mutex::default(),
+            blocks: OnceLock::new(),
         };
         if !order.connects() {
             let listening = endpoint.listen()?;
@@ -159,6 +162,8 @@ impl TransferEndpoint for Endpoint {
         let source = ContentSource::new(outgoing, self.options.files);
         let session = sender::Session::new(source, &url, options)
             .map_err(TransportError::stack("cannot begin the WDT transfer"))?;
+        // An endpoint serves one transfer.
+        let _ = self.blocks.set(session.blocks());
         let session = Arc::new(session);
         let host = TrialHost::new(self.door(), connections, stop);
         let ended = net::send(&session, &url, &host);
@@ -230,21 +235,23 @@ impl TransferEndpoint for Endpoint {
 
     fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.settings.warnings();
+        let connections = u64::from(self.options.connections);
+        // Also of a transfer that its deadline ends, and which has no report then.
+        if let Some(&blocks) = self.blocks.get()
+            && blocks < connections
+        {
+            warnings.push(Warning {
+                code: "wdt_few_blocks".to_owned(),
+                message: format!(
+                    "the content is {blocks} {}: of {connections} connections at most \
+                     {blocks} carried any of it",
+                    if blocks == 1 { "block" } else { "blocks" }
+                ),
+                hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
+            });
+        }
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report {
-            let connections = u64::from(self.options.connections);
-            let blocks = report.blocks;
-            if blocks < connections && self.end == "sender" {
-                warnings.push(Warning {
-                    code: "wdt_few_blocks".to_owned(),
-                    message: format!(
-                        "the content is {blocks} {}: of {connections} connections at most \
-                         {blocks} carried any of it",
-                        if blocks == 1 { "block" } else { "blocks" }
-                    ),
-                    hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
-                });
-            }
             let again: u32 = report
                 .ports
                 .iter()

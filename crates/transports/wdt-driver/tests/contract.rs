@@ -1,6 +1,6 @@
 //! Contract tests of every driver for `wdt`, over loopback, and tests of its own behaviour.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_model::OptionValue;
 use regatta_transport::{Driver, testing};
@@ -97,4 +97,18 @@ fn connections_without_a_block_are_told_of() {
         .collect();
     assert_eq!(codes, ["wdt_few_blocks"]);
     assert_eq!(pair.receiver.expect("a report").warnings, []);
+}
+
+#[test]
+fn connections_without_a_block_are_told_of_where_the_deadline_ends_the_transfer() {
+    // Four blocks of 10 TB.
+    let pair = testing::run_pair(wdt(), 40_000_000_000_000, 10_000, |order| {
+        let block_size = OptionValue::Text("10TB".to_owned());
+        order.transport.options = BTreeMap::from([("block_size".to_owned(), block_size)]);
+        order.deadline = Duration::from_millis(400);
+    });
+    let sender = pair.expect("both ends").sender.expect("a report");
+    let said = |code: &str| sender.warnings.iter().any(|warning| warning.code == code);
+    assert!(said("deadline_reached"), "{:?}", sender.warnings);
+    assert!(said("wdt_few_blocks"), "{:?}", sender.warnings);
 }

@@ -158,6 +158,11 @@ impl<S: Source> Session<S> {
         self.lock().failure.get_or_insert(failure);
     }
 
+    /// Returns the number of blocks of the whole transfer.
+    pub fn blocks(&self) -> u64 {
+        self.lock().queue.total_blocks()
+    }
+
     /// Returns the time at which the receiver first said that it has everything.
     pub fn confirmed(&self) -> Option<Instant> {
         self.lock().confirmed
