@@ -21,8 +21,9 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Clock of a thread that often asks for the time.
 ///
 /// Reading the clock is cheap except in User Mode Linux, where it is a system call and thus two context
-/// switches: a third of a guest's time went into the forwarder's. There, with a virtual clock, time
-/// stands still while anything computes, so that one reading holds until the thread has slept.
+/// switches of the host; a third of a guest's system calls were the forwarder's readings. With a virtual
+/// clock, time stands still there while anything computes, so that one reading holds until the thread
+/// has slept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadClock {
     /// Time of the last reading, if it holds until the thread sleeps.

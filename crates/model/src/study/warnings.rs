@@ -13,7 +13,7 @@ impl Study {
             .collect()
     }
 
-    /// Returns a warning for each condition with a step that no trial lives to see.
+    /// Returns a warning for each condition with a step that comes after the deadline.
     fn schedule_warnings(&self) -> impl Iterator<Item = Warning> {
         self.conditions.iter().filter_map(|condition| {
             let late = |at| at >= self.deadline;
