@@ -15,7 +15,6 @@
 
 pub mod addresses;
 mod applicable;
-mod bulk;
 pub mod clock;
 pub mod compiled;
 mod connections;
@@ -24,9 +23,10 @@ pub mod context;
 pub mod descriptor;
 pub mod driver;
 mod exchange;
+mod executor;
 pub mod message;
+mod message_flow;
 mod multi_stream;
-mod one_flow;
 pub mod opening;
 mod probe;
 mod session;
@@ -34,6 +34,7 @@ pub mod socket_option;
 mod statistics;
 pub mod stop;
 pub mod stream;
+mod stream_flows;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;
@@ -49,6 +50,7 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
 };
 pub use driver::{Driver, Session, THREAD_HINT, TransportError, Unsupported};
+pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use session::{

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
 use regatta_model::Warning;
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, opening::Purpose,
-    stop::Stop,
+    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, executor::Executor,
+    opening::Purpose, stop::Stop,
 };
 
 /// One message that arrived.
@@ -74,6 +74,12 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Flow of messages that the endpoint makes.
     type Flow: MessageFlow;
 
+    /// Executor of the driver's futures: [`Blocking`](crate::Blocking) for a stack whose calls block.
+    type Executor: Executor;
+
+    /// Returns what runs this end's futures.
+    fn executor(&self) -> &Self::Executor;
+
     /// Returns the address on which the endpoint listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
 
@@ -91,9 +97,6 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     fn pace(&self) -> Option<u64> {
         None
     }
-
-    /// Runs a future to its end on this thread.
-    fn block_on<F: Future>(&self, future: F) -> F::Output;
 
     /// Makes a flow to the peer; sends nothing. The flow is registered with `stop`.
     fn connect(
@@ -118,23 +121,6 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
-
-    /// Runs two tasks at once. The futures are made where they run and need not be `Send`.
-    fn join<A, B, FA, FB>(&self, a: A, b: B) -> impl Future<Output = (FA::Output, FB::Output)>
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>;
-
-    /// Runs any number of tasks at once; see [`crate::StreamEndpoint::join_all`].
-    fn join_all<T, F>(&self, tasks: Vec<T>) -> impl Future<Output = Vec<F::Output>>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>;
-
-    /// Waits until the moment has come; see [`crate::StreamEndpoint::sleep_until`].
-    fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
     /// Returns facts about this end, by the full name of the fact. Facts about a flow take
     /// precedence.

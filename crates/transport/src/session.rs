@@ -6,19 +6,16 @@ use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
-    bulk::{
-        flows::{self, Flows},
-        messages::Messages,
-    },
     connections::{self, Exchanges},
-    content::plan::Plan,
     context::TrialContext,
     driver::{Session, TransportError, Unsupported},
     exchange::Exchange,
+    executor::Executor as _,
     message::MessageEndpoint,
+    message_flow::{self, Either, MessageWork as _, bulk::Messages},
     multi_stream::{self, Messages as ManyMessages},
-    one_flow::{self, Either, MessageWork as _},
     stream::StreamEndpoint,
+    stream_flows::{self, Flows},
     transfer::{self, TransferEndpoint},
     trial::Trial,
 };
@@ -27,7 +24,6 @@ use crate::{
 /// be carried out is refused at once.
 #[derive(Debug)]
 enum Work {
-    OneFlow(Either<Plan, Exchange>),
     Flows(Flows),
     Connections(Exchanges),
     MultiStream(ManyMessages),
@@ -36,14 +32,11 @@ enum Work {
 impl Work {
     fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => match Flows::new(order)? {
-                Some(flows) => Ok(Self::Flows(flows)),
-                None => Ok(Self::OneFlow(Either::A(Plan::new(order)?))),
-            },
+            WorkloadKind::Bulk { .. } => Ok(Self::Flows(Flows::of_bulk(order)?)),
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
             WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(ManyMessages::new(order)?)),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                Ok(Self::OneFlow(Either::B(Exchange::new(order)?)))
+                Ok(Self::Flows(Flows::of_exchange(Exchange::new(order)?)))
             }
         }
     }
@@ -142,16 +135,15 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
         let result = match &work {
-            Work::OneFlow(work) => {
-                endpoint.block_on(one_flow::streams::run(trial, work, endpoint, peer))
-            }
-            Work::Flows(work) => endpoint.block_on(flows::run(trial, work, endpoint, peer)),
-            Work::Connections(work) => {
-                endpoint.block_on(connections::run(trial, work, endpoint, peer))
-            }
-            Work::MultiStream(work) => {
-                endpoint.block_on(multi_stream::run(trial, work, endpoint, peer))
-            }
+            Work::Flows(work) => endpoint
+                .executor()
+                .block_on(stream_flows::run(trial, work, endpoint, peer)),
+            Work::Connections(work) => endpoint
+                .executor()
+                .block_on(connections::run(trial, work, endpoint, peer)),
+            Work::MultiStream(work) => endpoint
+                .executor()
+                .block_on(multi_stream::run(trial, work, endpoint, peer)),
         };
         end(trial, result, BTreeMap::new())
     }
@@ -196,7 +188,7 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
             endpoint,
         } = *self;
         let running = transfer::run(&trial, content, &endpoint, peer);
-        let result = endpoint.flows().block_on(running);
+        let result = endpoint.flows().executor().block_on(running);
         end(&trial, result, BTreeMap::new())
     }
 }
@@ -283,7 +275,9 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
             endpoint,
         } = *self;
         let (trial, endpoint) = (&trial, &endpoint);
-        let result = endpoint.block_on(one_flow::messages::run(trial, &work, endpoint, peer));
+        let result = endpoint
+            .executor()
+            .block_on(message_flow::messages::run(trial, &work, endpoint, peer));
         end(trial, result, endpoint.facts())
     }
 }

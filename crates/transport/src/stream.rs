@@ -1,27 +1,17 @@
 //! Traits of a driver of streams, and the promises that they make to the workloads.
 //!
 //! All functions are `async` so that one workload serves blocking and asynchronous stacks. A
-//! blocking driver's functions simply block and never yield; its [`StreamEndpoint::block_on`] is
-//! [`block_on_blocking`], its [`StreamEndpoint::join`] uses threads
-//! ([`join_with_threads`]). An asynchronous driver holds its own current-thread runtime and joins
-//! on it.
+//! blocking driver's functions simply block and never yield, and its executor is
+//! [`Blocking`](crate::Blocking). An asynchronous driver has its own current-thread runtime.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    net::SocketAddr,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    thread::{self, Scope, ScopedJoinHandle},
-};
+use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use regatta_model::Warning;
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, opening::Purpose,
-    stop::Stop,
+    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, executor::Executor,
+    opening::Purpose, stop::Stop,
 };
 
 /// Result of a receive call.
@@ -123,11 +113,14 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Connection that the endpoint makes.
     type Connection: StreamConnection;
 
+    /// Executor of the driver's futures: [`Blocking`](crate::Blocking) for a stack whose calls block.
+    type Executor: Executor;
+
+    /// Returns what runs this end's futures.
+    fn executor(&self) -> &Self::Executor;
+
     /// Returns the address on which the endpoint listens; `None` at a sender.
     fn listen_address(&self) -> Option<SocketAddr>;
-
-    /// Runs a future to its end on this thread.
-    fn block_on<F: Future>(&self, future: F) -> F::Output;
 
     /// Connects; returns when the connection can carry data. `purpose` is
     /// [`Purpose::Transfer`] or one of the probes, whose small messages must not be held back.
@@ -164,25 +157,6 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
         arrived: &mut (impl FnMut() + Send),
     ) -> impl Future<Output = Result<Accepted<Self::Connection>, TransportError>>;
 
-    /// Runs two tasks at once. The futures are made where they run and need not be `Send`.
-    fn join<A, B, FA, FB>(&self, a: A, b: B) -> impl Future<Output = (FA::Output, FB::Output)>
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>;
-
-    /// Runs any number of tasks at once, and returns their results in the order of the tasks. As
-    /// with [`StreamEndpoint::join`], the futures are made where they run.
-    fn join_all<T, F>(&self, tasks: Vec<T>) -> impl Future<Output = Vec<F::Output>>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>;
-
-    /// Waits until the moment has come. A late return is counted as delay by the probe, so timers
-    /// that round to whole milliseconds are not good enough.
-    fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
-
     /// Returns facts that are known before any connection, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
@@ -203,96 +177,41 @@ pub enum Accepted<C> {
     Failed(TransportError),
 }
 
-/// Runs a future that blocks and never yields, as those of a blocking driver.
+/// Reads the next `N` bytes of a stream, of which the first may be in `rest` already. Bytes after
+/// them are left there.
 ///
-/// Costs one virtual call for the whole future. Should a future yield nevertheless, it is polled
-/// again at once.
-pub fn block_on_blocking<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
+/// # Errors
+/// The error of the stack; [`TransportError::Closed`] if the stream ends, or `until` comes, before.
+pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+    until: MonotonicTime,
+) -> Result<[u8; N], TransportError> {
+    let mut scratch = [0; N];
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::yield_now(),
+        if let Some(bytes) = rest.first_chunk() {
+            let bytes = *bytes;
+            rest.drain(..N);
+            return Ok(bytes);
+        }
+        let missing = N - rest.len();
+        let received = stream
+            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
+                rest.extend_from_slice(piece);
+            })
+            .await?;
+        if !matches!(received, Received::Bytes(_)) {
+            return Err(TransportError::Closed { flow: "transfer" });
         }
     }
 }
 
-/// Starts a thread. One that cannot be started ends the session: its futures have no error for that, so
-/// that this unwinds with the [`TransportError`], which the host of the session takes for its own.
-fn start<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> ScopedJoinHandle<'scope, T> {
-    thread::Builder::new()
-        .spawn_scoped(scope, work)
-        .unwrap_or_else(|source| {
-            std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
-        })
-}
-
-/// Runs two blocking futures at once, the second in a thread of its own.
-pub fn join_with_threads<A, B, FA, FB>(a: A, b: B) -> (FA::Output, FB::Output)
-where
-    A: FnOnce() -> FA + Send,
-    B: FnOnce() -> FB + Send,
-    FA: Future<Output: Send>,
-    FB: Future<Output: Send>,
-{
-    thread::scope(|scope| {
-        let second = start(scope, || block_on_blocking(b()));
-        let first = block_on_blocking(a());
-        match second.join() {
-            Ok(second) => (first, second),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-/// Runs blocking futures at once, each but the first in a thread of its own.
-pub fn join_all_with_threads<T, F>(tasks: Vec<T>) -> Vec<F::Output>
-where
-    T: FnOnce() -> F + Send,
-    F: Future<Output: Send>,
-{
-    let mut tasks = tasks.into_iter();
-    let Some(first) = tasks.next() else {
-        return Vec::new();
-    };
-    thread::scope(|scope| {
-        let others: Vec<_> = tasks
-            .map(|task| start(scope, || block_on_blocking(task())))
-            .collect();
-        let mut outputs = vec![block_on_blocking(first())];
-        for other in others {
-            match other.join() {
-                Ok(output) => outputs.push(output),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        outputs
-    })
-}
-
-/// Waits until the moment has come, blocking this thread, with the kernel's high-resolution timer.
-pub fn sleep_until_blocking(moment: MonotonicTime) {
-    let time = libc::timespec {
-        tv_sec: moment.0.div_euclid(1_000_000_000),
-        tv_nsec: moment.0.rem_euclid(1_000_000_000),
-    };
-    loop {
-        // SAFETY: `time` is a valid timespec; no place for the remainder is needed with an
-        // absolute time.
-        let result = unsafe {
-            libc::clock_nanosleep(
-                libc::CLOCK_MONOTONIC,
-                libc::TIMER_ABSTIME,
-                &raw const time,
-                std::ptr::null_mut(),
-            )
-        };
-        if result != libc::EINTR {
-            return;
-        }
-    }
+/// Receives and discards until the other end has closed, at most until `until`. The other end
+/// closes when it has what was sent to it, and may be gone when that is seen here.
+pub(crate) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {
+    let mut scratch = [0; 256];
+    while let Ok(Received::Bytes(_)) = stream
+        .receive(&mut scratch, until, &mut |_: &[u8]| {})
+        .await
+    {}
 }

@@ -22,12 +22,9 @@ use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{OptionValue, StackFacts, stack};
 use regatta_transport::{
-    Abort, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample, Purpose,
-    Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint, StreamSession,
-    TransportError, TrialContext, Unsupported,
-    stream::{
-        Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
-    },
+    Abort, Blocking, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample,
+    Purpose, Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint,
+    StreamSession, TransportError, TrialContext, Unsupported, stream::Accepted,
 };
 
 /// Interval at which a waiting accept looks for a connection and for its stop.
@@ -101,6 +98,11 @@ impl Endpoint {
 
 impl StreamEndpoint for Endpoint {
     type Connection = Connection;
+    type Executor = Blocking;
+
+    fn executor(&self) -> &Blocking {
+        &Blocking
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
@@ -108,9 +110,6 @@ impl StreamEndpoint for Endpoint {
 
     // A blocking driver: its async functions never yield. An asynchronous one holds a
     // current-thread runtime and runs the future on it.
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on_blocking(future)
-    }
 
     async fn connect(
         &self,
@@ -158,28 +157,6 @@ impl StreamEndpoint for Endpoint {
                 Err(error) => return Err(TransportError::io("cannot accept")(error)),
             }
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        join_with_threads(a, b)
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        join_all_with_threads(tasks)
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until_blocking(moment);
     }
 
     // What a reader must know to compare this stack with others: a value, or why there is none.

@@ -13,6 +13,7 @@ use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
     driver::TransportError,
+    executor::Executor as _,
     opening::Purpose,
     stop::Stop,
     stream::{Accepted, ByteStream, Received, StreamConnection, StreamEndpoint},
@@ -221,6 +222,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let one = &server;
     let served = endpoint
+        .executor()
         .join_all((0..AT_ONCE).map(|_| move || one.serve()).collect())
         .await;
     let error = served.into_iter().find_map(Result::err);

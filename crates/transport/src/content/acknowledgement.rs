@@ -1,13 +1,16 @@
 //! Acknowledgement that the receiving end sends at the end of its part of a transfer.
 
+use bytes::Bytes;
+
 use crate::{
     clock::MonotonicTime,
     content::stream_check::check,
     driver::TransportError,
-    stream::{ByteStream, Received},
+    stream::{ByteStream, read_exact},
+    trial::watch::Delivered,
 };
 
-/// Length of the encoding in bytes: `LANE`, bytes, messages, digest, check.
+/// Length of the encoding in bytes: `ACK:`, bytes, messages, digest, check.
 const BYTES: usize = 4 + 8 + 8 + 8 + 4;
 
 /// Bytes and messages that have arrived.
@@ -20,9 +23,9 @@ pub(crate) struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    pub(crate) fn encode(self) -> [u8; BYTES] {
+    fn encode(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        bytes[..4].copy_from_slice(b"LANE");
+        bytes[..4].copy_from_slice(b"ACK:");
         bytes[4..12].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.messages.to_le_bytes());
         bytes[20..28].copy_from_slice(&self.digest.to_le_bytes());
@@ -49,28 +52,60 @@ impl Acknowledgement {
             })
     }
 
-    /// Waits for an acknowledgement.
-    pub(crate) async fn of<S: ByteStream>(stream: &mut S) -> Result<Self, TransportError> {
-        let mut bytes = [0; BYTES];
-        let mut here = 0;
-        let mut scratch = [0; BYTES];
-        while here < BYTES {
-            let received = stream
-                .receive(
-                    &mut scratch[..BYTES - here],
-                    MonotonicTime::NEVER,
-                    &mut |piece: &[u8]| {
-                        let taken = piece.len().min(BYTES - here);
-                        bytes[here..here + taken].copy_from_slice(&piece[..taken]);
-                        here += taken;
-                    },
-                )
-                .await?;
-            if received == Received::Closed {
-                return Err(TransportError::Closed { flow: "transfer" });
-            }
-        }
+    /// Waits for an acknowledgement, of which the first bytes may be in `rest` already.
+    pub(crate) async fn of<S: ByteStream>(
+        stream: &mut S,
+        mut rest: Vec<u8>,
+    ) -> Result<Self, TransportError> {
+        let bytes = read_exact(stream, &mut rest, MonotonicTime::NEVER).await?;
         Self::decode(&bytes)
+    }
+
+    /// Sends the acknowledgement.
+    pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<(), TransportError> {
+        stream.send_message(&self.encode(), &Bytes::new()).await?;
+        stream.flush().await
+    }
+
+    /// Checks that the receiver got the `bytes` that were sent.
+    pub(crate) fn check_bytes(self, bytes: u64) -> Result<(), TransportError> {
+        if self.bytes == bytes {
+            return Ok(());
+        }
+        Err(TransportError::Protocol {
+            what: format!("the receiver acknowledged {} of {bytes} bytes", self.bytes),
+        })
+    }
+
+    /// Checks that the receiver's data have the digest of what was sent.
+    pub(crate) fn check_digest(self, digest: u64) -> Result<(), TransportError> {
+        if self.digest == digest {
+            return Ok(());
+        }
+        Err(TransportError::Protocol {
+            what: format!(
+                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
+                self.digest
+            ),
+        })
+    }
+
+    /// Returns the bytes and messages that were delivered.
+    pub(crate) fn delivered(self) -> Delivered {
+        Delivered {
+            bytes: self.bytes,
+            messages: self.messages,
+        }
+    }
+}
+
+impl From<Delivered> for Acknowledgement {
+    fn from(Delivered { bytes, messages }: Delivered) -> Self {
+        Self {
+            bytes,
+            messages,
+            digest: 0,
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use crate::{
     clock::MonotonicTime,
     content::{Marks, plan::Plan},
     driver::TransportError,
+    executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
-    one_flow::{
+    message_flow::{
         MessageSink, MessageWork,
         messages::{agree, say_done},
     },
@@ -222,7 +223,7 @@ impl Exchange {
                 .min(ledger.next_given_up())
                 .min(MonotonicTime::now() + LOOK);
             if gone {
-                endpoint.sleep_until(until).await;
+                endpoint.executor().sleep_until(until).await;
                 continue;
             }
             let mut came = None;

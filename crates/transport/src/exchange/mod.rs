@@ -8,7 +8,7 @@
 mod ledger;
 mod messages;
 mod numbered;
-mod streams;
+pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,7 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
     },
     driver::{TransportError, Unsupported},
-    one_flow::Work,
+    message_flow::Work,
     probe::longest_round_trip,
     trial::findings::Findings,
 };
@@ -126,6 +126,11 @@ impl Exchange {
                 what: format!("`{}` is not an exchange", order.workload.kind.name()),
             }),
         }
+    }
+
+    /// Returns the questions.
+    pub(crate) fn requests(&self) -> &Plan {
+        &self.requests
     }
 
     /// Refuses what cannot be told apart where messages can be lost.

@@ -6,18 +6,14 @@ use super::{Asked, Exchange, ledger::Ledger};
 use crate::{
     clock::MonotonicTime,
     content::{
+        acknowledgement::Acknowledgement,
         plan::{HEADER_BYTES, Plan},
         stream_check::{StreamCheck, encode_header},
     },
     driver::TransportError,
-    one_flow::{
-        StreamSink, StreamWork, acknowledgement::await_acknowledgement, streams::SCRATCH_BYTES,
-    },
     stream::{ByteStream, Received},
-    trial::{
-        Trial,
-        watch::{Delivered, SenderWatch},
-    },
+    stream_flows::{SCRATCH_BYTES, Sink},
+    trial::{Trial, watch::Delivered},
 };
 
 /// Most questions that are handed over before answers are looked for.
@@ -46,7 +42,18 @@ pub(crate) struct Responder {
     answered: u64,
 }
 
-impl StreamSink for Responder {
+impl Responder {
+    /// Makes the answering end of an exchange.
+    pub(crate) fn new(exchange: &Exchange) -> Self {
+        Self {
+            requests: StreamCheck::new(&exchange.requests),
+            responses: exchange.responses.clone(),
+            answered: 0,
+        }
+    }
+}
+
+impl Sink for Responder {
     fn consume(&mut self, piece: &[u8]) -> usize {
         self.requests.consume(piece)
     }
@@ -55,8 +62,12 @@ impl StreamSink for Responder {
         self.requests.is_complete()
     }
 
+    fn is_between_messages(&self) -> bool {
+        self.requests.is_between_messages()
+    }
+
     fn delivered(&self) -> Delivered {
-        StreamSink::delivered(&self.requests)
+        Sink::delivered(&self.requests)
     }
 
     fn corrupted(&self) -> u64 {
@@ -80,24 +91,15 @@ impl StreamSink for Responder {
     }
 }
 
-impl StreamWork for Exchange {
-    type Sink = Responder;
-
-    fn stream_sink(&self) -> Responder {
-        Responder {
-            requests: StreamCheck::new(&self.requests),
-            responses: self.responses.clone(),
-            answered: 0,
-        }
-    }
-
-    async fn send<S: ByteStream>(
+impl Exchange {
+    /// Asks all questions over a stream and waits for the acknowledgement of them; returns it with
+    /// the moment of its arrival.
+    pub(crate) async fn ask<S: ByteStream>(
         &self,
         trial: &Trial,
         stream: &mut S,
-        watch: &SenderWatch,
         asked: &mut Asked,
-    ) -> Result<(), TransportError> {
+    ) -> Result<(MonotonicTime, Acknowledgement), TransportError> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
         let ledger = asked
@@ -149,18 +151,10 @@ impl StreamWork for Exchange {
                 }
             }
         }
-        let delivered = await_acknowledgement(stream, after).await?;
+        let got = Acknowledgement::of(stream, after).await?;
         let arrived = MonotonicTime::now();
-        if delivered.bytes != self.requests.size {
-            return Err(TransportError::Protocol {
-                what: format!(
-                    "the receiver acknowledged {} of {} bytes",
-                    delivered.bytes, self.requests.size
-                ),
-            });
-        }
-        watch.acknowledged(arrived, delivered);
-        Ok(())
+        got.check_bytes(self.requests.size)?;
+        Ok((arrived, got))
     }
 }
 

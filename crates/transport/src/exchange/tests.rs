@@ -14,9 +14,9 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{Arrivals, Bytes, OptionValue, Pattern, WorkloadKind};
 
 use crate::{
-    Arrival, Carries, Driver, DriverDescriptor, MessageEndpoint, MessageFlow, MessageSession,
-    MonotonicTime, Purpose, Session, Stop, TransportError, TrialContext, Unsupported,
-    stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
+    Arrival, Blocking, Carries, Driver, DriverDescriptor, MessageEndpoint, MessageFlow,
+    MessageSession, MonotonicTime, Purpose, Session, Stop, TransportError, TrialContext,
+    Unsupported,
     testing::{Pair, run_pair},
 };
 
@@ -158,6 +158,11 @@ impl Endpoint {
 
 impl MessageEndpoint for Endpoint {
     type Flow = Wire;
+    type Executor = Blocking;
+
+    fn executor(&self) -> &Blocking {
+        &Blocking
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listens
@@ -166,10 +171,6 @@ impl MessageEndpoint for Endpoint {
 
     fn longest_message(&self) -> usize {
         1000
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on_blocking(future)
     }
 
     async fn connect(
@@ -209,28 +210,6 @@ impl MessageEndpoint for Endpoint {
                 None => return Err(TransportError::Closed { flow: "wire" }),
             }
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        join_with_threads(a, b)
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        join_all_with_threads(tasks)
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until_blocking(moment);
     }
 }
 

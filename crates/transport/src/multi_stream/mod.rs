@@ -123,29 +123,6 @@ impl Messages {
     }
 }
 
-/// Length of the receiver's acknowledgement, in bytes.
-const ACKNOWLEDGEMENT_BYTES: usize = 16;
-
-/// Encodes the receiver's acknowledgement: messages and bytes.
-fn encode_acknowledgement(delivered: Delivered) -> [u8; ACKNOWLEDGEMENT_BYTES] {
-    let mut bytes = [0; ACKNOWLEDGEMENT_BYTES];
-    bytes[..8].copy_from_slice(&delivered.messages.to_le_bytes());
-    bytes[8..].copy_from_slice(&delivered.bytes.to_le_bytes());
-    bytes
-}
-
-fn decode_acknowledgement(bytes: [u8; ACKNOWLEDGEMENT_BYTES]) -> Delivered {
-    let number = |at: usize| {
-        let mut number = [0; 8];
-        number.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_le_bytes(number)
-    };
-    Delivered {
-        messages: number(0),
-        bytes: number(8),
-    }
-}
-
 /// Runs one end.
 pub(crate) async fn run<E: StreamEndpoint>(
     trial: &Trial,
@@ -185,15 +162,5 @@ mod tests {
         assert_eq!(messages.of_stream(2).collect::<Vec<_>>(), [2, 5, 8]);
         let start = MonotonicTime(7);
         assert_eq!(messages.due(start, 3), MonotonicTime(30_000_007));
-    }
-
-    #[test]
-    fn an_acknowledgement_is_read_back() {
-        let delivered = Delivered {
-            messages: 3,
-            bytes: 1 << 40,
-        };
-        let read = decode_acknowledgement(encode_acknowledgement(delivered));
-        assert_eq!(read, delivered);
     }
 }

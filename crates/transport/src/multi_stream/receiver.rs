@@ -6,14 +6,16 @@ use bytes::Bytes;
 use regatta_control::SideReport;
 use regatta_model::Spread;
 
-use super::{INDEX_BYTES, Messages, READY, arrivals::Arrivals, encode_acknowledgement};
+use super::{INDEX_BYTES, Messages, READY, arrivals::Arrivals};
 use crate::{
     clock::MonotonicTime,
+    content::acknowledgement::Acknowledgement,
     context::{Phase, WindowEdge},
     driver::TransportError,
+    executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close, read_exact},
     trial::{
         Trial,
         distribution::Distribution,
@@ -43,31 +45,6 @@ struct Taken<E: StreamEndpoint> {
 fn out_of_order() -> TransportError {
     TransportError::Protocol {
         what: "a stream came that must not".to_owned(),
-    }
-}
-
-/// Reads `N` bytes, beginning with those that are there already. Bytes after them stay there.
-async fn read<const N: usize, S: ByteStream>(
-    stream: &mut S,
-    rest: &mut Vec<u8>,
-    until: MonotonicTime,
-) -> Result<[u8; N], TransportError> {
-    let mut scratch = [0; N];
-    loop {
-        if let Some(bytes) = rest.first_chunk() {
-            let bytes = *bytes;
-            rest.drain(..N);
-            return Ok(bytes);
-        }
-        let missing = N - rest.len();
-        let received = stream
-            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
-                rest.extend_from_slice(piece);
-            })
-            .await?;
-        if !matches!(received, Received::Bytes(_)) {
-            return Err(TransportError::Closed { flow: "transfer" });
-        }
     }
 }
 
@@ -120,7 +97,7 @@ async fn take_all<E: StreamEndpoint>(
                 (admitted.stream, admitted.rest)
             }
         };
-        let index: [u8; INDEX_BYTES] = read(&mut stream, &mut rest, until).await?;
+        let index: [u8; INDEX_BYTES] = read_exact(&mut stream, &mut rest, until).await?;
         let slot = slots
             .get_mut(u32::from_le_bytes(index) as usize)
             .filter(|slot| slot.is_none() && rest.is_empty())
@@ -153,7 +130,7 @@ async fn receive<S: ByteStream>(
     let live = &trial.context.live;
     let mut rest = Vec::new();
     if is_first {
-        let start: [u8; START_BYTES] = read(stream, &mut rest, MonotonicTime::NEVER).await?;
+        let start: [u8; START_BYTES] = read_exact(stream, &mut rest, MonotonicTime::NEVER).await?;
         flow.start = Some(MonotonicTime(i64::from_le_bytes(start)));
     }
     let mut take = |piece: &[u8]| {
@@ -214,7 +191,7 @@ async fn receive_all<'a, E: StreamEndpoint>(
             }
         })
         .collect();
-    let flows = endpoint.join_all(tasks).await;
+    let flows = endpoint.executor().join_all(tasks).await;
     if flows.iter().any(|flow| flow.result.is_err()) {
         return Ok(flows);
     }
@@ -227,22 +204,11 @@ async fn receive_all<'a, E: StreamEndpoint>(
     let Some(first) = streams.first_mut() else {
         return Ok(flows);
     };
-    let acknowledge = async {
-        first
-            .send_message(&encode_acknowledgement(delivered), &Bytes::new())
-            .await?;
-        first.flush().await
-    };
-    acknowledge.await?;
+    Acknowledgement::from(delivered).send(first).await?;
     if watch.complete(delivered) {
         trial.context.observer.on_window(WindowEdge::End);
     }
-    // The sender closes when it has the acknowledgement, and may be gone when that is seen here.
-    let mut scratch = [0; 64];
-    while let Ok(Received::Bytes(_)) = first
-        .receive(&mut scratch, watch.limit(), &mut |_: &[u8]| {})
-        .await
-    {}
+    await_close(first, watch.limit()).await;
     Ok(flows)
 }
 

@@ -11,25 +11,24 @@ use bytes::Bytes;
 use regatta_control::SideReport;
 use regatta_model::{Spread, units::format_duration};
 
-use super::{ACKNOWLEDGEMENT_BYTES, Messages, READY, decode_acknowledgement};
+use super::{Messages, READY};
 use crate::{
     clock::MonotonicTime,
+    content::acknowledgement::Acknowledgement,
     context::{Phase, StatisticsSource},
     driver::TransportError,
-    opening::{self, OPENING_BYTES, Purpose},
+    executor::Executor as _,
+    opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    stream::{ByteStream, StreamConnection, StreamEndpoint, read_exact},
     trial::{
         Trial,
-        connecting::Begun,
+        connecting::{Begun, CLOSING},
         distribution::Distribution,
-        stream_opening::begin_report,
+        stream_opening::{begin_report, open_stream},
         watch::{SenderEnd, SenderWatch},
     },
 };
-
-/// Longest time that closing may take once both ends agree on what was delivered.
-const CLOSING: Duration = Duration::from_secs(2);
 
 /// Interval at which a sender that waits for a message's moment looks whether it is stopped.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,49 +39,6 @@ type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stre
 struct Opened<E: StreamEndpoint> {
     connections: Vec<E::Connection>,
     streams: Vec<StreamOf<E>>,
-}
-
-/// Reads exactly `N` bytes.
-async fn read<const N: usize, S: ByteStream>(stream: &mut S) -> Result<[u8; N], TransportError> {
-    let mut bytes = Vec::with_capacity(N);
-    let mut scratch = [0; N];
-    loop {
-        match <[u8; N]>::try_from(bytes) {
-            Ok(all) => return Ok(all),
-            Err(some) => bytes = some,
-        }
-        let missing = N - bytes.len();
-        let received = stream
-            .receive(
-                &mut scratch[..missing],
-                MonotonicTime::NEVER,
-                &mut |piece: &[u8]| bytes.extend_from_slice(piece),
-            )
-            .await?;
-        if bytes.len() > N {
-            return Err(TransportError::Protocol {
-                what: "the receiver says more than it must".to_owned(),
-            });
-        }
-        if received == Received::Closed {
-            return Err(TransportError::Closed { flow: "transfer" });
-        }
-    }
-}
-
-/// Opens a stream on a connection, with its opening and its index.
-async fn open<C: StreamConnection>(
-    trial: &Trial,
-    connection: &C,
-    index: usize,
-) -> Result<C::Stream, TransportError> {
-    let mut stream = connection.open_stream().await?;
-    let mut head = Vec::with_capacity(OPENING_BYTES + super::INDEX_BYTES);
-    head.extend_from_slice(&opening::encode(trial.token, Purpose::Transfer));
-    head.extend_from_slice(&(index as u32).to_le_bytes());
-    stream.send_message(&head, &Bytes::new()).await?;
-    stream.flush().await?;
-    Ok(stream)
 }
 
 /// The sending end.
@@ -128,12 +84,13 @@ impl<E: StreamEndpoint> Sender<'_, E> {
                 opened.connections.push(connection);
             }
             if let Some(connection) = opened.connections.last() {
-                let stream = open(self.trial, connection, index).await?;
+                let index = (index as u32).to_le_bytes();
+                let stream = open_stream(self.trial, connection, Purpose::Transfer, &index).await?;
                 opened.streams.push(stream);
             }
         }
         if let Some(first) = opened.streams.first_mut()
-            && read(first).await? != [READY]
+            && read_exact(first, &mut Vec::new(), MonotonicTime::NEVER).await? != [READY]
         {
             return Err(TransportError::Protocol {
                 what: "the receiver does not say that it is ready".to_owned(),
@@ -149,7 +106,7 @@ impl<E: StreamEndpoint> Sender<'_, E> {
                 return Err(TransportError::Cancelled);
             }
             let next = moment.min(MonotonicTime::now() + LOOK);
-            self.endpoint.sleep_until(next).await;
+            self.endpoint.executor().sleep_until(next).await;
         }
         Ok(())
     }
@@ -180,10 +137,9 @@ impl<E: StreamEndpoint> Sender<'_, E> {
         if index > 0 {
             return Ok(());
         }
-        let bytes: [u8; ACKNOWLEDGEMENT_BYTES] = read(stream).await?;
+        let got = Acknowledgement::of(stream, Vec::new()).await?;
         let arrived = MonotonicTime::now();
-        self.watch
-            .acknowledged(arrived, decode_acknowledgement(bytes));
+        self.watch.acknowledged(arrived, got.delivered());
         Ok(())
     }
 
@@ -212,7 +168,7 @@ impl<E: StreamEndpoint> Sender<'_, E> {
                 }
             })
             .collect();
-        let results = self.endpoint.join_all(tasks).await;
+        let results = self.endpoint.executor().join_all(tasks).await;
         // The first to fail is what stopped the others.
         let mut stopped = None;
         for result in results {

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use bytes::Bytes;
 use regatta_control::SideReport;
 
 use super::{Connections, Content, Incoming, TransferEndpoint, meeting::make_offer};
@@ -10,10 +9,10 @@ use crate::{
     content::acknowledgement::Acknowledgement,
     context::{Phase, StatisticsSource},
     driver::TransportError,
-    one_flow::without_transfer,
+    executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, Received, StreamEndpoint},
+    stream::{ByteStream, StreamEndpoint, await_close},
     trial::{
         Trial,
         findings::Findings,
@@ -39,7 +38,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let flows_come = admit_until_transfer(trial, flows, watch.limit(), &mut refused).await;
     let (mut load, mut meeting) = match flows_come {
         Ok(flows) => flows,
-        Err(error) => return without_transfer(trial, &watch, findings, error),
+        Err(error) => return findings.without_transfer(trial, &watch, error),
     };
 
     trial.context.live.set_phase(Phase::Transfer);
@@ -68,6 +67,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         stop: &transfer,
     };
     let (result, ()) = flows
+        .executor()
         .join(
             move || async move {
                 let result = taking.all(stream).await;
@@ -146,19 +146,13 @@ impl<E: TransferEndpoint> Taking<'_, E> {
         let delivered = self.incoming.delivered();
         // A transfer of no bytes has no last one.
         self.watch.completion().complete(delivered);
-        let said = Acknowledgement {
-            bytes: delivered.bytes,
-            messages: delivered.messages,
+        Acknowledgement {
             digest,
-        };
-        meeting.send_message(&said.encode(), &Bytes::new()).await?;
-        meeting.flush().await?;
-        // The sender closes when it has that, and may be gone when that is seen here.
-        let mut scratch = [0; 256];
-        while let Ok(Received::Bytes(_)) = meeting
-            .receive(&mut scratch, self.watch.limit(), &mut |_: &[u8]| {})
-            .await
-        {}
+            ..delivered.into()
+        }
+        .send(meeting)
+        .await?;
+        await_close(meeting, self.watch.limit()).await;
         Ok(self.incoming.digests().then_some(digest))
     }
 }

@@ -1,6 +1,6 @@
 //! The connecting end, which sends.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use regatta_control::SideReport;
 
@@ -10,14 +10,14 @@ use crate::{
     content::acknowledgement::Acknowledgement,
     context::{LiveCounters, Phase, StatisticsSource},
     driver::TransportError,
-    one_flow::streams::acknowledgement_fact,
+    executor::Executor as _,
     opening::Purpose,
     probe::Probed,
     stop::Stop,
     stream::{StreamConnection, StreamEndpoint},
     trial::{
         Trial,
-        connecting::Begun,
+        connecting::{Begun, CLOSING},
         findings::Findings,
         stream_opening::{begin_report, open, open_load_probe},
         stream_probe,
@@ -25,9 +25,6 @@ use crate::{
         watch::{Delivered, SenderEnd},
     },
 };
-
-/// Longest time that closing may take once both ends agree on what was delivered.
-const CLOSING: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run<E: TransferEndpoint>(
     trial: &Trial,
@@ -64,6 +61,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let (over_ref, load_ref, watch_ref) = (&over, &mut load, &watch);
     let (outgoing_ref, connections_ref, transfer_ref) = (&outgoing, &connections, &transfer);
     let (result, probed): (_, Option<Probed>) = flows
+        .executor()
         .join(
             move || async move {
                 let result = endpoint.send(&offer, outgoing_ref, connections_ref, transfer_ref);
@@ -85,10 +83,11 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let (end, samples) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
-        let got = Acknowledgement::of(&mut meeting)
+        let got = Acknowledgement::of(&mut meeting, Vec::new())
             .await
             .map_err(|error| trial.explain(error))?;
-        agree(&got, &outgoing, outgoing.digest()?)?;
+        got.check_bytes(outgoing.size())?;
+        got.check_digest(outgoing.digest()?)?;
         findings.count("messages_lost", 0);
         findings.metric("message_loss_ratio", 0.0);
         if outgoing.digests() {
@@ -96,7 +95,6 @@ pub(crate) async fn run<E: TransferEndpoint>(
         }
     }
     let time = end.at().since(started);
-    findings.fact("acknowledgement", acknowledgement_fact(&end));
     findings.transfer(
         trial,
         (started, outgoing.size()),
@@ -158,26 +156,4 @@ fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivere
     let sent = Delivered::sent(live);
     findings.count("bytes_sent", sent.bytes.max(delivered.bytes));
     findings.count("messages_sent", sent.messages.max(delivered.messages));
-}
-
-/// Checks that the receiver's acknowledgement is of what was sent.
-fn agree(got: &Acknowledgement, sent: &Outgoing, digest: u64) -> Result<(), TransportError> {
-    if got.bytes != sent.size() {
-        return Err(TransportError::Protocol {
-            what: format!(
-                "the receiver acknowledged {} of {} bytes",
-                got.bytes,
-                sent.size()
-            ),
-        });
-    }
-    if got.digest != digest {
-        return Err(TransportError::Protocol {
-            what: format!(
-                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
-                got.digest
-            ),
-        });
-    }
-    Ok(())
 }

@@ -4,7 +4,12 @@ use super::{
     Trial,
     watch::{Delivered, SenderEnd, SenderWatch},
 };
+use std::time::Duration;
+
 use crate::{clock::MonotonicTime, context::Phase, driver::TransportError, stop::Stop};
+
+/// Longest time that closing may take once both ends agree on what was delivered.
+pub(crate) const CLOSING: Duration = Duration::from_secs(2);
 
 /// A transfer that has begun.
 pub(crate) struct Begun {

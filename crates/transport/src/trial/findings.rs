@@ -7,9 +7,14 @@ use regatta_model::{ProbePlacement, Warning, WorkloadKind, units::format_duratio
 
 use super::{
     Trial,
-    watch::{Delivered, Samples, SenderEnd},
+    watch::{Delivered, ReceiverEnd, ReceiverWatch, Samples, SenderEnd},
 };
-use crate::{clock::MonotonicTime, context::StatisticsSource, probe::Probed};
+use crate::{
+    clock::MonotonicTime,
+    context::{Phase, StatisticsSource},
+    driver::TransportError,
+    probe::Probed,
+};
 
 /// First and last moment at which the receiver's application got data.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +88,11 @@ impl Findings {
         set_up: Option<Duration>,
     ) {
         let ended = end.at();
+        let acknowledgement = match end {
+            SenderEnd::Acknowledged { .. } => "in_band",
+            SenderEnd::Deadline { .. } => "control",
+        };
+        self.fact("acknowledgement", acknowledgement);
         self.span(started, ended);
         self.metric("transfer_time_ns", (ended - started) as f64);
         self.metric("set_up_time_ns", set_up.map(|time| time.as_nanos() as f64));
@@ -241,6 +251,25 @@ impl Findings {
                 format!("{corrupted} messages arrived damaged"),
                 "",
             );
+        }
+    }
+
+    /// Returns the report of a receiver that the transfer never reached, for the reason `error`.
+    pub(crate) fn without_transfer(
+        mut self,
+        trial: &Trial,
+        watch: &ReceiverWatch,
+        error: TransportError,
+    ) -> Result<SideReport, TransportError> {
+        match watch.end() {
+            Some(ReceiverEnd::Deadline { at, .. }) => {
+                self.span(at, at);
+                self.delivery(Delivered::default(), 0, None);
+                trial.context.live.set_phase(Phase::Done);
+                Ok(self.0)
+            }
+            Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
+            _ => Err(trial.explain(error)),
         }
     }
 

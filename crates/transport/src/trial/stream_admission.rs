@@ -7,9 +7,10 @@ use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
     driver::TransportError,
+    executor::Executor as _,
     opening::{self, OPENING_BYTES, Purpose},
     stop::Stop,
-    stream::{Accepted, ByteStream, Received, StreamConnection, StreamEndpoint},
+    stream::{Accepted, ByteStream, StreamConnection, StreamEndpoint, read_exact},
 };
 
 /// Longest time that a flow may take to send its opening: some retransmissions of a lossy path.
@@ -33,24 +34,12 @@ pub(crate) async fn read_opening<S: ByteStream>(
     stream: &mut S,
 ) -> Result<(Option<Purpose>, Vec<u8>), TransportError> {
     let until = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
-    let mut bytes = Vec::with_capacity(OPENING_BYTES);
-    let mut scratch = [0; OPENING_BYTES];
-    while bytes.len() < OPENING_BYTES {
-        let missing = OPENING_BYTES - bytes.len();
-        let received = stream
-            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
-                bytes.extend_from_slice(piece);
-            })
-            .await?;
-        if !matches!(received, Received::Bytes(_)) {
-            return Ok((None, Vec::new()));
-        }
+    let mut rest = Vec::with_capacity(OPENING_BYTES);
+    match read_exact::<OPENING_BYTES, S>(stream, &mut rest, until).await {
+        Ok(bytes) => Ok((opening::decode(&bytes, trial.token), rest)),
+        Err(TransportError::Closed { .. }) => Ok((None, Vec::new())),
+        Err(error) => Err(error),
     }
-    let rest = bytes.split_off(OPENING_BYTES);
-    let Ok(bytes) = <[u8; OPENING_BYTES]>::try_from(bytes) else {
-        return Ok((None, Vec::new()));
-    };
-    Ok((opening::decode(&bytes, trial.token), rest))
 }
 
 /// Waits for a connection whose first stream shows this trial's token; refuses others. The flow may
@@ -138,6 +127,7 @@ pub(crate) async fn admit_until_transfer<E: StreamEndpoint>(
                 // The next flow is admitted even if the end of the idle probe's is under way
                 // still: its last packet may be lost and come again much later.
                 let (next, ()) = endpoint
+                    .executor()
                     .join(
                         move || async move {
                             let next = admit(trial, endpoint, until, refused).await;
@@ -164,7 +154,10 @@ pub(crate) async fn last_answers<E: StreamEndpoint>(trial: &Trial, endpoint: &E,
     const LOOK: Duration = Duration::from_millis(5);
     let until = MonotonicTime::now() + trial.probe.last_answers_within();
     while !echoed.is_stopped() && !trial.stop.is_stopped() && !until.has_passed() {
-        endpoint.sleep_until(MonotonicTime::now() + LOOK).await;
+        endpoint
+            .executor()
+            .sleep_until(MonotonicTime::now() + LOOK)
+            .await;
     }
 }
 

@@ -25,19 +25,20 @@ pub(crate) async fn open<E: StreamEndpoint>(
     stop: &Stop,
 ) -> Result<(E::Connection, <E::Connection as StreamConnection>::Stream), TransportError> {
     let connection = endpoint.connect(peer, purpose, until, stop).await?;
-    let stream = open_stream(trial, &connection, purpose).await?;
+    let stream = open_stream(trial, &connection, purpose, &[]).await?;
     Ok((connection, stream))
 }
 
+/// Opens a stream of a connection and sends its opening, and `index` right after it.
 pub(crate) async fn open_stream<C: StreamConnection>(
     trial: &Trial,
     connection: &C,
     purpose: Purpose,
+    index: &[u8],
 ) -> Result<C::Stream, TransportError> {
     let mut stream = connection.open_stream().await?;
-    stream
-        .send_message(&opening::encode(trial.token, purpose), &Bytes::new())
-        .await?;
+    let head = [&opening::encode(trial.token, purpose)[..], index].concat();
+    stream.send_message(&head, &Bytes::new()).await?;
     stream.flush().await?;
     Ok(stream)
 }

@@ -40,7 +40,7 @@ pub mod s2n_driver;
 pub mod wait;
 
 use regatta_transport::Driver;
-use regatta_transport_sockets::{socket, timer};
+use regatta_transport_sockets::{executor, socket, timer};
 
 /// Returns all drivers of this crate, in the order of tables.
 #[must_use]

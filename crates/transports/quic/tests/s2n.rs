@@ -219,14 +219,14 @@ fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, ex
         scope.spawn(|| relay(&front, listens, &retries, &stop));
         let served = scope.spawn(|| {
             let mut arrived = 0;
-            server.block_on(async {
+            server.executor().block_on(async {
                 for _ in 0..CONNECTIONS {
                     answer(&server, &mut arrived).await;
                 }
             });
             arrived
         });
-        client.block_on(async {
+        client.executor().block_on(async {
             for _ in 0..CONNECTIONS {
                 exchange(&client, address).await;
             }

@@ -18,14 +18,11 @@ use regatta_transport::{
     stream::Accepted,
 };
 use regatta_transport_sockets::{
+    executor::Tokio,
     socket::{self, Buffers},
-    timer,
 };
 use sctp_proto::StreamId;
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    sync::Notify,
-};
+use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{
     association::Message,
@@ -44,7 +41,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// End of a trial, for streams and messages alike.
 pub(crate) struct End {
-    runtime: Runtime,
+    runtime: Tokio,
     shared: Arc<Shared>,
     role: Role,
     connects: bool,
@@ -83,10 +80,7 @@ impl End {
             sizes.socket_buffer_bytes,
             sizes.socket_buffer_bytes,
         )?;
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(TransportError::io("cannot make a runtime"))?;
+        let runtime = Tokio::new()?;
         let made = || -> io::Result<(Datagrams, SocketAddr)> {
             let _inside = runtime.enter();
             let datagrams = Datagrams::new(socket, options.gso)?;
@@ -172,28 +166,6 @@ impl End {
         }
     }
 
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA,
-        B: FnOnce() -> FB,
-        FA: Future,
-        FB: Future,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F,
-        F: Future,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
-    }
-
     fn warnings(&self) -> Vec<Warning> {
         let warning = self.buffers.warning(self.side());
         warning.into_iter().collect()
@@ -272,13 +244,14 @@ pub(crate) struct StreamEnd(pub End);
 
 impl StreamEndpoint for StreamEnd {
     type Connection = SctpConnection;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.0.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.0.listen
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.runtime.block_on(future)
     }
 
     async fn connect(
@@ -316,28 +289,6 @@ impl StreamEndpoint for StreamEnd {
             ))),
             None => Err(timed_out("SCTP association", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        self.0.join(a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        self.0.join_all(tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        self.0.sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
@@ -441,6 +392,11 @@ impl MessageEnd {
 
 impl MessageEndpoint for MessageEnd {
     type Flow = SctpFlow;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.end.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.end.listen
@@ -452,10 +408,6 @@ impl MessageEndpoint for MessageEnd {
 
     fn reliable(&self) -> bool {
         true
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.end.runtime.block_on(future)
     }
 
     async fn connect(
@@ -496,28 +448,6 @@ impl MessageEndpoint for MessageEnd {
             Some(flow) => flow,
             None => Err(timed_out("SCTP association", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        self.end.join(a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        self.end.join_all(tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        self.end.sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

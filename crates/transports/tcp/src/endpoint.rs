@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    future::Future,
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -12,11 +11,7 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
-    MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
-    stream::{
-        Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
-    },
-    wait,
+    Blocking, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError, stream::Accepted, wait,
 };
 use socket2::Socket;
 
@@ -183,13 +178,14 @@ impl<L: Layer> Endpoint<L> {
 
 impl<L: Layer> StreamEndpoint for Endpoint<L> {
     type Connection = Connection<L::Stream>;
+    type Executor = Blocking;
+
+    fn executor(&self) -> &Blocking {
+        &Blocking
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(|(_, address)| *address)
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on_blocking(future)
     }
 
     async fn connect(
@@ -235,28 +231,6 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         };
         let mut admit = || self.admit(listener, stop, arrived);
         wait::for_next(listener, "connection", until, stop, &mut admit)
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        join_with_threads(a, b)
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        join_all_with_threads(tasks)
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until_blocking(moment);
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -1,14 +1,12 @@
 //! Endpoint of `udp`: listens for flows and makes them, each on a connected socket of its own, so
 //! that the kernel keeps the probe's messages out of the transfer's buffer.
 
-use std::{borrow::Cow, collections::BTreeMap, future::Future, net::SocketAddr};
+use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
-    MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError,
-    stream::{block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking},
-    wait,
+    Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, wait,
 };
 
 use crate::{
@@ -134,6 +132,11 @@ impl Endpoint {
 
 impl MessageEndpoint for Endpoint {
     type Flow = Flow;
+    type Executor = Blocking;
+
+    fn executor(&self) -> &Blocking {
+        &Blocking
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::address)
@@ -145,10 +148,6 @@ impl MessageEndpoint for Endpoint {
 
     fn pace(&self) -> Option<u64> {
         self.settings.rate
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on_blocking(future)
     }
 
     async fn connect(
@@ -176,28 +175,6 @@ impl MessageEndpoint for Endpoint {
         wait::for_next(listener, "opening of a flow", until, stop, &mut || {
             listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))
         })
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        join_with_threads(a, b)
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        join_all_with_threads(tasks)
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until_blocking(moment);
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    future::{Future, poll_fn},
+    future::poll_fn,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -25,8 +25,8 @@ use super::{
     statistics::Statistics,
 };
 use crate::{
+    executor::Tokio,
     path::{LEAST_PAYLOAD_BYTES, Sizes},
-    timer,
     wait::{Stopped, Timed, timed_out, until},
 };
 
@@ -153,6 +153,11 @@ fn longest(sizes: &Sizes, options: &Options) -> usize {
 
 impl MessageEndpoint for QuicheDatagrams {
     type Flow = QuicheFlow;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        self.endpoint.executor()
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.endpoint.listens_at()
@@ -160,10 +165,6 @@ impl MessageEndpoint for QuicheDatagrams {
 
     fn longest_message(&self) -> usize {
         self.longest
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        StreamEndpoint::block_on(&self.endpoint, future)
     }
 
     async fn connect(
@@ -199,28 +200,6 @@ impl MessageEndpoint for QuicheDatagrams {
             Timed::Done(owner) => Ok(self.flow(owner?, stop)),
             Timed::Late => Err(timed_out("opening of a flow", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        StreamEndpoint::join(&self.endpoint, a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        StreamEndpoint::join_all(&self.endpoint, tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

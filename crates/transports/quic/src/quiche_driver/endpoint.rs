@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     task::Poll,
@@ -15,7 +15,7 @@ use regatta_model::{Handshake, Warning};
 use regatta_transport::{
     MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 
 use super::{
     connection::{Link, Owner, QuicheConnection},
@@ -30,9 +30,9 @@ use super::{
     tls::{self, RetryTokens},
 };
 use crate::{
+    executor::Tokio,
     path::Sizes,
     socket::{self, Buffers, Counters},
-    timer,
     wait::{Stopped, Timed, timed_out, until},
 };
 
@@ -50,7 +50,7 @@ const MOST_SEGMENTS: usize = 64;
 
 /// End of a trial: its runtime, its connections, its socket.
 pub struct QuicheEndpoint {
-    runtime: Runtime,
+    runtime: Tokio,
     pub(super) shared: Arc<Shared>,
     role: Role,
     connects: bool,
@@ -103,10 +103,7 @@ impl QuicheEndpoint {
         let counters = Arc::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
         );
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(TransportError::io("cannot make a runtime"))?;
+        let runtime = Tokio::new()?;
         let port = {
             let _inside = runtime.enter();
             Port::new(socket).map_err(TransportError::io("cannot set up a UDP socket"))?
@@ -315,13 +312,14 @@ impl Drop for QuicheEndpoint {
 
 impl StreamEndpoint for QuicheEndpoint {
     type Connection = QuicheConnection;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listens_at()
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
     }
 
     async fn connect(
@@ -349,28 +347,6 @@ impl StreamEndpoint for QuicheEndpoint {
             }
             Accepted::Failed(error) => Accepted::Failed(error),
         })
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
     task::Poll,
@@ -26,10 +26,7 @@ use s2n_quic::{
         tls::rustls as provider,
     },
 };
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    sync::Mutex,
-};
+use tokio::{runtime::Handle, sync::Mutex};
 
 use super::{
     connection::{End, S2nConnection},
@@ -38,11 +35,11 @@ use super::{
     options::{self, CongestionControl, Options},
 };
 use crate::{
+    executor::Tokio,
     files::Files,
     options::Mode,
     path::{LEAST_PAYLOAD_BYTES, Sizes},
     socket::{self, Buffers, Counters},
-    timer,
     wait::{Stopped, Timed, timed_out, until},
 };
 
@@ -77,7 +74,7 @@ pub struct S2nEndpoint {
     sizes: Sizes,
     local: IpAddr,
     /// Runtime of the stack's tasks; the last field, so that it is dropped last.
-    runtime: Runtime,
+    runtime: Tokio,
 }
 
 enum Stack {
@@ -100,7 +97,7 @@ fn cannot(error: impl fmt::Display) -> TransportError {
 
 /// Creates the stack's input and output on a UDP socket.
 fn io(
-    runtime: &Runtime,
+    runtime: &Tokio,
     socket: UdpSocket,
     options: &Options,
     sizes: &Sizes,
@@ -256,10 +253,7 @@ impl S2nEndpoint {
             .map_err(TransportError::io("cannot read the address of the socket"))?;
         let counters =
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(TransportError::io("cannot make a runtime"))?;
+        let runtime = Tokio::new()?;
         let board = Arc::new(Board::default());
         let files = Files::new(order, options.common.key_log, false);
         let stack = Stack::start(
@@ -401,13 +395,14 @@ impl Drop for S2nEndpoint {
 
 impl StreamEndpoint for S2nEndpoint {
     type Connection = S2nConnection;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listen
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
     }
 
     async fn connect(
@@ -445,28 +440,6 @@ impl StreamEndpoint for S2nEndpoint {
             }),
             Timed::Late => Err(timed_out("QUIC connection", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

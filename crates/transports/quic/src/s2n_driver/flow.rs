@@ -26,6 +26,7 @@ use super::{
     endpoint::S2nEndpoint,
 };
 use crate::{
+    executor::Tokio,
     timer,
     wait::{Stopped, Timed, timed_out, until},
 };
@@ -248,6 +249,11 @@ impl MessageFlow for S2nFlow {
 
 impl MessageEndpoint for S2nDatagrams {
     type Flow = S2nFlow;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        self.endpoint.executor()
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.endpoint.listen_address()
@@ -255,10 +261,6 @@ impl MessageEndpoint for S2nDatagrams {
 
     fn longest_message(&self) -> usize {
         self.longest
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.endpoint.block_on(future)
     }
 
     async fn connect(
@@ -291,28 +293,6 @@ impl MessageEndpoint for S2nDatagrams {
             }
             Timed::Late => Err(timed_out("opening of a flow", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        self.endpoint.join(a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        self.endpoint.join_all(tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        self.endpoint.sleep_until(moment).await;
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes as Size, Handshake, WorkloadKind};
 use regatta_transport::{
-    ByteStream, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
-    StreamEndpoint, stream::Accepted, testing::order_for,
+    ByteStream, Executor as _, HandshakeMade, MonotonicTime, Purpose, Received, Stop,
+    StreamConnection, StreamEndpoint, stream::Accepted, testing::order_for,
 };
 use regatta_transport_quic::{noq_driver, quinn_driver};
 
@@ -84,7 +84,7 @@ async fn take(stream: &mut impl ByteStream, length: usize) -> Vec<u8> {
 /// Answers every question until `stop`; returns the number of questions, and the last facts.
 fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
     let mut answered = (0, String::new());
-    end.block_on(async {
+    end.executor().block_on(async {
         let mut open = Vec::new();
         while let Ok(accepted) = end.accept(soon(), stop, &mut || {}).await {
             let Accepted::Connection(connection) = accepted else {
@@ -142,7 +142,7 @@ fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (
     thread::scope(|scope| {
         scope.spawn(|| relay(&front, listens, one_way, &over));
         let answering = scope.spawn(|| answer_all(&server, &stop));
-        let made = client.block_on(async {
+        let made = client.executor().block_on(async {
             let mut made = Vec::new();
             for _ in 0..CONNECTIONS {
                 made.push(ask(&client, address).await);
@@ -224,7 +224,7 @@ fn refused_early_data<S: Stack>() {
         let (first, second, stop) = (&first, &second, &stop);
         let answering = scope.spawn(move || answer_all(first, stop));
         let other = scope.spawn(move || answer_all(second, stop));
-        client.block_on(async {
+        client.executor().block_on(async {
             assert_eq!(ask(&client, peers[0]).await.0, Some(HandshakeMade::Full));
             let (made, _) = ask(&client, peers[1]).await;
             assert_eq!(made, Some(HandshakeMade::EarlyDataRefused));
@@ -260,11 +260,12 @@ fn many_at_once<S: Stack>() {
         let answering = scope.spawn(|| answer_all(&server, &stop));
         let begun = Instant::now();
         let client = &client;
-        let made =
-            client.block_on(client.join_all(vec![
-                move || async move { ask(client, address).await.0 };
-                CONNECTIONS
-            ]));
+        let made = client.executor().block_on(client.executor().join_all(vec![
+            move || async move {
+                ask(client, address).await.0
+            };
+            CONNECTIONS
+        ]));
         let took = begun.elapsed();
         // A failure before would be waited for by the other threads for ever.
         stop.stop();

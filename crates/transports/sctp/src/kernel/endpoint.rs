@@ -17,11 +17,10 @@ use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
 };
-use regatta_transport_sockets::timer;
+use regatta_transport_sockets::{executor::Tokio, timer};
 use socket2::Socket;
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    runtime::{Builder, Runtime},
     sync::Notify,
 };
 
@@ -49,7 +48,7 @@ const BACKLOG: i32 = 1024;
 
 /// End of a trial, for streams and messages alike.
 pub(crate) struct End {
-    runtime: Runtime,
+    runtime: Tokio,
     role: Role,
     local: IpAddr,
     peer: IpAddr,
@@ -83,10 +82,7 @@ impl End {
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(cannot("make a runtime"))?;
+        let runtime = Tokio::new()?;
         let further = if options.multihoming {
             further_addresses(order.local)
         } else {
@@ -337,28 +333,6 @@ impl End {
             None => Err(timed_out("SCTP association", since)),
         }
     }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA,
-        B: FnOnce() -> FB,
-        FA: Future,
-        FB: Future,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F,
-        F: Future,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
-    }
 }
 
 /// Maximum duration of a wait that the kernel's own timer ends, since a probe's next message
@@ -387,13 +361,14 @@ pub(crate) struct StreamEnd(pub End);
 
 impl StreamEndpoint for StreamEnd {
     type Connection = KernelConnection;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.0.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.0.listen_address()
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.runtime.block_on(future)
     }
 
     async fn connect(
@@ -426,28 +401,6 @@ impl StreamEndpoint for StreamEnd {
             self.0.side(),
             stop,
         )))
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        self.0.join(a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        self.0.join_all(tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        self.0.sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
@@ -564,6 +517,11 @@ impl MessageEnd {
 
 impl MessageEndpoint for MessageEnd {
     type Flow = KernelFlow;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.end.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.end.listen_address()
@@ -575,10 +533,6 @@ impl MessageEndpoint for MessageEnd {
 
     fn reliable(&self) -> bool {
         true
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.end.runtime.block_on(future)
     }
 
     async fn connect(
@@ -606,28 +560,6 @@ impl MessageEndpoint for MessageEnd {
         self.end
             .wait_for(until, stop, self.admitted(admit, stop))
             .await
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        self.end.join(a, b).await
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        self.end.join_all(tasks).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        self.end.sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

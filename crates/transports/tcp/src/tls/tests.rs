@@ -8,7 +8,7 @@ use std::{
 
 use regatta_control::Role;
 use regatta_model::WorkloadKind;
-use regatta_transport::testing;
+use regatta_transport::{Blocking, Executor as _, testing};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -76,7 +76,7 @@ fn send(stream: &mut TlsStream, header: &[u8], payload: &[u8]) {
 
 /// Runs a future that never yields.
 fn now<F: Future>(future: F) -> F::Output {
-    regatta_transport::stream::block_on_blocking(future)
+    Blocking.block_on(future)
 }
 
 /// Receives until `count` bytes have arrived.

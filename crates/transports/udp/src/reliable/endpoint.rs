@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::Future,
     hash::{BuildHasher, Hasher, RandomState},
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
@@ -11,11 +10,9 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, StackFacts, Warning};
 use regatta_transport::{
-    MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
+    Blocking, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     opening::{self, OPENING_BYTES, Token},
-    stream::{
-        Accepted, block_on_blocking, join_all_with_threads, join_with_threads, sleep_until_blocking,
-    },
+    stream::Accepted,
     wait,
 };
 
@@ -224,13 +221,14 @@ impl Endpoint {
 
 impl StreamEndpoint for Endpoint {
     type Connection = Connection;
+    type Executor = Blocking;
+
+    fn executor(&self) -> &Blocking {
+        &Blocking
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::address)
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on_blocking(future)
     }
 
     async fn connect(
@@ -264,28 +262,6 @@ impl StreamEndpoint for Endpoint {
         wait::for_next(listener, "connection", until, stop, &mut || {
             listener.take(|from, datagram| self.knock(listener, (from, datagram), stop, arrived))
         })
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        join_with_threads(a, b)
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        join_all_with_threads(tasks)
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        sleep_until_blocking(moment);
     }
 
     fn warnings(&self) -> Vec<Warning> {

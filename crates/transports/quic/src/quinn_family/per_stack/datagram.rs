@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    future::Future,
     net::SocketAddr,
     sync::{
         Arc,
@@ -16,7 +15,7 @@ use futures_util::FutureExt;
 use regatta_model::Warning;
 use regatta_transport::{
     Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
-    TransportError, Unsupported,
+    StreamEndpoint as _, TransportError, Unsupported,
     stop::{Abort, Stop},
 };
 use tokio::sync::watch;
@@ -31,8 +30,8 @@ use super::{
     statistics::Statistics,
 };
 use crate::{
+    executor::Tokio,
     quinn_family::watch::Watch,
-    timer,
     wait::{Timed, timed_out, until},
 };
 
@@ -297,6 +296,11 @@ impl MessageFlow for DatagramFlow {
 
 impl MessageEndpoint for QuicDatagramEndpoint {
     type Flow = DatagramFlow;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        self.0.executor()
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.0.listens()
@@ -304,10 +308,6 @@ impl MessageEndpoint for QuicDatagramEndpoint {
 
     fn longest_message(&self) -> usize {
         longest_message(self.0.least_payload_bytes())
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.run(future)
     }
 
     async fn connect(
@@ -361,28 +361,6 @@ impl MessageEndpoint for QuicDatagramEndpoint {
             Timed::Done(accepted) => accepted,
             Timed::Late => Err(timed_out("flow of messages", since)),
         }
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

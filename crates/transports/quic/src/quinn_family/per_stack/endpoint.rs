@@ -2,9 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
-    future::Future,
-    io,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -18,7 +16,7 @@ use regatta_transport::{
 };
 use regatta_transport_tls::{self as tls, HandshakeWatch, Resumption};
 use tokio::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::Handle,
     sync::{Mutex, mpsc},
 };
 
@@ -37,6 +35,7 @@ use super::{
     },
 };
 use crate::{
+    executor::Tokio,
     files::Files,
     options::{Mode, stack_facts},
     path::LEAST_PAYLOAD_BYTES,
@@ -52,7 +51,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// End of a trial: its runtime, its socket, its configuration.
 pub struct QuicEndpoint {
-    runtime: Runtime,
+    runtime: Tokio,
     stack_runtime: Arc<WatchingRuntime>,
     endpoint: Endpoint,
     peer: IpAddr,
@@ -163,10 +162,7 @@ impl QuicEndpoint {
         let drops = Arc::new(Drops::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
         ));
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(TransportError::io("cannot make a runtime"))?;
+        let runtime = Tokio::new()?;
         let stack_runtime = Arc::new(WatchingRuntime::default());
         let made = || -> io::Result<(Endpoint, Offload)> {
             let _inside = runtime.enter();
@@ -244,10 +240,6 @@ impl QuicEndpoint {
 
     pub(super) fn listens(&self) -> Option<SocketAddr> {
         self.listen
-    }
-
-    pub(super) fn run<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
     }
 
     /// Returns the maximum duration of a handshake.
@@ -566,13 +558,14 @@ impl Drop for QuicEndpoint {
 
 impl StreamEndpoint for QuicEndpoint {
     type Connection = QuicConnection;
+    type Executor = Tokio;
+
+    fn executor(&self) -> &Tokio {
+        &self.runtime
+    }
 
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listens()
-    }
-
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.run(future)
     }
 
     async fn connect(
@@ -623,28 +616,6 @@ impl StreamEndpoint for QuicEndpoint {
             )),
             Err(error) => Accepted::Failed(error),
         })
-    }
-
-    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
-    where
-        A: FnOnce() -> FA + Send,
-        B: FnOnce() -> FB + Send,
-        FA: Future<Output: Send>,
-        FB: Future<Output: Send>,
-    {
-        tokio::join!(a(), b())
-    }
-
-    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
-    where
-        T: FnOnce() -> F + Send,
-        F: Future<Output: Send>,
-    {
-        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
-    }
-
-    async fn sleep_until(&self, moment: MonotonicTime) {
-        timer::sleep_until(moment).await;
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use super::{MessageSink, MessageWork, StreamSink, StreamWork, Work};
+use super::{MessageSink, MessageWork, Work};
 use crate::{
     clock::MonotonicTime,
     driver::TransportError,
     message::{MessageEndpoint, MessageFlow},
     stop::Stop,
-    stream::ByteStream,
     trial::{
         Trial,
         findings::Findings,
@@ -52,52 +51,6 @@ impl<A: Work, B: Work> Work for Either<A, B> {
             Self::A(work) => work.report(&sent.0, findings),
             Self::B(work) => work.report(&sent.1, findings),
         }
-    }
-}
-
-impl<A: StreamWork, B: StreamWork> StreamWork for Either<A, B> {
-    type Sink = Either<A::Sink, B::Sink>;
-
-    fn stream_sink(&self) -> Self::Sink {
-        match self {
-            Self::A(work) => Either::A(work.stream_sink()),
-            Self::B(work) => Either::B(work.stream_sink()),
-        }
-    }
-
-    async fn send<S: ByteStream>(
-        &self,
-        trial: &Trial,
-        stream: &mut S,
-        watch: &SenderWatch,
-        sent: &mut Self::Sent,
-    ) -> Result<(), TransportError> {
-        match self {
-            Self::A(work) => work.send(trial, stream, watch, &mut sent.0).await,
-            Self::B(work) => work.send(trial, stream, watch, &mut sent.1).await,
-        }
-    }
-}
-
-impl<A: StreamSink, B: StreamSink> StreamSink for Either<A, B> {
-    fn consume(&mut self, piece: &[u8]) -> usize {
-        either!(self, sink => sink.consume(piece))
-    }
-
-    fn is_complete(&self) -> bool {
-        either!(self, sink => sink.is_complete())
-    }
-
-    fn delivered(&self) -> Delivered {
-        either!(self, sink => sink.delivered())
-    }
-
-    fn corrupted(&self) -> u64 {
-        either!(self, sink => sink.corrupted())
-    }
-
-    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {
-        either!(self, sink => sink.answer(stream).await)
     }
 }
 

@@ -5,6 +5,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Pattern, WorkloadKind};
 
+use super::{
+    MessageSink, MessageWork, Work,
+    messages::{agree, say_done},
+};
 use crate::{
     clock::MonotonicTime,
     content::{
@@ -12,11 +16,8 @@ use crate::{
         plan::Plan,
     },
     driver::{TransportError, Unsupported},
+    executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
-    one_flow::{
-        MessageSink, MessageWork, Work,
-        messages::{agree, say_done},
-    },
     stop::Stop,
     trial::{
         Trial,
@@ -211,7 +212,7 @@ const LOOK: Duration = Duration::from_millis(20);
 async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &Stop) {
     while !stop.is_stopped() && !moment.has_passed() {
         let look = MonotonicTime::now() + LOOK;
-        endpoint.sleep_until(moment.min(look)).await;
+        endpoint.executor().sleep_until(moment.min(look)).await;
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
     driver::TransportError,
+    executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
     probe,
@@ -104,6 +105,7 @@ async fn admit_after_idle<E: MessageEndpoint>(
         let mut idle = next;
         let (door, flow, stop) = (&mut *door, &mut idle.flow, idle.stop.clone());
         let (admitted, ()) = endpoint
+            .executor()
             .join(
                 move || async move {
                     let admitted = admit(trial, endpoint, until, door).await;
@@ -404,6 +406,7 @@ pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
     let over = Stop::new();
     let (over_ref, load_ref, watch_ref, door_ref) = (&over, &mut load, &watch, &mut door);
     let (transferred, ()) = endpoint
+        .executor()
         .join(
             move || async move {
                 let transferred =

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use regatta_model::Verify;
 
 use super::{Flow, Shared, receiving::WELCOME};
@@ -25,12 +25,13 @@ fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
     link_rate_bps.map_or(LOOK_BYTES, |rate| (rate / 8 / 1000).min(LOOK_BYTES))
 }
 
-/// Sends a flow's part, and waits for its acknowledgement unless it is abandoned.
+/// Sends a flow's part, and waits for its acknowledgement unless it is abandoned; returns the moment
+/// of its end.
 pub(super) async fn send<S: ByteStream>(
     shared: &Shared<'_>,
     flow: &Flow,
     stream: &mut S,
-) -> Result<(), TransportError> {
+) -> Result<MonotonicTime, TransportError> {
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let looks_at_clock =
         shared.flows.options.duration.is_some() || !shared.flows.options.warm_up.is_zero();
@@ -39,6 +40,8 @@ pub(super) async fn send<S: ByteStream>(
     let digests = shared.flows.options.verify == Verify::Digest;
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
+    // All messages but the last have the same payload; cutting it once saves counting references.
+    let whole = plan.payload(plan.message);
     let mut sent = 0;
     let mut next_look = 0;
     for sequence in 0..plan.count {
@@ -57,22 +60,28 @@ pub(super) async fn send<S: ByteStream>(
         } else {
             [0; HEADER_BYTES]
         };
+        let part;
         let payload = match &shared.flows.noise {
-            None => plan.content.slice(header..length),
+            None if length == plan.message => &whole,
+            None => {
+                part = plan.payload(length);
+                &part
+            }
             // A transfer with a duration begins the file again.
             Some(noise) => {
                 let position = (flow.offset + sent) % shared.flows.file_bytes.max(1);
                 let position = position.min(shared.flows.file_bytes.saturating_sub(length as u64));
-                noise
+                part = noise
                     .read(&mut memory, position, length)?
-                    .slice(header..length)
+                    .slice(header..length);
+                &part
             }
         };
         if digests {
             digest.update(&head[..header]);
-            digest.update(&payload);
+            digest.update(payload);
         }
-        stream.send_message(&head[..header], &payload).await?;
+        stream.send_message(&head[..header], payload).await?;
         sent += length as u64;
         live.messages_sent.fetch_add(1, Ordering::Relaxed);
         live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
@@ -88,38 +97,17 @@ pub(super) async fn send<S: ByteStream>(
     };
     shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
     if shared.abandons() {
-        return Ok(());
+        return Ok(MonotonicTime::now());
     }
 
-    let got = Acknowledgement::of(stream).await?;
-    if got.bytes != sent {
-        return Err(TransportError::Protocol {
-            what: format!("the receiver acknowledged {} of {sent} bytes", got.bytes),
-        });
-    }
-    if got.digest != digest {
-        return Err(TransportError::Protocol {
-            what: format!(
-                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
-                got.digest
-            ),
-        });
-    }
+    let got = Acknowledgement::of(stream, Vec::new()).await?;
+    let arrived = MonotonicTime::now();
+    got.check_bytes(sent)?;
+    got.check_digest(digest)?;
     let mut tally = shared.tally();
     tally.acknowledged.bytes += got.bytes;
     tally.acknowledged.messages += got.messages;
-    Ok(())
-}
-
-/// Sends the flow's index, after the opening.
-pub(super) async fn introduce<S: ByteStream>(
-    flow: &Flow,
-    stream: &mut S,
-) -> Result<(), TransportError> {
-    stream
-        .send_message(&flow.index.to_le_bytes(), &Bytes::new())
-        .await?;
-    stream.flush().await
+    Ok(arrived)
 }
 
 /// Waits until the receiving end knows the flow.

@@ -1,17 +1,16 @@
-//! A bulk transfer that is more than one whole flow from the connecting end: several connections,
-//! either direction or both, a duration instead of a size, a warm-up that is left out, a file on
-//! disk, a digest of everything, or an end that does not wait for delivery.
+//! A trial over the streams of one or several connections: a bulk transfer, or an exchange of
+//! questions and answers.
 //!
-//! A *flow* is one connection that carries a part of one direction;
-//! both directions are two sets of them, as a stream that is being written cannot be read by the
-//! same task. The plain transfer has modules of its own beside this one: it is what drivers are
-//! benchmarked with, and pays for none of this.
+//! A *flow* is one connection that carries a part of one direction; both directions are two sets of
+//! them, as a stream that is being written cannot be read by the same task. A transfer over one
+//! connection is one of several with one flow.
 
 mod connecting;
 mod listening;
-
 mod receiving;
 mod sending;
+
+pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 
 use std::{
     net::SocketAddr,
@@ -25,10 +24,12 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind};
 
-use crate::content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan};
 use crate::{
     clock::MonotonicTime,
+    content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan},
     driver::TransportError,
+    exchange::{Asked, Exchange},
+    message_flow::Work as _,
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
@@ -46,11 +47,14 @@ struct Flow {
     offset: u64,
 }
 
-/// All flows of a transfer. Both ends make the same from their orders.
+/// All flows of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Flows {
     flows: Vec<Flow>,
+    /// Options of a bulk transfer.
     options: BulkOptions,
+    /// Questions and answers that the only flow carries, where it is no bulk transfer.
+    exchange: Option<Exchange>,
     /// File that is sent, at an end that sends from one.
     noise: Option<Noise>,
     /// Bytes of the file, where there is one.
@@ -60,12 +64,29 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Makes the flows of an order; `None` if it is a plain transfer.
+    /// Makes the flow of an exchange.
+    pub(crate) fn of_exchange(exchange: Exchange) -> Self {
+        Self {
+            flows: vec![Flow {
+                index: 0,
+                sent_by: Role::Sender,
+                plan: exchange.requests().clone(),
+                offset: 0,
+            }],
+            options: BulkOptions::default(),
+            noise: None,
+            file_bytes: 0,
+            size: exchange.size(),
+            exchange: Some(exchange),
+        }
+    }
+
+    /// Makes the flows of a bulk transfer.
     ///
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out, [`TransportError::Io`]
     /// for a file that cannot be made.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Option<Self>, TransportError> {
+    pub(crate) fn of_bulk(order: &TrialOrder) -> Result<Self, TransportError> {
         let WorkloadKind::Bulk {
             size,
             message,
@@ -74,11 +95,10 @@ impl Flows {
             ..
         } = order.workload.kind
         else {
-            return Ok(None);
+            return Err(TransportError::Order {
+                what: format!("`{}` is no bulk transfer", order.workload.kind.name()),
+            });
         };
-        if options == BulkOptions::default() && pattern != Pattern::File {
-            return Ok(None);
-        }
         let whole = match options.duration {
             None => Plan::new(order)?,
             // A message is not cut to a size that does not count.
@@ -121,13 +141,18 @@ impl Flows {
             Pattern::File if sends => Some(Noise::of(file_bytes)?),
             _ => None,
         };
-        Ok(Some(Self {
+        Ok(Self {
             flows,
             options,
+            exchange: None,
             noise,
             file_bytes,
             size: size.0,
-        }))
+        })
+    }
+
+    fn has_goodput(&self) -> bool {
+        self.exchange.as_ref().is_none_or(Exchange::has_goodput)
     }
 }
 
@@ -151,6 +176,9 @@ struct Shared<'a> {
     flows: &'a Flows,
     /// Stop that ends the transfer: at the deadline, or when a flow breaks.
     stop: Stop,
+    /// Stop of the connections: [`Self::stop`], but where the probe has a stream of the same
+    /// connection, so that its last answers come after the deadline, too.
+    connections: Stop,
     /// Stop that is raised when every flow has ended.
     over: Stop,
     statistics: std::sync::Arc<AllConnections>,
@@ -173,6 +201,8 @@ struct Tally {
     last_end: Option<MonotonicTime>,
     /// Set-up time of each connection, from its own connect call.
     set_up: Vec<Duration>,
+    /// Results of the exchange at the end that asks.
+    asked: Option<Asked>,
     /// Error of the first flow that failed.
     error: Option<TransportError>,
 }
@@ -192,6 +222,11 @@ impl<'a> Shared<'a> {
             trial,
             flows,
             stop: stop.clone(),
+            connections: if trial.probe.shares_connection() {
+                trial.stop.child()
+            } else {
+                stop.clone()
+            },
             over: Stop::new(),
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
@@ -228,15 +263,15 @@ impl<'a> Shared<'a> {
         Some(self.started + duration)
     }
 
-    /// Notes the end of a flow; returns whether it was the last one.
-    fn ended(&self, result: Result<(), TransportError>) -> bool {
-        let now = MonotonicTime::now();
+    /// Notes the end of a flow, with the moment of it; returns whether it was the last one.
+    fn ended(&self, result: Result<MonotonicTime, TransportError>) -> bool {
         let mut tally = self.tally();
         let broke = result.is_err();
-        if let Err(error) = result {
-            tally.error.get_or_insert(error);
-        } else {
-            tally.last_end = tally.last_end.max(Some(now));
+        match result {
+            Err(error) => {
+                tally.error.get_or_insert(error);
+            }
+            Ok(at) => tally.last_end = tally.last_end.max(Some(at)),
         }
         drop(tally);
         if broke {
@@ -297,7 +332,8 @@ impl<'a> Shared<'a> {
             }
         }
         if receives {
-            findings.delivery(ours, tally.corrupted, tally.deliveries);
+            let deliveries = tally.deliveries.filter(|_| self.flows.has_goodput());
+            findings.delivery(ours, tally.corrupted, deliveries);
             let live = &self.trial.context.live;
             if !options.warm_up.is_zero() {
                 let warm = live.bytes_in_warm_up.load(Ordering::Relaxed);
@@ -312,7 +348,13 @@ impl<'a> Shared<'a> {
         if !options.warm_up.is_zero() && self.trial.order.connects() {
             findings.metric("warm_up_ns", options.warm_up.as_nanos() as f64);
         }
-        findings.fact("flows", options.flows.to_string());
+        if let Some(exchange) = &self.flows.exchange {
+            if let Some(asked) = &tally.asked {
+                exchange.report(asked, findings);
+            }
+        } else {
+            findings.fact("flows", options.flows.to_string());
+        }
         if self.abandons() {
             findings.fact("finish", "abandon");
             if self.trial.order.role == Role::Sender {

@@ -9,6 +9,7 @@ use crate::{
     clock::MonotonicTime,
     context::Phase,
     driver::TransportError,
+    executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
     probe::{Delays, Probed},
@@ -131,11 +132,11 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
             "none"
         },
     );
+    findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
     findings.fact(
         "acknowledgement",
         if sent.in_band { "in_band" } else { "control" },
     );
-    findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
     if work.has_goodput() {
         findings.goodput(delivered, end.at().since(started));
     }
@@ -217,6 +218,7 @@ async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
     let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
     let (work_sent, left) = (&mut sent.work, &mut sent.left);
     let (result, probed) = endpoint
+        .executor()
         .join(
             move || async move {
                 let result = work

@@ -1,22 +1,33 @@
 //! The listening end of a transfer over flows.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use regatta_control::{Note, Role, SideReport};
 
-use super::{Flow, Flows, Shared, receiving, sending};
+use super::{Flows, Shared, receiving, sending};
 use crate::{
     clock::MonotonicTime,
+    content::stream_check::StreamCheck,
     context::{Phase, StatisticsSource},
     driver::TransportError,
-    one_flow::without_transfer,
+    exchange::streams::Responder,
+    executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, Received, StreamConnection, StreamEndpoint},
+    stream::{ByteStream, StreamConnection, StreamEndpoint, await_close, read_exact},
     trial::{
         Trial,
+        connecting::CLOSING,
         findings::Findings,
-        stream_admission::{Admitted, admit_further, admit_until_transfer},
+        stream_admission::{Admitted, admit_further, admit_until_transfer, echo_on, last_answers},
         stream_probe::echo,
         watch::{ReceiverEnd, ReceiverWatch},
     },
@@ -32,7 +43,11 @@ struct Listening<'a, E> {
     endpoint: &'a E,
     /// Stop that ends the wait for further connections once every flow has ended.
     accepting: Stop,
-    refused: std::sync::atomic::AtomicU64,
+    /// Number of flows whose connection has not come.
+    missing: AtomicUsize,
+    /// Stop that is raised when the probe's messages are no longer sent back.
+    echoed: Stop,
+    refused: AtomicU64,
 }
 
 pub(super) async fn run<E: StreamEndpoint>(
@@ -50,7 +65,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let (mut load, first) =
         match admit_until_transfer(trial, endpoint, watch.limit(), &mut refused).await {
             Ok(admitted) => admitted,
-            Err(error) => return without_transfer(trial, &watch, findings, error),
+            Err(error) => return findings.without_transfer(trial, &watch, error),
         };
 
     trial.context.live.set_phase(Phase::Transfer);
@@ -68,23 +83,24 @@ pub(super) async fn run<E: StreamEndpoint>(
         watch: &watch,
         endpoint,
         accepting: trial.stop.child(),
+        missing: AtomicUsize::new(flows.flows.len()),
+        echoed: Stop::new(),
         refused: refused.into(),
     };
     let (listening_ref, load_ref) = (&listening, &mut load);
     endpoint
+        .executor()
         .join(
-            move || async move { serve(listening_ref, first).await },
+            move || async move {
+                serve(listening_ref, first).await;
+                end_probe(listening_ref).await;
+            },
             move || async move {
                 if let Some(load) = load_ref {
-                    let rest = std::mem::take(&mut load.rest);
-                    let stop = load.stop.clone();
-                    let echoing = echo(&mut load.stream, rest);
-                    let ended = stop.unless_raised(async {
-                        echoing.await;
-                        Ok(())
-                    });
-                    // Its sender says what broke.
-                    let _ = ended.await;
+                    echo(&mut load.stream, std::mem::take(&mut load.rest)).await;
+                }
+                if !trial.probe.shares_connection() {
+                    listening_ref.echoed.stop();
                 }
             },
         )
@@ -139,16 +155,15 @@ fn serve<'a, E: StreamEndpoint>(
     admitted: Admitted<E>,
 ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
     Box::pin(async move {
-        let more = listening
-            .shared
-            .left
-            .load(std::sync::atomic::Ordering::Acquire)
-            > 0;
-        if !more {
+        let is_last = admitted.purpose == Purpose::Transfer
+            && listening.missing.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            attend(listening, admitted).await;
             return;
         }
         listening
             .endpoint
+            .executor()
             .join(
                 move || async move { attend(listening, admitted).await },
                 move || async move { accept_next(listening).await },
@@ -164,9 +179,7 @@ async fn accept_next<E: StreamEndpoint>(listening: &Listening<'_, E>) {
         .accepting
         .unless_raised(admit_here(listening, &mut refused))
         .await;
-    listening
-        .refused
-        .fetch_add(refused, std::sync::atomic::Ordering::Relaxed);
+    listening.refused.fetch_add(refused, Ordering::Relaxed);
     match next {
         Ok(admitted) => serve(listening, admitted).await,
         Err(error) => {
@@ -198,39 +211,89 @@ async fn admit_here<E: StreamEndpoint>(
 /// Serves one connection: a flow, or the probe under load.
 async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: Admitted<E>) {
     let shared = listening.shared;
+    let trial = shared.trial;
     if admitted.purpose != Purpose::Transfer {
         let rest = std::mem::take(&mut admitted.rest);
         echo(&mut admitted.stream, rest).await;
         return;
     }
     shared.statistics.add(admitted.connection.statistics());
-    // Wakes what blocks in this flow when the transfer is stopped.
-    let stop = admitted.stop.clone();
-    let linked = Arc::new(Linked(stop));
+    if !trial.probe.shares_connection() {
+        carry(
+            listening,
+            &mut admitted.stream,
+            &mut admitted.rest,
+            &admitted.stop,
+        )
+        .await;
+    } else {
+        let (connection, stop) = (&admitted.connection, &trial.stop.child());
+        let (stream, rest) = (&mut admitted.stream, &mut admitted.rest);
+        listening
+            .endpoint
+            .executor()
+            .join(
+                move || async move {
+                    carry(listening, stream, rest, stop).await;
+                    end_probe(listening).await;
+                },
+                move || async move {
+                    echo_on(trial, connection, MonotonicTime::NEVER).await;
+                    listening.echoed.stop();
+                },
+            )
+            .await;
+    }
+    if !shared.abandons() {
+        drop(admitted.stream);
+        let until = MonotonicTime::now() + CLOSING;
+        admitted.connection.close(until).await;
+    }
+}
+
+/// Ends the answers to the probe under load, once the transfer has ended: those that are under way at
+/// the deadline still leave.
+async fn end_probe<E: StreamEndpoint>(listening: &Listening<'_, E>) {
+    let trial = listening.shared.trial;
+    // The sender's end of the transfer may be seen before its note over control.
+    let stopped = matches!(listening.watch.end(), Some(ReceiverEnd::Deadline { .. }));
+    if stopped || listening.shared.tally().error.is_some() {
+        last_answers(trial, listening.endpoint, &listening.echoed).await;
+    }
+    // Wakes the echo, if it waits for what will not come any more.
+    trial.stop.stop();
+}
+
+/// Carries a flow's part to its end, and waits until the other end has closed. `stop` wakes what
+/// blocks in the flow; it is raised when the transfer is stopped.
+async fn carry<E: StreamEndpoint, S: ByteStream>(
+    listening: &Listening<'_, E>,
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+    stop: &Stop,
+) {
+    let shared = listening.shared;
+    let linked = Arc::new(Linked(stop.clone()));
     shared.stop.on_stop(&linked);
     let result = shared
         .stop
-        .unless_raised(part(listening, &mut admitted))
+        .unless_raised(part(listening, stream, rest))
         .await;
-    let sent_here = matches!(result, Ok(true));
-    shared.statistics.remember();
-    if shared.ended(result.map(|_| ())) {
+    let sent_here = matches!(result, Ok((true, _)));
+    let whole = result.is_ok();
+    if shared.ended(result.map(|(_, at)| at)) {
         finish(listening);
     }
-    if shared.abandons() {
+    shared.statistics.remember();
+    if shared.abandons() || !whole {
         return;
     }
-    let until = listening
-        .watch
-        .limit()
-        .min(MonotonicTime::now() + INTRODUCTION);
     if sent_here {
         // Says that the acknowledgement has arrived.
-        let _ = admitted.stream.finish().await;
+        let _ = stream.finish().await;
     }
-    receiving::await_close(&mut admitted.stream, until).await;
-    drop(admitted.stream);
-    admitted.connection.close(until).await;
+    // The other end closes when it has the acknowledgement, and may be gone when that is seen here.
+    await_close(stream, listening.watch.limit()).await;
 }
 
 /// Completes the transfer, if no flow failed, and ends the wait for further connections; called
@@ -253,58 +316,35 @@ fn finish<E: StreamEndpoint>(listening: &Listening<'_, E>) {
     listening.accepting.stop();
 }
 
-/// Carries one flow's part; returns whether it was sent from here.
-async fn part<E: StreamEndpoint>(
+/// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`
+/// are the bytes that came with its opening.
+async fn part<E: StreamEndpoint, S: ByteStream>(
     listening: &Listening<'_, E>,
-    admitted: &mut Admitted<E>,
-) -> Result<bool, TransportError> {
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+) -> Result<(bool, MonotonicTime), TransportError> {
     let shared = listening.shared;
-    let (flow, rest) = introduced(shared, admitted).await?;
-    if shared.abandons() && !shared.sends(flow) {
-        receiving::welcome(&mut admitted.stream).await?;
-    }
-    if shared.sends(flow) {
-        sending::send(shared, flow, &mut admitted.stream).await?;
-        Ok(true)
-    } else {
-        receiving::receive(shared, flow, &mut admitted.stream, &rest).await?;
-        Ok(false)
-    }
-}
-
-/// Reads a flow's index; returns the flow and the bytes that came after the index.
-async fn introduced<'a, E: StreamEndpoint>(
-    shared: &Shared<'a>,
-    admitted: &mut Admitted<E>,
-) -> Result<(&'a Flow, Vec<u8>), TransportError> {
     let until = MonotonicTime::now() + INTRODUCTION + shared.trial.probe.longest_round_trip;
-    let mut bytes = std::mem::take(&mut admitted.rest);
-    let mut scratch = [0; receiving::INTRODUCTION_BYTES];
-    while bytes.len() < receiving::INTRODUCTION_BYTES {
-        let missing = receiving::INTRODUCTION_BYTES - bytes.len();
-        let received = admitted
-            .stream
-            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
-                bytes.extend_from_slice(piece);
-            })
-            .await?;
-        if !matches!(received, Received::Bytes(_)) {
-            return Err(TransportError::Closed { flow: "transfer" });
-        }
+    let index = u16::from_le_bytes(read_exact(stream, rest, until).await?);
+    let flows = &shared.flows.flows;
+    let flow = flows
+        .get(usize::from(index))
+        .ok_or_else(|| TransportError::Protocol {
+            what: format!("the other end opened flow {index}, which this transfer does not have"),
+        })?;
+    if shared.sends(flow) {
+        return Ok((true, sending::send(shared, flow, stream).await?));
     }
-    let rest = bytes.split_off(receiving::INTRODUCTION_BYTES);
-    let index = u16::from_le_bytes([bytes[0], bytes[1]]);
-    let flow =
-        shared
-            .flows
-            .flows
-            .get(usize::from(index))
-            .ok_or_else(|| TransportError::Protocol {
-                what: format!(
-                    "the other end opened flow {index}, which this transfer does not have"
-                ),
-            })?;
-    Ok((flow, rest))
+    if shared.abandons() {
+        receiving::welcome(stream).await?;
+    }
+    let at = match &shared.flows.exchange {
+        Some(exchange) => {
+            receiving::receive(shared, Responder::new(exchange), stream, rest).await?
+        }
+        None => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, rest).await?,
+    };
+    Ok((false, at))
 }
 
 /// Stop that is raised together with another one.

@@ -1,15 +1,13 @@
-//! A trial of one flow: probes over the idle path, the flow itself with probes beside it, the end
-//! by agreement of both ends or by the deadline. What is sent on the flow is the workload's.
+//! A trial over one flow of messages: probes over the idle path, the flow itself with probes beside
+//! it, the end by agreement of both ends or by the deadline. What is sent on the flow is the
+//! workload's.
 
-pub(crate) mod acknowledgement;
+pub(crate) mod bulk;
 mod either;
 mod message_receiver;
 pub(crate) mod messages;
-mod stream_receiver;
-pub(crate) mod streams;
 
 pub(crate) use either::Either;
-pub(crate) use stream_receiver::without_transfer;
 
 use std::{future::Future, time::Duration};
 
@@ -18,7 +16,6 @@ use crate::{
     driver::TransportError,
     message::{MessageEndpoint, MessageFlow},
     stop::Stop,
-    stream::ByteStream,
     trial::{
         Trial,
         findings::Findings,
@@ -26,7 +23,7 @@ use crate::{
     },
 };
 
-/// Workload that sends on one flow, over streams or messages.
+/// Workload that sends on one flow.
 pub(crate) trait Work: Sync {
     /// Results of the sender, also when the deadline has stopped it.
     type Sent: Default + Send;
@@ -42,48 +39,6 @@ pub(crate) trait Work: Sync {
     /// Adds the sender's results to the report.
     fn report(&self, sent: &Self::Sent, findings: &mut Findings) {
         let _ = (sent, findings);
-    }
-}
-
-/// A workload over a stream.
-pub(crate) trait StreamWork: Work {
-    /// Receiver's part of the workload.
-    type Sink: StreamSink;
-
-    /// Makes the receiver's part.
-    fn stream_sink(&self) -> Self::Sink;
-
-    /// Runs the sender's part: everything until the acknowledgement has arrived; it tells `watch`.
-    fn send<S: ByteStream>(
-        &self,
-        trial: &Trial,
-        stream: &mut S,
-        watch: &SenderWatch,
-        sent: &mut Self::Sent,
-    ) -> impl Future<Output = Result<(), TransportError>>;
-}
-
-/// The receiver's part of a workload over a stream.
-pub(crate) trait StreamSink: Send {
-    /// Takes the next bytes of the stream; returns how many belong to the workload.
-    fn consume(&mut self, piece: &[u8]) -> usize;
-
-    /// Whether all is here.
-    fn is_complete(&self) -> bool;
-
-    /// Returns the bytes and messages that are here, whole and sound.
-    fn delivered(&self) -> Delivered;
-
-    /// Returns the number of messages that came damaged.
-    fn corrupted(&self) -> u64;
-
-    /// Answers what has come, if the workload has answers.
-    fn answer<S: ByteStream>(
-        &mut self,
-        stream: &mut S,
-    ) -> impl Future<Output = Result<(), TransportError>> {
-        let _ = stream;
-        async { Ok(()) }
     }
 }
 

@@ -1,0 +1,364 @@
+//! The connecting end of a transfer over flows.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use regatta_control::{Note, Role, SideReport};
+
+use super::{Flow, Flows, Shared, receiving, sending};
+use crate::{
+    clock::MonotonicTime,
+    content::stream_check::StreamCheck,
+    context::{Phase, StatisticsSource},
+    driver::TransportError,
+    exchange::Asked,
+    executor::Executor as _,
+    opening::Purpose,
+    probe::Probed,
+    stream::{ByteStream, StreamConnection, StreamEndpoint, await_close},
+    trial::{
+        CONTROL_ANSWER, Trial,
+        connecting::{Begun, CLOSING},
+        stream_opening::{begin_report, open_load_probe, open_stream},
+        stream_probe,
+        watch::{Delivered, SenderEnd, SenderWatch},
+    },
+};
+
+/// Connection of a flow or of the probe, and its stream.
+type Opened<E> = (
+    <E as StreamEndpoint>::Connection,
+    <<E as StreamEndpoint>::Connection as StreamConnection>::Stream,
+);
+
+/// Task of the connecting end: a flow, with its connection if that is made already, or the probe
+/// on a connection of its own.
+enum Part<'a, E: StreamEndpoint> {
+    Flow(&'a Flow, Option<Result<Opened<E>, TransportError>>),
+    Probe(&'a mut Opened<E>),
+}
+
+pub(super) async fn run<E: StreamEndpoint>(
+    trial: &Trial,
+    flows: &Flows,
+    endpoint: &E,
+    peer: SocketAddr,
+) -> Result<SideReport, TransportError> {
+    let live = &trial.context.live;
+    let mut findings = begin_report(trial, endpoint, peer).await?;
+    let mut load = None;
+    if trial.probe.under_load && !trial.probe.shares_connection() {
+        load = Some(open_load_probe(trial, endpoint, peer).await?);
+    }
+
+    let Begun {
+        transfer,
+        watch,
+        started,
+    } = trial.begin()?;
+    let shared = Shared::new(trial, flows, &transfer, started);
+    let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
+    watch.connection(&statistics);
+    let client = Client {
+        shared: &shared,
+        endpoint,
+        peer,
+        watch: &watch,
+    };
+    let mut parts: Vec<Part<'_, E>> = flows
+        .flows
+        .iter()
+        .map(|flow| Part::Flow(flow, None))
+        .collect();
+    if let [Part::Flow(flow, opened)] = &mut parts[..] {
+        // Starting the probe's thread takes longer than connecting over a short path.
+        *opened = Some(client.connect(flow, started).await);
+    }
+    parts.extend(load.as_mut().map(Part::Probe));
+    let client_ref = &client;
+    let tasks: Vec<_> = parts
+        .into_iter()
+        .map(|part| {
+            move || async move {
+                match part {
+                    Part::Probe((_, stream)) => Some(client_ref.probe(stream).await),
+                    Part::Flow(flow, opened) => client_ref.carry(flow, opened).await,
+                }
+            }
+        })
+        .collect();
+    let probed: Option<Probed> = endpoint
+        .executor()
+        .join_all(tasks)
+        .await
+        .into_iter()
+        .flatten()
+        .next();
+    live.set_phase(Phase::Done);
+    let loaded = watch.loaded_since();
+    let (end, samples) = watch.finish();
+    let (error, set_up, acknowledged) = {
+        let mut tally = shared.tally();
+        let acknowledged = tally.acknowledged.delivered();
+        (tally.error.take(), tally.mean_set_up(), acknowledged)
+    };
+    let Some(end) = end else {
+        let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
+        return Err(trial.explain(error));
+    };
+    if set_up.is_none() && matches!(end, SenderEnd::Deadline { .. }) {
+        return Err(trial.no_connection());
+    }
+    let (ours, theirs) = delivered_each_way(endpoint, &shared, &end, acknowledged).await?;
+    let delivered = Delivered {
+        bytes: ours.bytes + theirs.bytes,
+        messages: ours.messages + theirs.messages,
+    };
+    let directions = 1 + u64::from(
+        flows
+            .flows
+            .iter()
+            .any(|flow| flow.sent_by == Role::Receiver),
+    );
+    findings.transfer(
+        trial,
+        (started, flows.size * directions),
+        &end,
+        delivered,
+        set_up,
+    );
+    if flows.has_goodput() && flows.options.warm_up.is_zero() {
+        findings.goodput(delivered, end.at().since(started));
+    }
+    if trial.order.role == Role::Sender {
+        findings.samples(trial, &samples, end.at().since(started));
+        if matches!(end, SenderEnd::Acknowledged { .. }) && !shared.abandons() {
+            findings.count("messages_lost", 0);
+            findings.metric("message_loss_ratio", 0.0);
+        }
+    }
+    shared.report(&mut findings, ours, Some(theirs));
+    if let Some(probed) = &probed {
+        findings.load_probe(trial, probed, (loaded, &end));
+    }
+    findings.0.facts.extend(endpoint.facts());
+    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.facts.extend(shared.statistics.facts());
+    findings.stack(shared.statistics.as_ref());
+    if let Some((connection, stream)) = load {
+        drop(stream);
+        connection.close(MonotonicTime::now() + CLOSING).await;
+    }
+    Ok(findings.0)
+}
+
+/// Returns the bytes and messages delivered to this end, and those delivered to the other one:
+/// `acknowledged` where the transfer came to its end.
+async fn delivered_each_way<E: StreamEndpoint>(
+    endpoint: &E,
+    shared: &Shared<'_>,
+    end: &SenderEnd,
+    acknowledged: Delivered,
+) -> Result<(Delivered, Delivered), TransportError> {
+    let trial = shared.trial;
+    Ok(match *end {
+        SenderEnd::Deadline {
+            delivered: ours, ..
+        } => {
+            if shared.ways().1 {
+                trial.context.observer.send_note(Note::Received {
+                    messages: ours.messages,
+                    bytes: ours.bytes,
+                });
+            }
+            (ours, trial.answer_over_control()?)
+        }
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } if shared.abandons() => (ours, answer_while_closing(trial, endpoint).await?),
+        SenderEnd::Acknowledged {
+            delivered: ours, ..
+        } => (ours, acknowledged),
+    })
+}
+
+/// Waits for the receiver's account of what it got, while the stack closes the connections that
+/// were abandoned: a stack that runs on this thread needs to be polled for that.
+async fn answer_while_closing<E: StreamEndpoint>(
+    trial: &Trial,
+    endpoint: &E,
+) -> Result<Delivered, TransportError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    let until = MonotonicTime::now() + CONTROL_ANSWER;
+    loop {
+        match trial.context.mailbox.try_take() {
+            Some(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
+            Some(_) => {}
+            None if until.has_passed() || trial.stop.is_stopped() => {
+                return Err(trial.explain(TransportError::TimedOut {
+                    what: "answer of the receiver over control".to_owned(),
+                    seconds: CONTROL_ANSWER.as_secs_f64(),
+                }));
+            }
+            None => {
+                endpoint
+                    .executor()
+                    .sleep_until(MonotonicTime::now() + LOOK)
+                    .await
+            }
+        }
+    }
+}
+
+/// The connecting end while the flows are carried.
+struct Client<'a, E> {
+    shared: &'a Shared<'a>,
+    endpoint: &'a E,
+    peer: SocketAddr,
+    watch: &'a SenderWatch,
+}
+
+impl<E: StreamEndpoint> Client<'_, E> {
+    /// Sends the messages of the probe under load over its stream until all flows have ended.
+    async fn probe<S: ByteStream>(&self, stream: &mut S) -> Probed {
+        let (plan, over) = (&self.shared.trial.probe, &self.shared.over);
+        stream_probe::under_load(stream, plan, self.watch.loaded_since(), over).await
+    }
+
+    /// Makes a flow's connection, unless it is `opened`, and carries its part; the last flow ends the
+    /// transfer. Returns the probe's results where the probe has a stream of this connection.
+    async fn carry(
+        &self,
+        flow: &Flow,
+        opened: Option<Result<Opened<E>, TransportError>>,
+    ) -> Option<Probed> {
+        let shared = self.shared;
+        let opened = match opened {
+            Some(opened) => opened,
+            None => self.connect(flow, MonotonicTime::now()).await,
+        };
+        let (connection, mut stream) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.ended(Err(error));
+                return None;
+            }
+        };
+        let probe = &shared.trial.probe;
+        let mut load = None;
+        if probe.under_load && probe.shares_connection() {
+            let opening = open_stream(shared.trial, &connection, Purpose::LoadProbe, &[]);
+            match shared.stop.unless_raised(opening).await {
+                Ok(stream) => load = Some(stream),
+                Err(error) => {
+                    self.ended(Err(error));
+                    return None;
+                }
+            }
+        }
+        let (stream_ref, load_ref) = (&mut stream, &mut load);
+        let (whole, probed) = match load_ref {
+            None => (self.part(flow, stream_ref).await, None),
+            Some(load) => {
+                let (whole, probed) = self
+                    .endpoint
+                    .executor()
+                    .join(
+                        move || async move { self.part(flow, stream_ref).await },
+                        move || async move { self.probe(load).await },
+                    )
+                    .await;
+                (whole, Some(probed))
+            }
+        };
+        if !whole {
+            shared.connections.stop();
+        } else if !shared.abandons() {
+            let until = MonotonicTime::now() + CLOSING;
+            if !shared.sends(flow) {
+                // The other end closes once it has the acknowledgement, which closing here would
+                // lose.
+                await_close(&mut stream, until).await;
+            }
+            drop((stream, load));
+            connection.close(until).await;
+        }
+        probed
+    }
+
+    /// Carries a flow's part; returns whether it came to its end.
+    async fn part<S: ByteStream>(&self, flow: &Flow, stream: &mut S) -> bool {
+        let shared = self.shared;
+        let mut asked = Asked::default();
+        let part = async {
+            match &shared.flows.exchange {
+                Some(exchange) => {
+                    let (at, got) = exchange.ask(shared.trial, stream, &mut asked).await?;
+                    shared.tally().acknowledged = got;
+                    Ok(at)
+                }
+                None if shared.sends(flow) => sending::send(shared, flow, stream).await,
+                None => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, &[]).await,
+            }
+        };
+        let result = shared.stop.unless_raised(part).await;
+        shared.tally().asked = Some(asked);
+        let whole = result.is_ok();
+        if !whole {
+            stream.abandon();
+        }
+        self.ended(result);
+        whole
+    }
+
+    /// Notes the end of a flow; the last one ends the transfer.
+    fn ended(&self, result: Result<MonotonicTime, TransportError>) {
+        let shared = self.shared;
+        let last = shared.ended(result);
+        let (at, sound) = {
+            let tally = shared.tally();
+            (tally.last_end, tally.error.is_none())
+        };
+        if let Some(at) = at.filter(|_| last && sound) {
+            if shared.abandons() {
+                // The receiver counts what comes until the end of the flow.
+                let sent = shared.sent();
+                shared.trial.context.observer.send_note(Note::Sent {
+                    messages: sent.messages,
+                    bytes: sent.bytes,
+                    deadline_reached: false,
+                });
+            }
+            self.watch.acknowledged(at, shared.delivered());
+        }
+        shared.statistics.remember();
+    }
+
+    /// Opens a flow's connection and its stream, with the flow's index; set-up counts from `begun`.
+    async fn connect(
+        &self,
+        flow: &Flow,
+        begun: MonotonicTime,
+    ) -> Result<Opened<E>, TransportError> {
+        let (shared, trial) = (self.shared, self.shared.trial);
+        // The watch ends a connect call that takes too long; this limit only stands behind it.
+        let until = shared.started + trial.order.longest_transfer() + CLOSING;
+        let connecting = async {
+            let connection = self
+                .endpoint
+                .connect(self.peer, Purpose::Transfer, until, &shared.connections)
+                .await?;
+            let now = MonotonicTime::now();
+            self.watch.connected(now);
+            shared.statistics.add(connection.statistics());
+            shared.tally().set_up.push(now.since(begun));
+            let index = flow.index.to_le_bytes();
+            let mut stream = open_stream(trial, &connection, Purpose::Transfer, &index).await?;
+            if shared.abandons() && shared.sends(flow) {
+                // A flow that is closed before anything of it has left would never be known there.
+                sending::await_welcome(&mut stream).await?;
+            }
+            Ok((connection, stream))
+        };
+        shared.stop.unless_raised(connecting).await
+    }
+}

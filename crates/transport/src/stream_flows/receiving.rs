@@ -1,0 +1,174 @@
+//! The receiving end of a flow.
+
+use std::{future::Future, sync::atomic::Ordering};
+
+use bytes::Bytes;
+use regatta_model::Verify;
+
+use super::Shared;
+use crate::{
+    clock::MonotonicTime,
+    content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
+    driver::TransportError,
+    stream::{ByteStream, Received},
+    trial::{findings::Deliveries, watch::Delivered},
+};
+
+/// Memory to receive into. Large enough that a system call is cheap beside its copy, small enough
+/// to stay in a core's cache between copy and check.
+pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
+
+/// Answer of the receiving end to a flow that will be abandoned, sent once it knows the flow.
+pub(super) const WELCOME: &[u8] = b"!";
+
+/// Sends [`WELCOME`].
+pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
+    stream.send_message(WELCOME, &Bytes::new()).await?;
+    stream.flush().await
+}
+
+/// The receiver's part of a workload over a stream.
+pub(crate) trait Sink: Send {
+    /// Takes the next bytes of the stream; returns how many belong to the workload.
+    fn consume(&mut self, piece: &[u8]) -> usize;
+
+    /// Whether all is here.
+    fn is_complete(&self) -> bool;
+
+    /// Whether the next byte would begin a message.
+    fn is_between_messages(&self) -> bool;
+
+    /// Returns the bytes and messages that are here, whole and sound.
+    fn delivered(&self) -> Delivered;
+
+    /// Returns the number of messages that came damaged.
+    fn corrupted(&self) -> u64;
+
+    /// Answers what has come, if the workload has answers.
+    fn answer<S: ByteStream>(
+        &mut self,
+        stream: &mut S,
+    ) -> impl Future<Output = Result<(), TransportError>> {
+        let _ = stream;
+        async { Ok(()) }
+    }
+}
+
+impl Sink for StreamCheck {
+    fn consume(&mut self, piece: &[u8]) -> usize {
+        Self::consume(self, piece)
+    }
+
+    fn is_complete(&self) -> bool {
+        Self::is_complete(self)
+    }
+
+    fn is_between_messages(&self) -> bool {
+        Self::is_between_messages(self)
+    }
+
+    fn delivered(&self) -> Delivered {
+        Delivered {
+            bytes: self.bytes,
+            messages: self.messages,
+        }
+    }
+
+    fn corrupted(&self) -> u64 {
+        self.corrupted
+    }
+}
+
+/// Takes a flow's part and acknowledges it; returns the moment of its end. `rest` are the bytes that
+/// came with its opening.
+pub(super) async fn receive<K: Sink, S: ByteStream>(
+    shared: &Shared<'_>,
+    mut sink: K,
+    stream: &mut S,
+    rest: &[u8],
+) -> Result<MonotonicTime, TransportError> {
+    let mut digest = crc32fast::Hasher::new();
+    let result = take(shared, stream, rest, &mut sink, &mut digest).await;
+    let digest = if shared.flows.options.verify == Verify::Digest {
+        u64::from(digest.finalize())
+    } else {
+        0
+    };
+    shared.tally().corrupted += sink.corrupted();
+    shared.digest_delivered.fetch_add(digest, Ordering::Relaxed);
+    // A sender that abandons its transfer closes in the middle of it.
+    let ended = match result {
+        Ok(ended) => ended,
+        Err(_) if shared.abandons() && !shared.stop.is_stopped() => false,
+        Err(error) => return Err(error),
+    };
+    if shared.abandons() {
+        return Ok(MonotonicTime::now());
+    }
+    if !ended {
+        return Err(TransportError::Closed { flow: "transfer" });
+    }
+    Acknowledgement {
+        digest,
+        ..sink.delivered().into()
+    }
+    .send(stream)
+    .await?;
+    Ok(MonotonicTime::now())
+}
+
+/// Takes data until the flow's part is complete, or the sender has ended a flow without a size;
+/// returns false if it closed before.
+async fn take<K: Sink, S: ByteStream>(
+    shared: &Shared<'_>,
+    stream: &mut S,
+    rest: &[u8],
+    sink: &mut K,
+    digest: &mut crc32fast::Hasher,
+) -> Result<bool, TransportError> {
+    let live = &shared.trial.context.live;
+    let digests = shared.flows.options.verify == Verify::Digest;
+    let mut scratch = vec![0; SCRATCH_BYTES + ALIGNMENT];
+    let start = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    let scratch = &mut scratch[start..start + SCRATCH_BYTES];
+    let mut before = Delivered::default();
+    let mut came = sink.consume(rest);
+    if digests {
+        digest.update(&rest[..came]);
+    }
+    let mut closed = false;
+    loop {
+        if came > 0 {
+            let now = MonotonicTime::now();
+            let delivered = sink.delivered();
+            let bytes = delivered.bytes - before.bytes;
+            if !shared.is_warm(now) {
+                live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
+            }
+            live.messages_delivered
+                .fetch_add(delivered.messages - before.messages, Ordering::Relaxed);
+            let all = live.bytes_delivered.fetch_add(bytes, Ordering::Release) + bytes;
+            before = delivered;
+            Deliveries::note(&mut shared.tally().deliveries, now, all);
+            sink.answer(stream).await?;
+        }
+        if sink.is_complete() {
+            return Ok(true);
+        }
+        if closed {
+            return Ok(shared.flows.options.duration.is_some() && sink.is_between_messages());
+        }
+        came = 0;
+        let received = stream
+            .receive(scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
+                let taken = sink.consume(piece);
+                if digests {
+                    digest.update(&piece[..taken]);
+                }
+                came += taken;
+            })
+            .await?;
+        // The last bytes may come with the end.
+        closed = received == Received::Closed;
+    }
+}

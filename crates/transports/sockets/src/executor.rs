@@ -1,0 +1,62 @@
+//! The executor of drivers whose stack runs on tokio: a runtime of one thread for each end.
+
+use std::{future::Future, ops::Deref};
+
+use regatta_transport::{Executor, MonotonicTime, TransportError};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::timer;
+
+/// A runtime of one thread, on which all tasks of an end take turns.
+#[derive(Debug)]
+pub struct Tokio(Runtime);
+
+impl Tokio {
+    /// Makes a runtime.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] if the system refuses its descriptors.
+    pub fn new() -> Result<Self, TransportError> {
+        Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map(Self)
+            .map_err(TransportError::io("cannot make a runtime"))
+    }
+}
+
+impl Deref for Tokio {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.0
+    }
+}
+
+impl Executor for Tokio {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
+    async fn join<A, B, FA, FB>(&self, a: A, b: B) -> (FA::Output, FB::Output)
+    where
+        A: FnOnce() -> FA + Send,
+        B: FnOnce() -> FB + Send,
+        FA: Future<Output: Send>,
+        FB: Future<Output: Send>,
+    {
+        tokio::join!(a(), b())
+    }
+
+    async fn join_all<T, F>(&self, tasks: Vec<T>) -> Vec<F::Output>
+    where
+        T: FnOnce() -> F + Send,
+        F: Future<Output: Send>,
+    {
+        futures_util::future::join_all(tasks.into_iter().map(|task| task())).await
+    }
+
+    async fn sleep_until(&self, moment: MonotonicTime) {
+        timer::sleep_until(moment).await;
+    }
+}
