@@ -20,14 +20,16 @@ use crate::{
     testing::{Pair, run_pair},
 };
 
-/// Treatment of a message by the transport.
+/// Impairment of a message on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Impairment {
     Delivered,
     Lost,
     Doubled,
     /// Arrives together with the next message of its direction, before it.
     HeldBack,
+    /// Arrives after the next message of its direction.
+    Overtaken,
     /// Waits for its turn in the transport, as [`QUEUED`] of them can.
     Queued,
 }
@@ -40,7 +42,7 @@ const LEAVE: usize = 30;
 const LEAVING: Duration = Duration::from_millis(200);
 
 /// Decision by a message's length and number; of control messages the number means nothing.
-type Decide = fn(usize, u64) -> Fate;
+type Decide = fn(usize, u64) -> Impairment;
 
 struct End {
     out: Sender<Vec<u8>>,
@@ -54,6 +56,7 @@ struct Wire {
     /// Messages that came with the opening.
     first: VecDeque<Vec<u8>>,
     held: Option<Vec<u8>>,
+    overtaken: Option<Vec<u8>>,
     queued: VecDeque<Vec<u8>>,
 }
 
@@ -87,27 +90,33 @@ impl MessageFlow for Wire {
             let number = message
                 .first_chunk::<4>()
                 .map_or(0, |low| u32::from_le_bytes(*low).into());
-            let fate = (self.end.decide)(message.len(), number);
-            if fate == Fate::HeldBack {
+            let impairment = (self.end.decide)(message.len(), number);
+            if impairment == Impairment::HeldBack {
                 self.held = Some(message.to_vec());
                 continue;
             }
-            if fate == Fate::Queued {
+            if impairment == Impairment::Queued {
                 while self.queued.len() == QUEUED {
                     self.end.take(MonotonicTime::NEVER, &self.stop)?;
                 }
                 self.queued.push_back(message.to_vec());
                 continue;
             }
-            let copies = match fate {
-                Fate::Lost => 0,
-                Fate::Doubled => 2,
+            let copies = match impairment {
+                Impairment::Lost => 0,
+                Impairment::Doubled => 2,
                 _ => 1,
             };
             let held = self.held.take();
+            let overtaken = self.overtaken.take();
+            if impairment == Impairment::Overtaken {
+                self.overtaken = Some(message.to_vec());
+                continue;
+            }
             for message in held
                 .into_iter()
                 .chain((0..copies).map(|_| message.to_vec()))
+                .chain(overtaken)
             {
                 // The other end may be gone, as with a datagram.
                 let _ = self.end.out.send(message);
@@ -142,6 +151,7 @@ impl MessageFlow for Wire {
 
 struct Endpoint {
     end: Mutex<Option<End>>,
+    reliable: bool,
     listens: bool,
 }
 
@@ -173,6 +183,10 @@ impl MessageEndpoint for Endpoint {
         1000
     }
 
+    fn reliable(&self) -> bool {
+        self.reliable
+    }
+
     async fn connect(
         &self,
         _: SocketAddr,
@@ -184,6 +198,7 @@ impl MessageEndpoint for Endpoint {
             stop: stop.clone(),
             first: VecDeque::new(),
             held: None,
+            overtaken: None,
             queued: VecDeque::new(),
         })
     }
@@ -203,6 +218,7 @@ impl MessageEndpoint for Endpoint {
                         stop: stop.clone(),
                         first: VecDeque::from([message]),
                         held: None,
+                        overtaken: None,
                         queued: VecDeque::new(),
                     });
                 }
@@ -230,6 +246,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
 
 /// Both ends of one wire, each given away once.
 struct Lossy {
+    reliable: bool,
     sender: Mutex<Option<End>>,
     receiver: Mutex<Option<End>>,
 }
@@ -246,6 +263,7 @@ impl Lossy {
             }))
         };
         Self {
+            reliable: false,
             sender: end(to_receiver, at_sender, there),
             receiver: end(to_sender, at_receiver, back),
         }
@@ -273,6 +291,7 @@ impl Driver for Lossy {
         let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
         let endpoint = Endpoint {
             end: Mutex::new(end),
+            reliable: self.reliable,
             listens,
         };
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
@@ -291,14 +310,14 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 fn lost_late_and_doubled_messages_are_told_apart() {
     let wire = Lossy::new(
         |length, number| match (length, number) {
-            (100, 2) => Fate::Lost,
-            (100, 8) => Fate::Doubled,
-            _ => Fate::Delivered,
+            (100, 2) => Impairment::Lost,
+            (100, 8) => Impairment::Doubled,
+            _ => Impairment::Delivered,
         },
         |length, number| match (length, number) {
-            (16, 4) => Fate::Lost,
-            (16, 6) => Fate::HeldBack,
-            _ => Fate::Delivered,
+            (16, 4) => Impairment::Lost,
+            (16, 6) => Impairment::HeldBack,
+            _ => Impairment::Delivered,
         },
     );
     let kind = WorkloadKind::StopAndWait {
@@ -337,12 +356,12 @@ fn messages_of_one_byte_are_told_apart_as_well() {
     let wire = Lossy::new(
         |length, _| {
             assert!(length == 1 || length > 16);
-            Fate::Delivered
+            Impairment::Delivered
         },
         |length, number| match (length, number) {
-            (16, 100) => Fate::HeldBack,
-            (16, 356) => Fate::Lost,
-            _ => Fate::Delivered,
+            (16, 100) => Impairment::HeldBack,
+            (16, 356) => Impairment::Lost,
+            _ => Impairment::Delivered,
         },
     );
     let kind = WorkloadKind::StopAndWait {
@@ -365,13 +384,13 @@ fn messages_of_one_byte_are_told_apart_as_well() {
 fn requests_without_answer_are_counted_and_let_the_others_go_on() {
     let wire = Lossy::new(
         |length, number| match (length, number) {
-            (200, 1) => Fate::Lost,
-            _ => Fate::Delivered,
+            (200, 1) => Impairment::Lost,
+            _ => Impairment::Delivered,
         },
         |length, number| match (length, number) {
-            (50, 3) => Fate::Lost,
-            (50, 5) => Fate::Doubled,
-            _ => Fate::Delivered,
+            (50, 3) => Impairment::Lost,
+            (50, 5) => Impairment::Doubled,
+            _ => Impairment::Delivered,
         },
     );
     let kind = WorkloadKind::RequestResponse {
@@ -403,10 +422,10 @@ fn requests_without_answer_are_counted_and_let_the_others_go_on() {
 #[test]
 fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
     let wire = Lossy::new(
-        |_, _| Fate::Delivered,
+        |_, _| Impairment::Delivered,
         |length, number| match (length, number) {
-            (16, 2) => Fate::Lost,
-            _ => Fate::Delivered,
+            (16, 2) => Impairment::Lost,
+            _ => Impairment::Delivered,
         },
     );
     let kind = WorkloadKind::StopAndWait {
@@ -428,11 +447,11 @@ fn what_waits_in_the_transport_at_the_deadline_is_not_lost() {
     const DELIVERED: u64 = 1020;
     let wire = Lossy::new(
         |length, number| match (length, number) {
-            (100, 10) => Fate::Lost,
-            (100, DELIVERED..) => Fate::Queued,
-            _ => Fate::Delivered,
+            (100, 10) => Impairment::Lost,
+            (100, DELIVERED..) => Impairment::Queued,
+            _ => Impairment::Delivered,
         },
-        |_, _| Fate::Delivered,
+        |_, _| Impairment::Delivered,
     );
     let pair = run_pair(&wire, 1 << 30, 100, |order| {
         order.deadline = Duration::from_millis(300);
@@ -480,11 +499,31 @@ fn what_cannot_be_told_apart_or_read_is_unsupported() {
             "write `pattern = \"random\"`, or `kind = \"bulk\"`",
         ),
     ] {
-        let wire = Lossy::new(|_, _| Fate::Delivered, |_, _| Fate::Delivered);
+        let wire = Lossy::new(|_, _| Impairment::Delivered, |_, _| Impairment::Delivered);
         let refused = run_pair(&wire, 0, 1, |order| order.workload.kind = kind.clone());
         match refused {
             Err(error @ TransportError::Unsupported(_)) => assert_eq!(error.hint(), hint),
             _ => panic!("{} was not refused", kind.in_words()),
         }
+    }
+}
+
+#[test]
+fn what_the_end_marker_overtakes_is_not_lost_where_all_arrives() {
+    for (reliable, lost) in [(true, 0.0), (false, 1.0)] {
+        let mut wire = Lossy::new(
+            |length, number| match (length, number) {
+                (100, 9) => Impairment::Overtaken,
+                _ => Impairment::Delivered,
+            },
+            |_, _| Impairment::Delivered,
+        );
+        wire.reliable = reliable;
+        let pair = run_pair(&wire, 1000, 100, |_| {}).expect("both ends can be prepared");
+        let sender = pair.sender.expect("the sender's report");
+        assert_eq!(
+            sender.metrics["messages_lost"], lost,
+            "reliable: {reliable}"
+        );
     }
 }

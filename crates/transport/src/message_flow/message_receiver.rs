@@ -136,8 +136,12 @@ struct Taken<K> {
 /// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]
 struct Ending {
+    /// Whether the flow is reliable: every message that was sent arrives, be it after the end marker.
+    reliable: bool,
     /// Arrival of the first end marker.
     marker: Option<MonotonicTime>,
+    /// Number of messages that were sent, which the end marker tells.
+    sent: u64,
     /// Whether a marker came that is not answered yet.
     unanswered: bool,
     /// Whether the sender has the acknowledgement.
@@ -150,7 +154,8 @@ impl Ending {
     fn note(&mut self, control: Control) {
         match control {
             Control::Open => self.reopened = true,
-            Control::End(_) => {
+            Control::End(sent) => {
+                self.sent = sent.messages;
                 self.marker.get_or_insert_with(MonotonicTime::now);
                 self.unanswered = true;
             }
@@ -160,12 +165,18 @@ impl Ending {
     }
 
     /// Returns the moment after which nothing that counts can come any more, as far as is known.
+    /// `arrived` messages are here, the damaged ones included; `last` is when the last ones came.
     fn moment(
         &self,
         trial: &Trial,
         watch: &ReceiverWatch,
+        arrived: u64,
         last: Option<MonotonicTime>,
     ) -> MonotonicTime {
+        if self.reliable {
+            let all = self.marker.filter(|_| arrived >= self.sent);
+            return all.unwrap_or(MonotonicTime::NEVER);
+        }
         let path = &trial.order.path;
         let by_marker = self.marker.map(|at| {
             if path.keeps_order {
@@ -245,7 +256,7 @@ impl Late {
 }
 
 async fn take<W: MessageWork, F: MessageFlow>(
-    (trial, work): (&Trial, &W),
+    (trial, work, reliable): (&Trial, &W, bool),
     watch: &ReceiverWatch,
     deadline: &Stop,
     (flow, arrived): (&mut F, MonotonicTime),
@@ -257,12 +268,12 @@ async fn take<W: MessageWork, F: MessageFlow>(
         warm_up: WarmUp::since(&trial.context.observer, arrived, work.warm_up()),
         result: Ok(()),
     };
-    taken.result = take_all(trial, watch, deadline, flow, &mut taken).await;
+    taken.result = take_all((trial, reliable), watch, deadline, flow, &mut taken).await;
     taken
 }
 
 async fn take_all<K: MessageSink, F: MessageFlow>(
-    trial: &Trial,
+    (trial, reliable): (&Trial, bool),
     watch: &ReceiverWatch,
     deadline: &Stop,
     flow: &mut F,
@@ -277,7 +288,10 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
         warm_up,
         ..
     } = taken;
-    let mut ending = Ending::default();
+    let mut ending = Ending {
+        reliable,
+        ..Ending::default()
+    };
     let mut late: Option<Late> = None;
     // A sender that is gone says nothing; one that is there is stopped by its deadline.
     let patience = trial.order.deadline + MARGIN;
@@ -289,7 +303,9 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
                 seconds: patience.as_secs_f64(),
             });
         }
-        let end_at = ending.moment(trial, watch, deliveries.map(|deliveries| deliveries.last));
+        let arrived = sink.delivered().messages + sink.corrupted();
+        let last = deliveries.map(|deliveries| deliveries.last);
+        let end_at = ending.moment(trial, watch, arrived, last);
         if late.is_none() && deadline.is_stopped() {
             late = Some(Late::new(trial, watch));
         }
@@ -457,7 +473,7 @@ async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
     let deadline = trial.stop.child();
     watch.transfer(&deadline);
     let flow = (&mut transfer.flow, transfer.arrived);
-    let taken = take((trial, work), watch, &deadline, flow).await;
+    let taken = take((trial, work, endpoint.reliable()), watch, &deadline, flow).await;
     transfer.stop.stop();
     Ok((transfer, taken))
 }
