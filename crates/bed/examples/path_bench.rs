@@ -21,7 +21,7 @@ use std::{
 };
 
 use regatta_bed::{Bed, Host};
-use regatta_emulation::{Direction, Line, Offer};
+use regatta_emulation::{Direction, EmulatedLink, Offer};
 use regatta_model::{BedKind, BitRate, Condition, Link, PathSetup, Ratio};
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ fn condition(rate: Option<BitRate>, loss: f64) -> Condition {
 /// Measures packets per second and nanoseconds per packet of the state machine alone.
 fn emulate() -> Outcome<[f64; 2]> {
     let condition = condition(Some(BitRate(1_000_000_000)), 0.01);
-    let mut line = Line::new(&condition, Direction::Forward, 1)?;
+    let mut link = EmulatedLink::new(&condition, Direction::Forward, 1)?;
     let mut pool: Vec<Vec<u8>> = Vec::new();
     let packets = 5_000_000u64;
     let started = Instant::now();
@@ -118,10 +118,10 @@ fn emulate() -> Outcome<[f64; 2]> {
         // As fast as the link: 1500 bytes take 12 µs.
         let now = index * 12_000;
         let packet = pool.pop().unwrap_or_else(|| vec![0; 1500]);
-        if let Offer::Dropped { packet, .. } = line.offer(now, packet) {
+        if let Offer::Dropped { packet, .. } = link.offer(now, packet) {
             pool.push(packet);
         }
-        while let Some(due) = line.poll(now) {
+        while let Some(due) = link.poll(now) {
             pool.push(black_box(due.packet));
         }
     }

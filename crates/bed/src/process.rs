@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Time that a daemon has to end by itself before it is killed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const EXIT_LIMIT: Duration = Duration::from_millis(500);
 
 /// File from which every process of a bed is started.
 ///
@@ -234,7 +234,7 @@ impl DaemonProcess {
             Ok(Some(line)) => line,
             Ok(None) => return Err(BedError::TimedOut(within)),
             Err(source) => {
-                let status = match self.wait(FAREWELL) {
+                let status = match self.wait(EXIT_LIMIT) {
                     Some(status) => format!(" ({status})"),
                     None => String::new(),
                 };
@@ -312,7 +312,7 @@ impl Drop for DaemonProcess {
         if let Kept::InSecondGuest(_) = self.kept {
             self.answers = None;
         }
-        if self.wait(FAREWELL).is_none() {
+        if self.wait(EXIT_LIMIT).is_none() {
             match &mut self.kept {
                 Kept::Here(child) => {
                     // Fails only if it has ended meanwhile.

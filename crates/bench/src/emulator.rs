@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_emulation::{Direction, Line, Packet};
+use regatta_emulation::{Direction, EmulatedLink, Packet};
 use regatta_model::{BitRate, Condition, Link, Ratio};
 use serde::Serialize;
 
@@ -55,7 +55,8 @@ fn condition(rate: Option<u64>, loss: f64) -> Condition {
 fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     const BYTES: u64 = 1500;
     const BURST: u64 = 10;
-    let mut line = Line::new(condition, Direction::Forward, 1).map_err(BenchError::reference)?;
+    let mut link =
+        EmulatedLink::new(condition, Direction::Forward, 1).map_err(BenchError::reference)?;
     let mut now = 0;
     let started = Instant::now();
     for offered in 0..packets {
@@ -63,12 +64,12 @@ fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
             now += BURST * BYTES * 8;
         }
         // Dropped or carried, it has been worked on.
-        let _ = line.offer(now, Sized(BYTES as usize));
-        while line.poll(now).is_some() {}
+        let _ = link.offer(now, Sized(BYTES as usize));
+        while link.poll(now).is_some() {}
     }
     let seconds = started.elapsed().as_secs_f64();
-    let counters = line.counters();
-    let seen = counters.delivered + counters.loss_drops + counters.queue_drops + line.in_flight();
+    let counters = link.counters();
+    let seen = counters.delivered + counters.loss_drops + counters.queue_drops + link.in_flight();
     if seen != packets {
         return Err(BenchError::reference(format!(
             "the emulator lost count: {seen} of {packets} packets"

@@ -5,7 +5,7 @@ use std::{array, sync::LazyLock};
 use regatta_model::{DelayDistribution, Link};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::draws::up_to;
+use crate::rng::up_to;
 
 /// Number of values of a tabulated distribution, all equally likely, as in netem's tables.
 const ENTRIES: usize = 4096;

@@ -1,6 +1,6 @@
 //! Emulation of a network path as a pure state machine, which is given the time and reads no clock.
 //!
-//! A [`Line`] is one direction of a path, made from a [`regatta_model::Condition`]. Packets are
+//! A [`EmulatedLink`] is one direction of a path, made from a [`regatta_model::Condition`]. Packets are
 //! offered to it with the time of their arrival and come out when they are due. The same condition,
 //! seed and sequence of offers always give the same losses and the same times, on every machine, so
 //! that a test in simulated time can reproduce what a forwarder does in real time.
@@ -10,14 +10,16 @@
 
 mod bottleneck;
 mod codel;
+mod correlated_delay;
 mod delay;
-mod draws;
-mod fate;
-mod line;
+mod impairments;
+mod in_flight;
+mod link;
 mod queue;
+mod rng;
 mod settings;
-mod wander;
-mod wire;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};
-pub use line::{Cause, Counters, Direction, Discarded, Due, Line, LinkError, Offer, Packet};
+pub use link::{
+    Cause, Counters, Direction, Discarded, Due, EmulatedLink, LinkError, Offer, Packet,
+};

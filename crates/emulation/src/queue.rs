@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::fate::Fate;
+use crate::impairments::PacketImpairments;
 
 /// A packet that waits.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub(crate) struct Waiting<P> {
     pub(crate) size: u64,
     pub(crate) arrived: u64,
     pub(crate) ordinal: u64,
-    pub(crate) fate: Fate,
+    pub(crate) impairments: PacketImpairments,
 }
 
 /// First-in, first-out queue that counts its packets and bytes.

@@ -7,7 +7,7 @@ use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
 use crate::{
     bottleneck::Capacity,
     delay::Propagation,
-    line::{Direction, LinkError},
+    link::{Direction, LinkError},
 };
 
 /// Settings of a direction from a certain time on.

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Direction, Line, LinkError, Offer};
+use regatta_emulation::{Direction, EmulatedLink, LinkError, Offer};
 use regatta_model::{BitRate, Bytes, Condition, Link, Ratio};
 
 const SEED: u64 = 20_261_121;
 
-fn line(link: Link, direction: Direction, seed: u64) -> Result<Line<Vec<u8>>, LinkError> {
+fn emulated(
+    link: Link,
+    direction: Direction,
+    seed: u64,
+) -> Result<EmulatedLink<Vec<u8>>, LinkError> {
     let condition = Condition {
         name: "c".into(),
         forward: link.clone(),
@@ -15,7 +19,7 @@ fn line(link: Link, direction: Direction, seed: u64) -> Result<Line<Vec<u8>>, Li
         mtu_bytes: 1500,
         schedule: Vec::new(),
     };
-    Line::new(&condition, direction, seed)
+    EmulatedLink::new(&condition, direction, seed)
 }
 
 /// Returns for each of `count` packets whether it is lost.
@@ -24,14 +28,14 @@ fn losses(loss: f64, direction: Direction, seed: u64, count: usize) -> Vec<bool>
         loss: Ratio(loss),
         ..Link::default()
     };
-    let mut line = line(link, direction, seed).expect("a link");
+    let mut emulated = emulated(link, direction, seed).expect("a link");
     let mut lost = Vec::with_capacity(count);
     for now in 0..count as u64 {
         lost.push(matches!(
-            line.offer(now, vec![0; 100]),
+            emulated.offer(now, vec![0; 100]),
             Offer::Dropped { .. }
         ));
-        while line.poll(now).is_some() {}
+        while emulated.poll(now).is_some() {}
     }
     lost
 }
@@ -115,13 +119,13 @@ fn rate_is_exact_over_many_packets() {
             queue: Some(Bytes(1 << 40)),
             ..Link::default()
         };
-        let mut line = line(link, Direction::Forward, SEED).expect("a link");
+        let mut emulated = emulated(link, Direction::Forward, SEED).expect("a link");
         let (packets, size) = (20_000u64, 1499u64);
         for _ in 0..packets {
-            line.offer(0, vec![0; size as usize]);
+            emulated.offer(0, vec![0; size as usize]);
         }
         let mut last = 0;
-        while let Some(due) = line.poll(u64::MAX) {
+        while let Some(due) = emulated.poll(u64::MAX) {
             last = due.at;
         }
         let exact = u128::from(packets * size) * 8_000_000_000 / u128::from(rate);
@@ -137,13 +141,13 @@ fn delay_is_exact_and_jitter_uniform() {
         ..Link::default()
     };
     let delays = |jitter| -> Vec<u64> {
-        let mut line = line(link(jitter), Direction::Forward, SEED).expect("a link");
+        let mut emulated = emulated(link(jitter), Direction::Forward, SEED).expect("a link");
         (0..20_000u64)
             .map(|index| {
                 // Far enough apart that keeping their order delays none.
                 let now = index * 100_000_000;
-                line.offer(now, vec![0; 100]);
-                line.poll(u64::MAX).expect("no loss").at - now
+                emulated.offer(now, vec![0; 100]);
+                emulated.poll(u64::MAX).expect("no loss").at - now
             })
             .collect()
     };
@@ -182,11 +186,11 @@ fn jitter_reorders_only_where_asked() {
             jitter_reorders,
             ..Link::default()
         };
-        let mut line = line(link, Direction::Forward, SEED).expect("a link");
+        let mut emulated = emulated(link, Direction::Forward, SEED).expect("a link");
         for index in 0..1000u64 {
-            line.offer(index * 100_000, index.to_le_bytes().to_vec());
+            emulated.offer(index * 100_000, index.to_le_bytes().to_vec());
         }
-        std::iter::from_fn(|| line.poll(u64::MAX))
+        std::iter::from_fn(|| emulated.poll(u64::MAX))
             .map(|due| u64::from_le_bytes(due.packet.try_into().expect("eight bytes")))
             .collect()
     };
@@ -196,10 +200,13 @@ fn jitter_reorders_only_where_asked() {
 
 #[test]
 fn too_large_packets_are_counted_as_such() {
-    let mut line = line(Link::default(), Direction::Forward, SEED).expect("a link");
-    line.offer(0, vec![0; 1500]);
-    line.offer(0, vec![0; 1501]);
-    assert_eq!((line.counters().mtu_drops, line.in_flight()), (1, 1));
+    let mut emulated = emulated(Link::default(), Direction::Forward, SEED).expect("a link");
+    emulated.offer(0, vec![0; 1500]);
+    emulated.offer(0, vec![0; 1501]);
+    assert_eq!(
+        (emulated.counters().mtu_drops, emulated.in_flight()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -209,23 +216,23 @@ fn a_full_packet_is_sent_even_when_nothing_may_wait() {
         queue: Some(Bytes(0)),
         ..Link::default()
     };
-    let mut line = line(link, Direction::Forward, SEED).expect("a link");
+    let mut emulated = emulated(link, Direction::Forward, SEED).expect("a link");
     // One second each.
-    line.offer(0, vec![0; 1500]);
-    line.offer(500_000_000, vec![0; 1500]);
-    line.offer(1_000_000_000, vec![0; 1500]);
-    let counters = line.counters();
+    emulated.offer(0, vec![0; 1500]);
+    emulated.offer(500_000_000, vec![0; 1500]);
+    emulated.offer(1_000_000_000, vec![0; 1500]);
+    let counters = emulated.counters();
     assert_eq!((counters.queue_drops, counters.queue_max_bytes), (1, 0));
     assert_eq!(
-        line.poll(1_000_000_000).map(|due| due.at),
+        emulated.poll(1_000_000_000).map(|due| due.at),
         Some(1_000_000_000)
     );
-    assert_eq!(line.next(), Some(2_000_000_000));
+    assert_eq!(emulated.next(), Some(2_000_000_000));
 }
 
 #[test]
 fn links_that_make_no_sense_are_refused() {
-    let refused = |link| line(link, Direction::Forward, SEED).err();
+    let refused = |link| emulated(link, Direction::Forward, SEED).err();
     let rate = Link {
         rate: Some(BitRate(0)),
         ..Link::default()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Direction, Line, Offer};
+use regatta_emulation::{Direction, EmulatedLink, Offer};
 use regatta_model::{
     BitRate, Bytes, Condition, DeliveryTrace, Link, QueueDiscipline, RateOf, Ratio, Step,
 };
@@ -19,8 +19,8 @@ fn condition(link: Link) -> Condition {
     }
 }
 
-fn line(condition: &Condition) -> Line<Vec<u8>> {
-    Line::new(condition, Direction::Forward, 1).expect("a link")
+fn emulated(condition: &Condition) -> EmulatedLink<Vec<u8>> {
+    EmulatedLink::new(condition, Direction::Forward, 1).expect("a link")
 }
 
 fn step(at_ms: u64, link: Link) -> Step {
@@ -31,8 +31,8 @@ fn step(at_ms: u64, link: Link) -> Step {
     }
 }
 
-fn drain(line: &mut Line<Vec<u8>>) -> Vec<u64> {
-    std::iter::from_fn(|| line.poll(u64::MAX))
+fn drain(emulated: &mut EmulatedLink<Vec<u8>>) -> Vec<u64> {
+    std::iter::from_fn(|| emulated.poll(u64::MAX))
         .map(|due| due.at)
         .collect()
 }
@@ -47,20 +47,20 @@ fn a_full_queue_delays_by_its_size_over_the_rate() {
         queue: Some(Bytes(75_000)),
         ..Link::default()
     });
-    let mut line = line(&condition);
+    let mut emulated = emulated(&condition);
     // Twice as fast as the link: the queue is full after 100 ms.
     let mut longest = 0;
     for index in 0..2000u64 {
         let now = index * MS / 2;
-        line.offer(now, now.to_le_bytes().repeat(1500 / 8 + 1)[..1500].to_vec());
-        while let Some(due) = line.poll(now) {
+        emulated.offer(now, now.to_le_bytes().repeat(1500 / 8 + 1)[..1500].to_vec());
+        while let Some(due) = emulated.poll(now) {
             let sent = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
             longest = longest.max(due.at - sent);
         }
     }
     // 50 packets wait, the one under transmission and its own transmission come on top.
     assert!((50 * MS..=52 * MS).contains(&longest), "{longest}");
-    let counters = line.counters();
+    let counters = emulated.counters();
     assert_eq!(counters.queue_max_bytes, 75_000);
     // Half of what comes after the queue has filled.
     assert!((940..=960).contains(&counters.queue_drops), "{counters:?}");
@@ -74,13 +74,13 @@ fn a_queue_in_packets_counts_packets_of_any_size() {
         ..Link::default()
     });
     for size in [100, 1500] {
-        let mut line = line(&condition);
+        let mut emulated = emulated(&condition);
         for _ in 0..50 {
-            line.offer(0, vec![0; size]);
+            emulated.offer(0, vec![0; size]);
         }
         // Ten wait and one is under transmission.
-        assert_eq!(line.counters().queue_drops, 39, "{size}");
-        assert_eq!(drain(&mut line).len(), 11);
+        assert_eq!(emulated.counters().queue_drops, 39, "{size}");
+        assert_eq!(drain(&mut emulated).len(), 11);
     }
 }
 
@@ -92,22 +92,22 @@ fn a_token_bucket_lets_its_burst_pass_and_then_keeps_to_the_rate() {
         queue: Some(Bytes(1_000_000)),
         ..Link::default()
     });
-    let mut line = line(&condition);
+    let mut emulated = emulated(&condition);
     for _ in 0..30 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
-    let due = drain(&mut line);
+    let due = drain(&mut emulated);
     // Ten at once, then one each millisecond.
     let expected: Vec<u64> = (0..30u64).map(|n| n.saturating_sub(9) * MS).collect();
     assert_eq!(due, expected);
     // The last token was used at 20 ms; 5 ms fill half of the bucket.
     for _ in 0..10 {
-        line.offer(25 * MS, vec![0; 1500]);
+        emulated.offer(25 * MS, vec![0; 1500]);
     }
     let expected: Vec<u64> = (0..10u64)
         .map(|n| 25 * MS + n.saturating_sub(4) * MS)
         .collect();
-    assert_eq!(drain(&mut line), expected);
+    assert_eq!(drain(&mut emulated), expected);
 }
 
 #[test]
@@ -118,18 +118,20 @@ fn a_bucket_never_lets_more_pass_than_its_burst_and_its_rate() {
         queue: Some(Bytes(1_000_000)),
         ..Link::default()
     });
-    let mut line = line(&condition);
+    let mut emulated = emulated(&condition);
     let sizes = [1500usize, 60, 700, 1500, 1400, 40];
     let mut sent = Vec::new();
     for index in 0..600u64 {
         let size = sizes[index as usize % sizes.len()];
         let now = index * MS / 3 + (index / 100) * 20 * MS;
-        assert!(matches!(line.offer(now, vec![0; size]), Offer::Carried));
-        while let Some(due) = line.poll(now) {
+        assert!(matches!(emulated.offer(now, vec![0; size]), Offer::Carried));
+        while let Some(due) = emulated.poll(now) {
             sent.push((due.at, due.packet.len() as u64));
         }
     }
-    sent.extend(std::iter::from_fn(|| line.poll(u64::MAX)).map(|d| (d.at, d.packet.len() as u64)));
+    sent.extend(
+        std::iter::from_fn(|| emulated.poll(u64::MAX)).map(|d| (d.at, d.packet.len() as u64)),
+    );
     for (first, (from, _)) in sent.iter().enumerate() {
         let mut bytes = 0;
         for (to, size) in &sent[first..] {
@@ -153,18 +155,18 @@ fn a_trace_delivers_at_its_opportunities_and_begins_anew() {
         trace: Some(trace(&[2, 5, 5, 10])),
         ..Link::default()
     });
-    let mut line = line(&condition);
+    let mut emulated = emulated(&condition);
     for _ in 0..9 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
-    let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
+    let due: Vec<u64> = drain(&mut emulated).iter().map(|at| at / MS).collect();
     assert_eq!(due, [2, 5, 5, 10, 12, 15, 15, 20, 22]);
     // An opportunity with nothing to deliver is lost: at 25 ms two pass, at 30 ms comes the next.
-    line.offer(26 * MS, vec![0; 1500]);
-    assert_eq!(drain(&mut line), [30 * MS]);
+    emulated.offer(26 * MS, vec![0; 1500]);
+    assert_eq!(drain(&mut emulated), [30 * MS]);
     // After many idle periods, too.
-    line.offer(1_000_003 * MS, vec![0; 1500]);
-    assert_eq!(drain(&mut line), [1_000_005 * MS]);
+    emulated.offer(1_000_003 * MS, vec![0; 1500]);
+    assert_eq!(drain(&mut emulated), [1_000_005 * MS]);
 }
 
 /// Small packets share an opportunity as in Mahimahi, with four bytes more each, and a packet that
@@ -175,13 +177,13 @@ fn opportunities_carry_1504_bytes() {
         trace: Some(trace(&[1, 2, 3, 4])),
         ..Link::default()
     });
-    let mut line = line(&condition);
+    let mut emulated = emulated(&condition);
     for size in [748, 748, 748, 1000, 1500] {
-        line.offer(0, vec![0; size]);
+        emulated.offer(0, vec![0; size]);
     }
     // 752 + 752 fill the first; 752 and the beginning of 1004 the second; its rest, and the
     // beginning of 1504 the third.
-    let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
+    let due: Vec<u64> = drain(&mut emulated).iter().map(|at| at / MS).collect();
     assert_eq!(due, [1, 1, 2, 3, 4]);
 }
 
@@ -191,10 +193,10 @@ fn a_trace_begins_with_the_transfer() {
         trace: Some(trace(&[7, 10])),
         ..Link::default()
     });
-    let mut line = line(&condition);
-    line.begin(1_000_123_456);
-    line.offer(1_000_123_456, vec![0; 1500]);
-    assert_eq!(drain(&mut line), [1_000_123_456 + 7 * MS]);
+    let mut emulated = emulated(&condition);
+    emulated.begin(1_000_123_456);
+    emulated.offer(1_000_123_456, vec![0; 1500]);
+    assert_eq!(drain(&mut emulated), [1_000_123_456 + 7 * MS]);
 }
 
 /// Greedy packets at twice the rate of the link: a drop-tail queue stands full, CoDel's stands at
@@ -211,7 +213,7 @@ fn codel_holds_the_delay_near_its_target() {
         discipline: codel,
         ..Link::default()
     };
-    let mut line = line(&condition(link));
+    let mut emulated = emulated(&condition(link));
     // One packet takes 0.1 ms. A sender that answers a drop as AIMD does, after 20 ms.
     let (mut window, mut sent, mut seen) = (50.0f64, 0u64, 0u64);
     let (mut now, mut drops) = (0u64, 0);
@@ -222,11 +224,11 @@ fn codel_holds_the_delay_near_its_target() {
         while ((sent - seen) as f64) < window {
             let mut packet = vec![0; 1500];
             packet[..8].copy_from_slice(&now.to_le_bytes());
-            line.offer(now, packet);
+            emulated.offer(now, packet);
             sent += 1;
         }
         now += MS / 10;
-        while let Some(due) = line.poll(now) {
+        while let Some(due) = emulated.poll(now) {
             let offered = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
             if now > 5_000 * MS {
                 delays.push((due.at - offered) as f64 / MS as f64);
@@ -234,12 +236,12 @@ fn codel_holds_the_delay_near_its_target() {
             seen += 1;
             window += 1.0 / window;
         }
-        while let Some(dropped) = line.discarded() {
+        while let Some(dropped) = emulated.discarded() {
             assert_eq!(dropped.packet.len(), 1500);
             discarded += 1;
             seen += 1;
         }
-        let counters = line.counters();
+        let counters = emulated.counters();
         if counters.codel_drops > drops {
             drops = counters.codel_drops;
             if now > deaf_until {
@@ -248,7 +250,7 @@ fn codel_holds_the_delay_near_its_target() {
             }
         }
     }
-    let counters = line.counters();
+    let counters = emulated.counters();
     assert_eq!(counters.codel_drops, discarded);
     assert!(counters.codel_drops > 10, "{counters:?}");
     assert_eq!(counters.queue_drops, 0, "{counters:?}");
@@ -257,7 +259,7 @@ fn codel_holds_the_delay_near_its_target() {
     assert!(median < 10.0, "median delay {median} ms under CoDel");
     assert_eq!(
         counters.offered,
-        counters.delivered + counters.codel_drops + line.in_flight()
+        counters.delivered + counters.codel_drops + emulated.in_flight()
     );
 }
 
@@ -274,13 +276,13 @@ fn codel_drops_by_the_control_law() {
         },
         ..Link::default()
     };
-    let mut line = line(&condition(link));
+    let mut emulated = emulated(&condition(link));
     for _ in 0..5000 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
     let mut dropped = Vec::new();
-    while line.poll(u64::MAX).is_some() {}
-    while let Some(discarded) = line.discarded() {
+    while emulated.poll(u64::MAX).is_some() {}
+    while let Some(discarded) = emulated.discarded() {
         dropped.push(discarded.at / MS);
     }
     dropped.sort_unstable();
@@ -311,22 +313,22 @@ fn a_step_holds_for_what_leaves_the_queue_from_then_on() {
         ..slow
     };
     scheduled.schedule = vec![step(5, fast.clone())];
-    let mut line = line(&scheduled);
-    line.begin(0);
+    let mut emulated = emulated(&scheduled);
+    emulated.begin(0);
     for _ in 0..9 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
     // Five at a millisecond each, then two in a millisecond; none is lost, none waits anew.
     let expected = [1.0, 2.0, 3.0, 4.0, 5.0, 5.5, 6.0, 6.5, 7.0]
         .map(|ms: f64| 10 * MS + (ms * MS as f64) as u64);
-    assert_eq!(drain(&mut line), expected);
+    assert_eq!(drain(&mut emulated), expected);
 
     // Not begun, nothing changes.
-    let mut line = self::line(&scheduled);
+    let mut emulated = self::emulated(&scheduled);
     for _ in 0..9 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
-    assert_eq!(drain(&mut line).last(), Some(&(19 * MS)));
+    assert_eq!(drain(&mut emulated).last(), Some(&(19 * MS)));
 }
 
 #[test]
@@ -337,13 +339,13 @@ fn packets_under_way_keep_their_fate_and_their_order() {
     };
     let mut condition = condition(delay(100));
     condition.schedule = vec![step(10, delay(20)), step(200, delay(100))];
-    let mut line = line(&condition);
-    line.begin(0);
+    let mut emulated = emulated(&condition);
+    emulated.begin(0);
     for now in [0, 9, 10, 50, 95, 100, 199, 200] {
-        line.offer(now * MS, vec![0; 100]);
+        emulated.offer(now * MS, vec![0; 100]);
     }
     // What would overtake waits, until nothing is ahead of it.
-    let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
+    let due: Vec<u64> = drain(&mut emulated).iter().map(|at| at / MS).collect();
     assert_eq!(due, [100, 109, 109, 109, 115, 120, 219, 300]);
 }
 
@@ -356,12 +358,12 @@ fn a_step_may_let_packets_overtake() {
     };
     let mut condition = condition(delay(100));
     condition.schedule = vec![step(10, delay(20))];
-    let mut line = line(&condition);
-    line.begin(0);
+    let mut emulated = emulated(&condition);
+    emulated.begin(0);
     for now in [0, 9, 10, 50] {
-        line.offer(now * MS, vec![0; 100]);
+        emulated.offer(now * MS, vec![0; 100]);
     }
-    let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
+    let due: Vec<u64> = drain(&mut emulated).iter().map(|at| at / MS).collect();
     assert_eq!(due, [30, 70, 100, 109]);
 }
 
@@ -374,10 +376,15 @@ fn a_step_draws_as_if_it_had_been_there() {
         ..Link::default()
     };
     let lost = |condition: &Condition| -> Vec<u64> {
-        let mut line = line(condition);
-        line.begin(0);
+        let mut emulated = emulated(condition);
+        emulated.begin(0);
         (0..1000u64)
-            .filter(|now| matches!(line.offer(now * MS, vec![0; 100]), Offer::Dropped { .. }))
+            .filter(|now| {
+                matches!(
+                    emulated.offer(now * MS, vec![0; 100]),
+                    Offer::Dropped { .. }
+                )
+            })
             .collect()
     };
     let always = lost(&condition(lossy.clone()));
@@ -397,15 +404,15 @@ fn a_bottleneck_that_goes_sets_its_queue_free() {
     };
     let mut condition = condition(limited.clone());
     condition.schedule = vec![step(3, Link::default()), step(10, limited)];
-    let mut line = line(&condition);
-    line.begin(0);
+    let mut emulated = emulated(&condition);
+    emulated.begin(0);
     for _ in 0..6 {
-        line.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
     }
     for _ in 0..2 {
-        line.offer(11 * MS, vec![0; 1500]);
+        emulated.offer(11 * MS, vec![0; 1500]);
     }
-    let due: Vec<u64> = drain(&mut line).iter().map(|at| at / MS).collect();
+    let due: Vec<u64> = drain(&mut emulated).iter().map(|at| at / MS).collect();
     assert_eq!(due, [1, 2, 3, 3, 3, 3, 12, 13]);
 }
 
@@ -430,13 +437,13 @@ fn a_rate_of_ethernet_counts_what_a_frame_takes() {
             mtu_bytes: 1500,
             schedule: Vec::new(),
         };
-        let mut line = Line::new(&condition, Direction::Forward, 1).expect("a link");
+        let mut emulated = EmulatedLink::new(&condition, Direction::Forward, 1).expect("a link");
         let packets = 1000u64;
         for _ in 0..packets {
-            line.offer(0, vec![0; packet as usize]);
+            emulated.offer(0, vec![0; packet as usize]);
         }
         let mut last = 0;
-        while let Some(due) = line.poll(u64::MAX) {
+        while let Some(due) = emulated.poll(u64::MAX) {
             last = due.at;
         }
         let frame = packet.max(46) + 38;

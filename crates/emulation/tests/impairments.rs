@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Cause, Direction, Line, Offer};
+use regatta_emulation::{Cause, Direction, EmulatedLink, Offer};
 use regatta_model::{BitRate, Condition, DelayDistribution, GilbertElliott, Link, Ratio};
 
 const SEED: u64 = 20_261_121;
 
-fn line(link: Link) -> Line<Vec<u8>> {
+fn emulated(link: Link) -> EmulatedLink<Vec<u8>> {
     let condition = Condition {
         name: "c".into(),
         forward: link.clone(),
@@ -16,7 +16,7 @@ fn line(link: Link) -> Line<Vec<u8>> {
         mtu_bytes: 1500,
         schedule: Vec::new(),
     };
-    Line::new(&condition, Direction::Forward, SEED).expect("a link")
+    EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link")
 }
 
 fn numbered(number: u64) -> Vec<u8> {
@@ -36,11 +36,11 @@ fn half_width(n: f64, p: f64) -> f64 {
 
 /// Offers `packets` packets, `gap` nanoseconds apart, and returns the time and number of those that
 /// come out.
-fn pass(line: &mut Line<Vec<u8>>, packets: u64, gap: u64) -> Vec<(u64, u64)> {
+fn pass(emulated: &mut EmulatedLink<Vec<u8>>, packets: u64, gap: u64) -> Vec<(u64, u64)> {
     for index in 0..packets {
-        line.offer(index * gap, numbered(index));
+        emulated.offer(index * gap, numbered(index));
     }
-    std::iter::from_fn(|| line.poll(u64::MAX))
+    std::iter::from_fn(|| emulated.poll(u64::MAX))
         .map(|due| (due.at, number(&due.packet)))
         .collect()
 }
@@ -53,7 +53,7 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
         bad_loss_ratio: Ratio(1.0),
         good_loss_ratio: Ratio(0.0),
     };
-    let mut line = line(Link {
+    let mut emulated = emulated(Link {
         loss_bursts: Some(chain),
         ..Link::default()
     });
@@ -61,7 +61,7 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
     let lost: Vec<bool> = (0..n)
         .map(|index| {
             matches!(
-                line.offer(index, numbered(index)),
+                emulated.offer(index, numbered(index)),
                 Offer::Dropped {
                     cause: Cause::Burst,
                     ..
@@ -69,7 +69,7 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
             )
         })
         .collect();
-    while line.poll(n).is_some() {}
+    while emulated.poll(n).is_some() {}
     let count = lost.iter().filter(|lost| **lost).count() as f64;
     let p = chain.mean_loss().0;
     // Neighbours correlate with 1 − 0.01 − 0.25 = 0.74, which widens the interval by √(1.74/0.26).
@@ -87,34 +87,34 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
         (mean - 4.0).abs() <= 2.576 * deviation / bursts.sqrt(),
         "{mean}"
     );
-    assert_eq!(line.counters().burst_drops as f64, count);
-    assert_eq!(line.counters().loss_drops, 0);
+    assert_eq!(emulated.counters().burst_drops as f64, count);
+    assert_eq!(emulated.counters().loss_drops, 0);
 }
 
 #[test]
 fn the_packets_of_a_list_are_lost_and_no_others() {
-    let mut line = line(Link {
+    let mut emulated = emulated(Link {
         loss_list: vec![1, 3, 1000],
         ..Link::default()
     });
-    let arrived: Vec<u64> = pass(&mut line, 2000, 10)
+    let arrived: Vec<u64> = pass(&mut emulated, 2000, 10)
         .into_iter()
         .map(|due| due.1)
         .collect();
     let expected: Vec<u64> = (0..2000).filter(|n| ![0, 2, 999].contains(n)).collect();
     assert_eq!(arrived, expected);
-    assert_eq!(line.counters().list_drops, 3);
+    assert_eq!(emulated.counters().list_drops, 3);
 }
 
 #[test]
 fn as_many_packets_skip_the_delay_as_asked_and_no_others_change_places() {
-    let mut line = line(Link {
+    let mut emulated = emulated(Link {
         delay: Duration::from_millis(10),
         reorder_ratio: Ratio(0.02),
         ..Link::default()
     });
     let n = 50_000u64;
-    let arrived = pass(&mut line, n, 10_000);
+    let arrived = pass(&mut emulated, n, 10_000);
     assert_eq!(arrived.len() as u64, n);
     let (skipped, rest): (Vec<_>, Vec<_>) = arrived
         .iter()
@@ -124,7 +124,7 @@ fn as_many_packets_skip_the_delay_as_asked_and_no_others_change_places() {
         (count - 0.02 * n as f64).abs() <= half_width(n as f64, 0.02),
         "{count}"
     );
-    assert_eq!(line.counters().reordered, skipped.len() as u64);
+    assert_eq!(emulated.counters().reordered, skipped.len() as u64);
     assert!(
         rest.iter()
             .all(|(at, number)| *at == number * 10_000 + 10_000_000)
@@ -135,35 +135,35 @@ fn as_many_packets_skip_the_delay_as_asked_and_no_others_change_places() {
 
 #[test]
 fn duplicates_follow_their_originals() {
-    let mut line = line(Link {
+    let mut emulated = emulated(Link {
         delay: Duration::from_millis(1),
         rate: Some(BitRate(1_000_000_000)),
         duplicate_ratio: Ratio(0.05),
         ..Link::default()
     });
     let n = 50_000u64;
-    let arrived = pass(&mut line, n, 1000);
+    let arrived = pass(&mut emulated, n, 1000);
     let twice = arrived.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    assert_eq!(line.counters().duplicated, twice as u64);
+    assert_eq!(emulated.counters().duplicated, twice as u64);
     assert!(
         (twice as f64 - 0.05 * n as f64).abs() <= half_width(n as f64, 0.05),
         "{twice}"
     );
     assert!(arrived.is_sorted_by_key(|due| due.1));
-    assert_eq!(line.counters().delivered, n + twice as u64);
+    assert_eq!(emulated.counters().delivered, n + twice as u64);
 }
 
 #[test]
 fn a_corrupted_packet_differs_in_exactly_one_bit_anywhere() {
-    let mut line = line(Link {
+    let mut emulated = emulated(Link {
         corrupt_ratio: Ratio(0.1),
         ..Link::default()
     });
     let n = 20_000u64;
     let mut places = vec![0u32; 800];
     for index in 0..n {
-        line.offer(index, vec![0; 100]);
-        let packet = line.poll(index).expect("no loss").packet;
+        emulated.offer(index, vec![0; 100]);
+        let packet = emulated.poll(index).expect("no loss").packet;
         let ones: u32 = packet.iter().map(|byte| byte.count_ones()).sum();
         assert!(ones <= 1);
         if let Some(byte) = packet.iter().position(|byte| *byte != 0) {
@@ -171,7 +171,7 @@ fn a_corrupted_packet_differs_in_exactly_one_bit_anywhere() {
         }
     }
     let corrupted: u32 = places.iter().sum();
-    assert_eq!(line.counters().corrupted, u64::from(corrupted));
+    assert_eq!(emulated.counters().corrupted, u64::from(corrupted));
     assert!(
         (f64::from(corrupted) - 2000.0).abs() <= half_width(n as f64, 0.1),
         "{corrupted}"
@@ -188,7 +188,7 @@ fn jitter_has_the_mean_and_the_spread_of_its_distribution() {
         (DelayDistribution::Normal, 30.0, 70.0),
         (DelayDistribution::Pareto, 45.0, 70.0),
     ] {
-        let mut line = line(Link {
+        let mut emulated = emulated(Link {
             delay: Duration::from_millis(50),
             jitter: Duration::from_millis(5),
             jitter_distribution: distribution,
@@ -199,8 +199,8 @@ fn jitter_has_the_mean_and_the_spread_of_its_distribution() {
         let gap = 100_000_000;
         let delays: Vec<f64> = (0..n)
             .map(|index| {
-                line.offer(index * gap, numbered(index));
-                (line.poll(u64::MAX).expect("no loss").at - index * gap) as f64 / 1e6
+                emulated.offer(index * gap, numbered(index));
+                (emulated.poll(u64::MAX).expect("no loss").at - index * gap) as f64 / 1e6
             })
             .collect();
         let mean = delays.iter().sum::<f64>() / n as f64;
@@ -227,14 +227,14 @@ fn jitter_has_the_mean_and_the_spread_of_its_distribution() {
 fn order_is_kept_under_every_distribution_unless_asked() {
     for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {
         for jitter_reorders in [false, true] {
-            let mut line = line(Link {
+            let mut emulated = emulated(Link {
                 delay: Duration::from_millis(20),
                 jitter: Duration::from_millis(5),
                 jitter_distribution: distribution,
                 jitter_reorders,
                 ..Link::default()
             });
-            let arrived = pass(&mut line, 2000, 50_000);
+            let arrived = pass(&mut emulated, 2000, 50_000);
             assert_eq!(arrived.is_sorted_by_key(|due| due.1), !jitter_reorders);
         }
     }

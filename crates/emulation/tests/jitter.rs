@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Direction, Line, delay_moments};
+use regatta_emulation::{Direction, EmulatedLink, delay_moments};
 use regatta_model::{BitRate, Condition, DelayDistribution, Link};
 
 const SEED: u64 = 20_261_122;
@@ -20,7 +20,7 @@ fn flow(link: &Link, rate_bps: u64, seconds: u64) -> (Vec<f64>, bool) {
         mtu_bytes: 1500,
         schedule: Vec::new(),
     };
-    let mut line = Line::new(&condition, Direction::Forward, SEED).expect("a link");
+    let mut emulated = EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link");
     let gap = PACKET_BYTES * 8_000_000_000 / rate_bps;
     let transmission = link
         .rate
@@ -33,9 +33,9 @@ fn flow(link: &Link, rate_bps: u64, seconds: u64) -> (Vec<f64>, bool) {
         if number < packets {
             let mut packet = vec![0; PACKET_BYTES as usize];
             packet[..8].copy_from_slice(&number.to_le_bytes());
-            line.offer(now, packet);
+            emulated.offer(now, packet);
         }
-        while let Some(due) = line.poll(if number < packets { now } else { u64::MAX }) {
+        while let Some(due) = emulated.poll(if number < packets { now } else { u64::MAX }) {
             let number = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
             in_order &= last <= number;
             last = number;
@@ -173,13 +173,13 @@ fn a_step_of_the_jitter_goes_on_with_other_draws() {
         mtu_bytes: 1500,
         schedule: vec![step(10, &large), step(20, &small)],
     };
-    let mut line = Line::new(&condition, Direction::Forward, SEED).expect("a link");
-    line.begin(0);
+    let mut emulated = EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link");
+    emulated.begin(0);
     let mut parts = [const { Vec::new() }; 3];
     for number in 0..30_000u64 {
         let now = number * 1_000_000;
-        line.offer(now, number.to_le_bytes().to_vec());
-        while let Some(due) = line.poll(now) {
+        emulated.offer(now, number.to_le_bytes().to_vec());
+        while let Some(due) = emulated.poll(now) {
             let sent = u64::from_le_bytes(due.packet.try_into().expect("eight bytes")) * 1_000_000;
             parts[(sent / 10_000_000_000) as usize].push((due.at - sent) as f64 / 1e6);
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use regatta_emulation::{Cause, Counters, Direction, Discarded, Line, Offer, Packet};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, EmulatedLink, Offer, Packet};
 use regatta_model::{
     BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link,
     QueueDiscipline, Ratio, Step,
@@ -32,7 +32,7 @@ impl Packet for Numbered {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
+enum Outcome {
     Dropped(Cause),
     Delivered { due: u64, order: usize },
 }
@@ -50,71 +50,76 @@ fn condition(link: &Link) -> Condition {
     }
 }
 
-fn line(condition: &Condition, seed: u64) -> Line<Numbered> {
-    let mut line =
-        Line::new(condition, Direction::Forward, seed).expect("a path that can be emulated");
-    line.begin(0);
-    line
+fn emulated(condition: &Condition, seed: u64) -> EmulatedLink<Numbered> {
+    let mut emulated = EmulatedLink::new(condition, Direction::Forward, seed)
+        .expect("a path that can be emulated");
+    emulated.begin(0);
+    emulated
 }
 
 /// Delivery times, outcomes by packet number, and the number of copies beside the originals.
-type Run = (Vec<u64>, BTreeMap<usize, Fate>, u64);
+type Run = (Vec<u64>, BTreeMap<usize, Outcome>, u64);
 
 /// Offers every packet, polling at each arrival and then until nothing is under way; checks on the
 /// way that counters and packets agree.
 fn run_path(condition: &Condition, seed: u64, arrivals: &Arrivals) -> Run {
-    let mut line = line(condition, seed);
-    let mut fates = BTreeMap::new();
+    let mut emulated = emulated(condition, seed);
+    let mut outcomes = BTreeMap::new();
     let mut times = Vec::new();
     let (mut now, mut order, mut copies) = (0, 0, 0);
-    let mut take = |line: &mut Line<Numbered>, fates: &mut BTreeMap<usize, Fate>, now: u64| {
-        while let Some(due) = line.poll(now) {
+    let mut take = |emulated: &mut EmulatedLink<Numbered>,
+                    outcomes: &mut BTreeMap<usize, Outcome>,
+                    now: u64| {
+        while let Some(due) = emulated.poll(now) {
             assert!(due.at <= now, "a packet due at {} left at {now}", due.at);
-            let fate = Fate::Delivered { due: due.at, order };
+            let outcome = Outcome::Delivered { due: due.at, order };
             order += 1;
-            match fates.entry(due.packet.number) {
-                Entry::Vacant(entry) => _ = entry.insert(fate),
+            match outcomes.entry(due.packet.number) {
+                Entry::Vacant(entry) => _ = entry.insert(outcome),
                 Entry::Occupied(entry) => {
                     assert!(
-                        matches!(entry.get(), Fate::Delivered { .. }),
+                        matches!(entry.get(), Outcome::Delivered { .. }),
                         "after it was dropped"
                     );
                     copies += 1;
                 }
             }
         }
-        while let Some(Discarded { at, packet }) = line.discarded() {
+        while let Some(Discarded { at, packet }) = emulated.discarded() {
             assert!(at <= now);
-            let fate = Fate::Dropped(Cause::Discipline);
-            assert_eq!(fates.insert(packet.number, fate), None);
+            let outcome = Outcome::Dropped(Cause::Discipline);
+            assert_eq!(outcomes.insert(packet.number, outcome), None);
         }
-        assert!(line.next().is_none_or(|next| next > now), "left behind");
-        let counters = line.counters();
+        assert!(emulated.next().is_none_or(|next| next > now), "left behind");
+        let counters = emulated.counters();
         assert_eq!(
             counters.offered + counters.duplicated,
-            counters.delivered + drops(&counters) + line.in_flight()
+            counters.delivered + drops(&counters) + emulated.in_flight()
         );
     };
     for (number, (gap, size)) in arrivals.iter().enumerate() {
         now += gap;
         times.push(now);
-        take(&mut line, &mut fates, now);
+        take(&mut emulated, &mut outcomes, now);
         let packet = Numbered {
             number,
             size: *size,
         };
-        if let Offer::Dropped { packet, cause } = line.offer(now, packet) {
-            assert_eq!(fates.insert(packet.number, Fate::Dropped(cause)), None);
+        if let Offer::Dropped { packet, cause } = emulated.offer(now, packet) {
+            assert_eq!(
+                outcomes.insert(packet.number, Outcome::Dropped(cause)),
+                None
+            );
         }
     }
-    while let Some(next) = line.next() {
-        take(&mut line, &mut fates, next);
+    while let Some(next) = emulated.next() {
+        take(&mut emulated, &mut outcomes, next);
     }
-    let counters = line.counters();
+    let counters = emulated.counters();
     let dropped = |cause| {
-        fates
+        outcomes
             .values()
-            .filter(|f| **f == Fate::Dropped(cause))
+            .filter(|f| **f == Outcome::Dropped(cause))
             .count() as u64
     };
     assert_eq!(counters.offered, arrivals.len() as u64);
@@ -129,9 +134,9 @@ fn run_path(condition: &Condition, seed: u64, arrivals: &Arrivals) -> Run {
         assert_eq!(dropped(cause), count, "{cause:?}");
     }
     assert_eq!(copies, counters.duplicated);
-    assert_eq!(line.in_flight(), 0);
-    assert_eq!(fates.len(), arrivals.len(), "a packet vanished");
-    (times, fates, copies)
+    assert_eq!(emulated.in_flight(), 0);
+    assert_eq!(outcomes.len(), arrivals.len(), "a packet vanished");
+    (times, outcomes, copies)
 }
 
 fn drops(counters: &Counters) -> u64 {
@@ -143,9 +148,9 @@ fn drops(counters: &Counters) -> u64 {
         + counters.mtu_drops
 }
 
-fn run(link: &Link, seed: u64, arrivals: &Arrivals) -> (Vec<u64>, BTreeMap<usize, Fate>) {
-    let (times, fates, _) = run_path(&condition(link), seed, arrivals);
-    (times, fates)
+fn run(link: &Link, seed: u64, arrivals: &Arrivals) -> (Vec<u64>, BTreeMap<usize, Outcome>) {
+    let (times, outcomes, _) = run_path(&condition(link), seed, arrivals);
+    (times, outcomes)
 }
 
 fn simple_links() -> impl Strategy<Value = Link> {
@@ -281,10 +286,10 @@ proptest! {
 
     #[test]
     fn nothing_arrives_early(link in simple_links(), seed: u64, arrivals in arrivals()) {
-        let (times, fates) = run(&link, seed, &arrivals);
+        let (times, outcomes) = run(&link, seed, &arrivals);
         let shortest = link.delay.saturating_sub(link.jitter).as_nanos() as u64;
-        for (number, fate) in fates {
-            if let Fate::Delivered { due, .. } = fate {
+        for (number, outcome) in outcomes {
+            if let Outcome::Delivered { due, .. } = outcome {
                 let earliest = times[number] + transmission_ns(&link, arrivals[number].1) + shortest;
                 prop_assert!(due >= earliest, "{number}: {due} < {earliest}");
             }
@@ -294,10 +299,10 @@ proptest! {
     #[test]
     fn order_is_kept_unless_jitter_may_change_it(link in links(), seed: u64, arrivals in arrivals()) {
         let link = Link { jitter_reorders: false, reorder_ratio: Ratio(0.0), ..link };
-        let (_, fates) = run(&link, seed, &arrivals);
-        let orders: Vec<_> = fates.values().filter_map(|fate| match fate {
-            Fate::Delivered { order, .. } => Some(*order),
-            Fate::Dropped(_) => None,
+        let (_, outcomes) = run(&link, seed, &arrivals);
+        let orders: Vec<_> = outcomes.values().filter_map(|outcome| match outcome {
+            Outcome::Delivered { order, .. } => Some(*order),
+            Outcome::Dropped(_) => None,
         }).collect();
         prop_assert!(orders.is_sorted(), "{orders:?}");
     }
@@ -306,10 +311,10 @@ proptest! {
     #[test]
     fn the_rate_is_never_exceeded(link in simple_links(), rate in 1_000..10_000_000_000u64, seed: u64, arrivals in arrivals()) {
         let link = Link { jitter: Duration::ZERO, rate: Some(BitRate(rate)), ..link };
-        let (_, fates) = run(&link, seed, &arrivals);
-        let deliveries: Vec<_> = fates.iter().filter_map(|(number, fate)| match fate {
-            Fate::Delivered { due, .. } => Some((*due, arrivals[*number].1 as u128)),
-            Fate::Dropped(_) => None,
+        let (_, outcomes) = run(&link, seed, &arrivals);
+        let deliveries: Vec<_> = outcomes.iter().filter_map(|(number, outcome)| match outcome {
+            Outcome::Delivered { due, .. } => Some((*due, arrivals[*number].1 as u128)),
+            Outcome::Dropped(_) => None,
         }).collect();
         for (first, (from, _)) in deliveries.iter().enumerate() {
             let mut bytes = 0;
@@ -325,13 +330,13 @@ proptest! {
     #[test]
     fn the_queue_keeps_its_limit(link in simple_links(), rate in 1_000..1_000_000_000u64, limit in 0..50_000u64, seed: u64, arrivals in arrivals()) {
         let link = Link { rate: Some(BitRate(rate)), queue: Some(Bytes(limit)), ..link };
-        let mut line = line(&condition(&link), seed);
+        let mut emulated = emulated(&condition(&link), seed);
         let mut now = 0;
         for (number, (gap, size)) in arrivals.iter().enumerate() {
             now += gap;
-            line.offer(now, Numbered { number, size: *size });
+            emulated.offer(now, Numbered { number, size: *size });
         }
-        prop_assert!(line.counters().queue_max_bytes <= limit);
+        prop_assert!(emulated.counters().queue_max_bytes <= limit);
     }
 
     #[test]
@@ -345,22 +350,22 @@ proptest! {
     #[test]
     fn polling_late_changes_no_fate(condition in conditions(), seed: u64, arrivals in arrivals()) {
         let often = run_path(&condition, seed, &arrivals);
-        let mut line = line(&condition, seed);
+        let mut emulated = emulated(&condition, seed);
         let mut now = 0;
         for (number, (gap, size)) in arrivals.iter().enumerate() {
             now += gap;
-            line.offer(now, Numbered { number, size: *size });
+            emulated.offer(now, Numbered { number, size: *size });
         }
         let mut last = BTreeMap::new();
-        while let Some(due) = line.poll(u64::MAX) {
+        while let Some(due) = emulated.poll(u64::MAX) {
             last.entry(due.packet.number).or_insert(due.at);
         }
         // Without a bottleneck the bytes under way are bounded, and those depend on the polls.
-        prop_assume!(line.counters().queue_drops == 0 || condition.links().all(Link::has_bottleneck));
-        for (number, fate) in &often.1 {
-            let due = match fate {
-                Fate::Delivered { due, .. } => Some(due),
-                Fate::Dropped(_) => None,
+        prop_assume!(emulated.counters().queue_drops == 0 || condition.links().all(Link::has_bottleneck));
+        for (number, outcome) in &often.1 {
+            let due = match outcome {
+                Outcome::Delivered { due, .. } => Some(due),
+                Outcome::Dropped(_) => None,
             };
             prop_assert_eq!(last.get(number), due, "packet {}", number);
         }
@@ -373,10 +378,10 @@ proptest! {
         let narrow = Link { queue: Some(Bytes(2_000)), ..wide.clone() };
         let (_, wide) = run(&wide, seed, &arrivals);
         let (_, narrow) = run(&narrow, seed, &arrivals);
-        for (number, fate) in narrow {
-            if fate != Fate::Dropped(Cause::Queue) {
-                let lost = |fate| fate == Fate::Dropped(Cause::Loss);
-                prop_assert_eq!(lost(fate), lost(wide[&number]), "packet {}", number);
+        for (number, outcome) in narrow {
+            if outcome != Outcome::Dropped(Cause::Queue) {
+                let lost = |outcome| outcome == Outcome::Dropped(Cause::Loss);
+                prop_assert_eq!(lost(outcome), lost(wide[&number]), "packet {}", number);
             }
         }
     }

@@ -200,7 +200,7 @@ impl Agent {
         } = self;
         // End of input ends an agent that is well; one that has died has a status worth telling.
         drop(input);
-        let status = process.ended(limits::FAREWELL);
+        let status = process.ended(limits::EXIT_LIMIT);
         if status.is_none() {
             process.kill();
         }

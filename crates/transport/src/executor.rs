@@ -7,7 +7,7 @@ use std::{
     thread::{self, Scope, ScopedJoinHandle},
 };
 
-use crate::{clock::MonotonicTime, driver::TransportError};
+use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
 /// Way in which a driver's futures run.
 pub trait Executor: Send + Sync {
@@ -32,6 +32,13 @@ pub trait Executor: Send + Sync {
     /// Waits until the moment has come. A late return is counted as delay by the probe, so timers
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// Waits until the moment has come or `stop` is raised; returns whether it is raised.
+    fn sleep_unless_stopped(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> impl Future<Output = bool>;
 }
 
 /// Executor of a driver whose functions block and never yield: tasks beside the first have a thread
@@ -98,6 +105,10 @@ impl Executor for Blocking {
                 return;
             }
         }
+    }
+
+    async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {
+        stop.wait_until(moment)
     }
 }
 

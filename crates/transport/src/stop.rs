@@ -161,7 +161,7 @@ impl Stop {
     ///
     /// # Errors
     /// The future's own, or [`TransportError::Cancelled`].
-    pub(crate) async fn unless_raised<T>(
+    pub async fn unless_raised<T>(
         &self,
         future: impl Future<Output = Result<T, TransportError>>,
     ) -> Result<T, TransportError> {

@@ -1,6 +1,11 @@
 //! Waiting for sockets, for drivers that block.
 
-use std::{io, os::fd::AsRawFd, time::Duration};
+use std::{
+    io,
+    os::fd::{AsRawFd, RawFd},
+    ptr,
+    time::Duration,
+};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
@@ -14,30 +19,44 @@ const LOOK: Duration = Duration::from_millis(20);
 /// # Errors
 /// The error of the system, other than that a signal came.
 pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
-    let mut poll = libc::pollfd {
+    let mut polled = [libc::pollfd {
         fd: descriptor.as_raw_fd(),
         events,
         revents: 0,
-    };
+    }];
     loop {
-        let left = until.remaining();
-        let timeout = libc::timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        // SAFETY: one valid `pollfd`, a valid timespec, and no signal mask.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
-        match ready {
-            0 => return Ok(false),
-            1.. => return Ok(true),
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
+        match poll(&mut polled, until) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            ready => return ready.map(|ready| ready > 0),
         }
     }
+}
+
+/// Waits until one of the descriptors is readable or has failed, or the moment has come. One that is
+/// closed already ends the wait.
+///
+/// # Errors
+/// The error of the system; that a signal came is one.
+pub fn any_readable(descriptors: &[RawFd], until: MonotonicTime) -> io::Result<()> {
+    let polled = descriptors.iter().map(|descriptor| libc::pollfd {
+        fd: *descriptor,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    poll(&mut polled.collect::<Vec<_>>(), until).map(|_| ())
+}
+
+/// Calls ppoll(2); returns the number of descriptors that are ready.
+fn poll(polled: &mut [libc::pollfd], until: MonotonicTime) -> io::Result<usize> {
+    let left = until.remaining();
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: that many valid `pollfd`, a valid timespec, and no signal mask.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const timeout, ptr::null()) };
+    usize::try_from(ready).map_err(|_| io::Error::last_os_error())
 }
 
 /// Waits at a listening socket for the next peer, as [`StreamEndpoint::accept`] promises it. `take`

@@ -13,7 +13,7 @@ use std::{
 };
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Cause, Counters, Direction, Discarded, Line, Offer, Packet};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, EmulatedLink, Offer, Packet};
 use regatta_model::Condition;
 
 use super::{
@@ -83,11 +83,11 @@ impl Packet for Frame {
     }
 }
 
-/// One direction: from a device through a line to the other device.
+/// One direction: from a device through an emulated link to the other device.
 struct Link {
     from: File,
     to: File,
-    line: Line<Frame>,
+    emulated: EmulatedLink<Frame>,
     lateness: Lateness,
     /// Packets that the other device did not accept.
     refused: u64,
@@ -108,7 +108,7 @@ impl Link {
             duplicated,
             reordered,
             queue_max_bytes,
-        } = self.line.counters();
+        } = self.emulated.counters();
         let Lateness {
             sum_ns,
             max_ns,
@@ -268,18 +268,18 @@ fn link(
     Ok(Link {
         from,
         to,
-        line: line(condition, direction, seed)?,
+        emulated: emulated(condition, direction, seed)?,
         lateness: Lateness::default(),
         refused: 0,
     })
 }
 
-fn line(
+fn emulated(
     condition: &Condition,
     direction: Direction,
     seed: u64,
-) -> Result<Line<Frame>, DaemonError> {
-    Line::new(condition, direction, seed).map_err(|source| DaemonError::Link {
+) -> Result<EmulatedLink<Frame>, DaemonError> {
+    EmulatedLink::new(condition, direction, seed).map_err(|source| DaemonError::Link {
         condition: condition.name.clone(),
         direction: match direction {
             Direction::Forward => "forward",
@@ -333,7 +333,7 @@ impl Running {
                 continue;
             }
             let [forward, reverse] = &self.links;
-            let next = [forward.line.next(), reverse.line.next()];
+            let next = [forward.emulated.next(), reverse.emulated.next()];
             let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
                 return;
             };
@@ -344,7 +344,7 @@ impl Running {
         }
     }
 
-    /// Reads a batch of packets of one direction and offers them to its line; returns whether there
+    /// Reads a batch of packets of one direction and offers them to its emulated link; returns whether there
     /// may be more.
     fn take_in(&mut self, which: usize) -> bool {
         let link = &mut self.links[which];
@@ -360,7 +360,7 @@ impl Running {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = clock.now();
                     looked = now;
-                    let free = link.line.free_at(length - HEADER_BYTES);
+                    let free = link.emulated.free_at(length - HEADER_BYTES);
                     let lag_ns = link.lateness.enter(arrived, now, free);
                     let mut frame = Frame {
                         buffer,
@@ -376,7 +376,7 @@ impl Running {
                         frame.marks = CAPTURED;
                         frame.number = number;
                     }
-                    if let Offer::Dropped { packet, cause } = link.line.offer(now, frame) {
+                    if let Offer::Dropped { packet, cause } = link.emulated.offer(now, frame) {
                         if let Some(tap) = &mut self.tap {
                             packet.ended(tap, now, Verdict::Dropped(cause));
                         }
@@ -407,7 +407,7 @@ impl Running {
                     pool.push(buffer);
                 }
             };
-            while let Some(due) = link.line.poll(now) {
+            while let Some(due) = link.emulated.poll(now) {
                 let packet = due.packet;
                 link.lateness.leave(now - due.at, packet.lag_ns.into());
                 let refused = link.to.write(packet.bytes()).is_err();
@@ -427,7 +427,7 @@ impl Running {
                 free(packet.buffer);
                 now = clock.now();
             }
-            while let Some(Discarded { at, packet }) = link.line.discarded() {
+            while let Some(Discarded { at, packet }) = link.emulated.discarded() {
                 if let Some(tap) = &mut self.tap {
                     packet.ended(tap, at, Verdict::Dropped(Cause::Discipline));
                 }
@@ -498,7 +498,7 @@ impl Running {
                 Request::Begin { reply } => {
                     let now = self.clock.now();
                     for link in &mut self.links {
-                        link.line.begin(now);
+                        link.emulated.begin(now);
                     }
                     let _ = reply.send(());
                 }
@@ -524,18 +524,18 @@ impl Running {
     }
 
     fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
-        let lines = [
-            line(condition, Direction::Forward, seed)?,
-            line(condition, Direction::Reverse, seed)?,
+        let links = [
+            emulated(condition, Direction::Forward, seed)?,
+            emulated(condition, Direction::Reverse, seed)?,
         ];
         let wanted = buffer_bytes(condition);
         if wanted != self.buffer_bytes {
             self.buffer_bytes = wanted;
             self.pool.clear();
         }
-        // What is under way was read into buffers of the old size, which go with the old lines.
-        for (link, line) in self.links.iter_mut().zip(lines) {
-            link.line = line;
+        // What is under way was read into buffers of the old size, which go with the old links.
+        for (link, emulated) in self.links.iter_mut().zip(links) {
+            link.emulated = emulated;
             link.lateness = Lateness::default();
             link.refused = 0;
             discard(&mut link.from);

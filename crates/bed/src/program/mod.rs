@@ -1,12 +1,12 @@
 //! Programs on a host of the bed, each kept together with all processes that it starts.
 //!
-//! Between the controller and the program there is a process of its own, the warden ([`main`]). It
+//! Between the controller and the program there is a process of its own, the supervisor ([`main`]). It
 //! inherits the end of a pipe, the leash: the controller writes signals for the program to it, and
-//! when the other end closes, however the controller ended, the warden ends the program and all of
+//! when the other end closes, however the controller ended, the supervisor ends the program and all of
 //! its descendants.
 
+mod supervisor;
 mod tree;
-mod warden;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,16 +26,16 @@ use nix::{
 };
 use regatta_model::shell::printable;
 
-pub use self::warden::main;
+pub use self::supervisor::main;
 use crate::{
     error::BedError,
     process::{Entries, Executable},
 };
 
-/// First argument of the warden's process.
+/// First argument of the supervisor's process.
 pub const WARDEN_COMMAND: &str = "path-program";
 
-/// Time that the warden has to end by itself before it is killed: longer than it takes to end
+/// Time that the supervisor has to end by itself before it is killed: longer than it takes to end
 /// programs that ignore signals.
 const FAREWELL: Duration = Duration::from_secs(8);
 
@@ -58,11 +58,11 @@ pub struct ProgramOrder {
 /// Running program. It ends, with all that it started, when this is dropped.
 #[derive(Debug)]
 pub struct Program {
-    warden: Child,
+    supervisor: Child,
     leash: Option<PipeWriter>,
 }
 
-/// Returns the signals that a warden leaves to its program, which gets them from the terminal as
+/// Returns the signals that a supervisor leaves to its program, which gets them from the terminal as
 /// well.
 fn left_to_the_program() -> SigSet {
     SigSet::from_iter([
@@ -98,7 +98,7 @@ pub(crate) fn start(
     let apart = order.apart;
     let blocked = left_to_the_program();
     let prepare = move || {
-        // A Ctrl-C in the moment before the program stands is not the warden's end.
+        // A Ctrl-C in the moment before the program stands is not the supervisor's end.
         blocked.thread_block()?;
         for (fd, kind) in &entries {
             // SAFETY: the caller's bed holds the files until the process has been started.
@@ -115,25 +115,25 @@ pub(crate) fn start(
     // SAFETY: between fork and exec this makes system calls and reads memory that was allocated
     // before; it allocates nothing and takes no lock.
     unsafe { process.pre_exec(prepare) };
-    let warden = process.spawn().map_err(failed)?;
+    let supervisor = process.spawn().map_err(failed)?;
     Ok(Program {
-        warden,
+        supervisor,
         leash: Some(leash),
     })
 }
 
 impl Program {
-    /// Returns the process identifier of the warden, which is in the host's namespaces as the
+    /// Returns the process identifier of the supervisor, which is in the host's namespaces as the
     /// program is.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.warden.id()
+        self.supervisor.id()
     }
 
     /// Sends a signal to the program; does nothing if the program has ended.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(leash) = &mut self.leash {
-            // The warden ends with its program, and then nobody reads.
+            // The supervisor ends with its program, and then nobody reads.
             let _ = leash.write_all(&[signal as u8]);
         }
     }
@@ -145,7 +145,7 @@ impl Program {
     /// # Errors
     /// The error of `waitpid`.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.warden.try_wait()
+        self.supervisor.try_wait()
     }
 
     /// Ends the program with all that it started: by `SIGTERM` first, and by `SIGKILL` after a
@@ -154,14 +154,14 @@ impl Program {
         self.leash = None;
         let until = Instant::now() + FAREWELL;
         while Instant::now() < until {
-            if !matches!(self.warden.try_wait(), Ok(None)) {
+            if !matches!(self.supervisor.try_wait(), Ok(None)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         // Fails only if it has ended meanwhile.
-        let _ = self.warden.kill();
-        let _ = self.warden.wait();
+        let _ = self.supervisor.kill();
+        let _ = self.supervisor.wait();
     }
 }
 

@@ -205,17 +205,6 @@ const CATCH_UP: Duration = Duration::from_millis(5);
 /// Most data that a paced sender hands over at once, as time at its rate.
 const PACED_BATCH: Duration = Duration::from_micros(500);
 
-/// Interval at which a paced sender that waits looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// Waits until `moment` has come or `stop` is raised, which it notices within [`LOOK`].
-async fn wait<E: MessageEndpoint>(endpoint: &E, moment: MonotonicTime, stop: &Stop) {
-    while !stop.is_stopped() && !moment.has_passed() {
-        let look = MonotonicTime::now() + LOOK;
-        endpoint.executor().sleep_until(moment.min(look)).await;
-    }
-}
-
 /// Sends every message, or as many as fit into the flow's duration; returns the moment when the
 /// last message's time at the asked rate is over, which has passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
@@ -242,8 +231,9 @@ async fn send_data<E: MessageEndpoint>(
     let mut next = MonotonicTime::now();
     let (mut sequence, mut bytes) = (0, 0);
     while sequence < plan.count {
-        if pace.is_some() {
-            wait(endpoint, next.min(until), stop).await;
+        if pace.is_some() && !next.has_passed() {
+            let executor = endpoint.executor();
+            executor.sleep_unless_stopped(next.min(until), stop).await;
         }
         if stop.is_stopped() {
             return Err(TransportError::Cancelled);

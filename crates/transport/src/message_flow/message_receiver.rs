@@ -38,12 +38,12 @@ struct Admitted<F> {
 
 /// Flows that asked to be admitted: the purposes of those that were, the number of those refused.
 #[derive(Debug, Default)]
-struct Door {
+struct Admission {
     admitted: Vec<Purpose>,
     refused: u64,
 }
 
-impl Door {
+impl Admission {
     /// Returns the purpose of a flow whose first message is `message`, if it is to be admitted.
     fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
         match Control::decode(trial, message) {
@@ -67,13 +67,13 @@ async fn admit<E: MessageEndpoint>(
     trial: &Trial,
     endpoint: &E,
     until: MonotonicTime,
-    door: &mut Door,
+    admission: &mut Admission,
 ) -> Result<Admitted<E::Flow>, TransportError> {
     let stop = trial.stop.child();
     let mut admitted = None;
     let mut flow = endpoint
         .accept(until, &stop, &mut |message: &[u8]| {
-            let purpose = door.purpose(trial, message);
+            let purpose = admission.purpose(trial, message);
             if purpose.is_some() {
                 trial.context.observer.on_window(WindowEdge::Start);
                 admitted = Some((purpose, MonotonicTime::now()));
@@ -98,17 +98,17 @@ async fn admit_after_idle<E: MessageEndpoint>(
     trial: &Trial,
     endpoint: &E,
     until: MonotonicTime,
-    door: &mut Door,
+    admission: &mut Admission,
 ) -> Result<Admitted<E::Flow>, TransportError> {
-    let mut next = admit(trial, endpoint, until, door).await?;
+    let mut next = admit(trial, endpoint, until, admission).await?;
     while next.purpose == Purpose::IdleProbe {
         let mut idle = next;
-        let (door, flow, stop) = (&mut *door, &mut idle.flow, idle.stop.clone());
+        let (admission, flow, stop) = (&mut *admission, &mut idle.flow, idle.stop.clone());
         let (admitted, ()) = endpoint
             .executor()
             .join(
                 move || async move {
-                    let admitted = admit(trial, endpoint, until, door).await;
+                    let admitted = admit(trial, endpoint, until, admission).await;
                     // Wakes the echo at once: the flow that has come must not wait for it.
                     stop.stop();
                     admitted
@@ -409,8 +409,8 @@ pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
 ) -> Result<SideReport, TransportError> {
     let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
-    let mut door = Door::default();
-    let first = match admit_after_idle(trial, endpoint, watch.limit(), &mut door).await {
+    let mut admission = Admission::default();
+    let first = match admit_after_idle(trial, endpoint, watch.limit(), &mut admission).await {
         Ok(first) => first,
         Err(error) => return without_transfer(trial, &watch, error),
     };
@@ -420,13 +420,13 @@ pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
         (None, Some(first))
     };
     let over = Stop::new();
-    let (over_ref, load_ref, watch_ref, door_ref) = (&over, &mut load, &watch, &mut door);
+    let (over_ref, load_ref, watch_ref, admission_ref) = (&over, &mut load, &watch, &mut admission);
     let (transferred, ()) = endpoint
         .executor()
         .join(
             move || async move {
                 let transferred =
-                    transfer_flow((trial, work), endpoint, watch_ref, door_ref, transfer);
+                    transfer_flow((trial, work), endpoint, watch_ref, admission_ref, transfer);
                 let transferred = transferred.await;
                 over_ref.stop();
                 transferred
@@ -443,7 +443,7 @@ pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
         )
         .await;
     match transferred {
-        Ok((transfer, taken)) => report((trial, work), &watch, &transfer, taken, &door),
+        Ok((transfer, taken)) => report((trial, work), &watch, &transfer, taken, &admission),
         Err(error) => without_transfer(trial, &watch, error),
     }
 }
@@ -453,12 +453,12 @@ async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
     (trial, work): (&Trial, &W),
     endpoint: &E,
     watch: &ReceiverWatch,
-    door: &mut Door,
+    admission: &mut Admission,
     transfer: Option<Admitted<E::Flow>>,
 ) -> Result<(Admitted<E::Flow>, Taken<W::Sink>), TransportError> {
     let mut transfer = match transfer {
         Some(transfer) => transfer,
-        None => admit(trial, endpoint, watch.limit(), door).await?,
+        None => admit(trial, endpoint, watch.limit(), admission).await?,
     };
     if transfer.purpose != Purpose::Transfer {
         return Err(TransportError::Protocol {
@@ -502,7 +502,7 @@ fn report<W: MessageWork, F: MessageFlow>(
     watch: &ReceiverWatch,
     transfer: &Admitted<F>,
     taken: Taken<W::Sink>,
-    door: &Door,
+    admission: &Admission,
 ) -> Result<SideReport, TransportError> {
     let (ended, delivered) = match watch.end_after_break() {
         Some(
@@ -534,7 +534,7 @@ fn report<W: MessageWork, F: MessageFlow>(
         let bytes = trial.context.live.bytes_in_warm_up.load(Ordering::Relaxed);
         findings.count("warm_up_bytes", bytes);
     }
-    findings.refused(door.refused);
+    findings.refused(admission.refused);
     taken.sink.report(&mut findings);
     if !taken.one_way.is_empty() {
         let median = taken.one_way.value_at_quantile(0.5) as f64;

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -29,9 +28,6 @@ use crate::{
         watch::{SenderEnd, SenderWatch},
     },
 };
-
-/// Interval at which a sender that waits for a message's moment looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(100);
 
 type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
 
@@ -99,14 +95,11 @@ impl<E: StreamEndpoint> Sender<'_, E> {
         Ok(opened)
     }
 
-    /// Waits until a message is due, in pieces: a stop does not wake a sleep.
+    /// Waits until a message is due.
     async fn wait_until(&self, moment: MonotonicTime) -> Result<(), TransportError> {
-        while !moment.has_passed() {
-            if self.transfer.is_stopped() {
-                return Err(TransportError::Cancelled);
-            }
-            let next = moment.min(MonotonicTime::now() + LOOK);
-            self.endpoint.executor().sleep_until(next).await;
+        let executor = self.endpoint.executor();
+        if !moment.has_passed() && executor.sleep_unless_stopped(moment, self.transfer).await {
+            return Err(TransportError::Cancelled);
         }
         Ok(())
     }

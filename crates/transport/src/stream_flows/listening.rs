@@ -84,7 +84,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         endpoint,
         accepting: trial.stop.child(),
         missing: AtomicUsize::new(flows.flows.len()),
-        echoed: Stop::new(),
+        echoed: trial.stop.child(),
         refused: refused.into(),
     };
     let (listening_ref, load_ref) = (&listening, &mut load);

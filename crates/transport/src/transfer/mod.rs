@@ -6,12 +6,12 @@
 //! connections. Both are a range of bytes that the system cuts into files and blocks as it likes.
 //!
 //! Beside the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the probes,
-//! and the *meeting*, which is opened with the trial's token before the clock starts. On it the
+//! and the *control stream*, which is opened with the trial's token before the clock starts. On it the
 //! receiver sends its offer (the address on which it listens, the name of the transfer), which such
 //! systems otherwise learn by other means, and in the end its acknowledgement.
 
 mod incoming;
-mod meeting;
+mod offer;
 mod outgoing;
 mod receiving;
 mod sending;
@@ -48,7 +48,7 @@ pub const LONGEST_OFFER: usize = 16 << 10;
 /// One end of a driver of transfers in one trial: it listens from the moment when it is made for a
 /// receiver's order.
 pub trait TransferEndpoint: Send + Sync + Sized + 'static {
-    /// Endpoint of the flows of the probes and the meeting. A receiver's listening address is the
+    /// Endpoint of the flows of the probes and the control stream. A receiver's listening address is the
     /// trial's.
     type Flows: StreamEndpoint;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use regatta_control::SideReport;
 
-use super::{Connections, Content, Incoming, TransferEndpoint, meeting::make_offer};
+use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer};
 use crate::{
     content::acknowledgement::Acknowledgement,
     context::{Phase, StatisticsSource},
@@ -36,7 +36,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.0.warnings.extend(flows.warnings());
     let mut refused = 0;
     let flows_come = admit_until_transfer(trial, flows, watch.limit(), &mut refused).await;
-    let (mut load, mut meeting) = match flows_come {
+    let (mut load, mut control) = match flows_come {
         Ok(flows) => flows,
         Err(error) => return findings.without_transfer(trial, &watch, error),
     };
@@ -56,9 +56,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
         &warm_up,
         Some(watch.completion()),
     );
-    let echoed = Stop::new();
+    let echoed = trial.stop.child();
     let (echoed_here, echoed_there) = (&echoed, &echoed);
-    let (load_ref, stream) = (&mut load, &mut meeting.stream);
+    let (load_ref, stream) = (&mut load, &mut control.stream);
     let taking = Taking {
         watch: &watch,
         endpoint,
@@ -108,7 +108,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
         None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
     };
-    findings.span(connections.first().unwrap_or(meeting.arrived), ended);
+    findings.span(connections.first().unwrap_or(control.arrived), ended);
     if let Some(digest) = digest {
         findings.fact("digest.delivered", format!("{digest:016x}"));
     }
@@ -138,8 +138,8 @@ struct Taking<'a, E> {
 
 impl<E: TransferEndpoint> Taking<'_, E> {
     /// Receives everything and acknowledges it; returns the digest where one was asked for.
-    async fn all<S: ByteStream>(&self, meeting: &mut S) -> Result<Option<u64>, TransportError> {
-        make_offer(meeting, &self.endpoint.offer()?).await?;
+    async fn all<S: ByteStream>(&self, control: &mut S) -> Result<Option<u64>, TransportError> {
+        make_offer(control, &self.endpoint.offer()?).await?;
         self.endpoint
             .receive(self.incoming, self.connections, self.stop)?;
         let digest = self.incoming.finish()?;
@@ -150,9 +150,9 @@ impl<E: TransferEndpoint> Taking<'_, E> {
             digest,
             ..delivered.into()
         }
-        .send(meeting)
+        .send(control)
         .await?;
-        await_close(meeting, self.watch.limit()).await;
+        await_close(control, self.watch.limit()).await;
         Ok(self.incoming.digests().then_some(digest))
     }
 }

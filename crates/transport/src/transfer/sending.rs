@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use regatta_control::SideReport;
 
-use super::{Connections, Content, Outgoing, TransferEndpoint, meeting::await_offer};
+use super::{Connections, Content, Outgoing, TransferEndpoint, offer::await_offer};
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
@@ -38,7 +38,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if trial.probe.under_load {
         load = Some(open_load_probe(trial, flows, peer).await?);
     }
-    let (connection, mut meeting, offer) = meet(trial, flows, peer)
+    let (connection, mut control, offer) = open_control(trial, flows, peer)
         .await
         .map_err(|error| trial.explain_opening(error))?;
     let warm_up = Arc::new(WarmUp::new(&trial.context.observer, content.warm_up));
@@ -83,7 +83,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let (end, samples) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
-        let got = Acknowledgement::of(&mut meeting, Vec::new())
+        let got = Acknowledgement::of(&mut control, Vec::new())
             .await
             .map_err(|error| trial.explain(error))?;
         got.check_bytes(outgoing.size())?;
@@ -121,7 +121,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.0.facts.extend(endpoint.facts());
     findings.0.warnings.extend(endpoint.warnings());
     let until = MonotonicTime::now() + CLOSING;
-    drop(meeting);
+    drop(control);
     connection.close(until).await;
     if let Some((connection, stream)) = load {
         drop(stream);
@@ -131,7 +131,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
 }
 
 /// Opens the connection on which both ends meet, and waits for the receiver's offer.
-async fn meet<E: StreamEndpoint>(
+async fn open_control<E: StreamEndpoint>(
     trial: &Trial,
     flows: &E,
     peer: SocketAddr,

@@ -26,7 +26,7 @@ use watch::Delivered;
 /// as both ends are ready.
 const FIRST_FLOW: Duration = Duration::from_secs(30);
 
-/// Most flows that a trial opens one after another: idle probe, probe under load, a meeting or an
+/// Most flows that a trial opens one after another: idle probe, probe under load, a control stream or an
 /// exchange that is not measured, and the transfer.
 const OPENINGS: u32 = 4;
 

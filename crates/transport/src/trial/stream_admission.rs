@@ -149,16 +149,13 @@ pub(crate) async fn admit_until_transfer<E: StreamEndpoint>(
 }
 
 /// Waits as long as the sender of the probe under load waits for its last answers, or until
-/// `echoed` is raised.
+/// `echoed`, a child of the session's stop, is raised.
 pub(crate) async fn last_answers<E: StreamEndpoint>(trial: &Trial, endpoint: &E, echoed: &Stop) {
-    const LOOK: Duration = Duration::from_millis(5);
     let until = MonotonicTime::now() + trial.probe.last_answers_within();
-    while !echoed.is_stopped() && !trial.stop.is_stopped() && !until.has_passed() {
-        endpoint
-            .executor()
-            .sleep_until(MonotonicTime::now() + LOOK)
-            .await;
-    }
+    endpoint
+        .executor()
+        .sleep_unless_stopped(until, echoed)
+        .await;
 }
 
 /// Accepts the load probe's stream on the transfer's connection and sends its messages back.

@@ -2,7 +2,7 @@
 
 use std::{future::Future, ops::Deref};
 
-use regatta_transport::{Executor, MonotonicTime, TransportError};
+use regatta_transport::{Executor, MonotonicTime, Stop, TransportError};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::timer;
@@ -58,5 +58,14 @@ impl Executor for Tokio {
 
     async fn sleep_until(&self, moment: MonotonicTime) {
         timer::sleep_until(moment).await;
+    }
+
+    async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {
+        let sleeping = async {
+            timer::sleep_until(moment).await;
+            Ok(())
+        };
+        let _ = stop.unless_raised(sleeping).await;
+        stop.is_stopped()
     }
 }

@@ -98,7 +98,7 @@ impl Endpoint {
         let url = ConnectionUrl {
             host: self.local.to_string(),
             ports: listener.ports().to_vec(),
-            // Whoever was not at the meeting does not know it.
+            // Whoever did not get the offer does not know it.
             id: rand::rng().random::<u64>().to_string().into_bytes(),
             version: Some(VERSION),
             secret,

@@ -192,7 +192,7 @@ pub(super) fn lasts(link: &Link) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use regatta_emulation::{Direction, Line};
+    use regatta_emulation::{Direction, EmulatedLink};
     use regatta_model::BitRate;
 
     use super::*;
@@ -220,7 +220,7 @@ mod tests {
     /// minute ahead of the sender's in one direction, and as much behind it in the other.
     fn run(path: &Condition, direction: Direction, train: Train, seed: u64) -> TrainResult {
         const MINUTE_NS: u64 = 60_000_000_000;
-        let mut line = Line::new(path, direction, seed).expect("a link");
+        let mut link = EmulatedLink::new(path, direction, seed).expect("a link");
         let begun = 10 * MINUTE_NS;
         let mut result = TrainResult::default();
         for place in 0..=train.packets {
@@ -229,10 +229,10 @@ mod tests {
             if place < train.packets {
                 let mut packet = vec![0; train.packet_bytes as usize];
                 packet[..8].copy_from_slice(&place.to_le_bytes());
-                line.offer(now, packet);
+                link.offer(now, packet);
                 result.departures.push(now);
             }
-            while let Some(due) = line.poll(if place < train.packets { now } else { u64::MAX }) {
+            while let Some(due) = link.poll(if place < train.packets { now } else { u64::MAX }) {
                 let place = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
                 let at = match direction {
                     Direction::Forward => due.at + MINUTE_NS,

@@ -11,7 +11,7 @@ use super::port::{Port, Way};
 
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
-pub(super) const FAREWELLS: u32 = 2;
+pub(super) const CLOSE_REPEATS: u32 = 2;
 
 /// Reason for which a connection has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) const CLOSE_BYTES: usize = 100;
 pub(super) const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Closing packet, kept to be sent again.
-pub(super) struct Farewell {
+pub(super) struct RepeatedClose {
     pub packet: Vec<u8>,
     pub way: Way,
     pub every: Duration,
@@ -99,7 +99,7 @@ pub(super) struct Farewell {
     pub left: u32,
 }
 
-impl Farewell {
+impl RepeatedClose {
     /// Sends the packet once more.
     pub fn send(&self, ports: &[Arc<Port>]) {
         if let Some(port) = ports.iter().find(|port| port.address == self.way.from) {

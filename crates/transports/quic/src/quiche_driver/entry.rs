@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
 
 use super::{
-    end::{CLOSE_BYTES, CLOSE_PATIENCE, Closing, End, FAREWELLS, Farewell},
+    end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
     port::{Filled, Outbox, Port},
     state::{ID_BYTES, Turn},
     tls,
@@ -94,7 +94,7 @@ pub(super) struct Entry {
     /// Error that quiche returned when it failed.
     failure: Option<quiche::Error>,
     closing: Option<Closing>,
-    farewell: Option<Farewell>,
+    repeated_close: Option<RepeatedClose>,
     answers: bool,
     /// Whether the connection's owner was dropped.
     released: bool,
@@ -131,7 +131,7 @@ impl Entry {
             end: None,
             failure: None,
             closing: None,
-            farewell: None,
+            repeated_close: None,
             answers: false,
             released: false,
             halted: false,
@@ -205,7 +205,7 @@ impl Entry {
 
     /// Processes a received packet.
     pub fn receive(&mut self, packet: &mut [u8], way: RecvInfo) {
-        if self.farewell.is_some() {
+        if self.repeated_close.is_some() {
             // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
             self.answers = true;
         }
@@ -245,8 +245,8 @@ impl Entry {
                     continue;
                 }
             }
-            if !was_draining && self.quiche.is_draining() && self.farewell.is_none() {
-                self.keep_farewell(now);
+            if !was_draining && self.quiche.is_draining() && self.repeated_close.is_none() {
+                self.keep_close(now);
             }
             if !more && self.outbox.is_empty() {
                 break;
@@ -263,10 +263,12 @@ impl Entry {
         } else if !self.flushed {
             turn.busy = true;
         }
-        self.repeat_farewell(now, ports);
+        self.repeat_close(now, ports);
         let timers = [
             self.quiche.timeout_instant(),
-            self.farewell.as_ref().map(|farewell| farewell.next),
+            self.repeated_close
+                .as_ref()
+                .map(|repeated_close| repeated_close.next),
             self.closing
                 .as_ref()
                 .map(|closing| closing.since + CLOSE_PATIENCE),
@@ -276,7 +278,7 @@ impl Entry {
     }
 
     /// Keeps the closing packet for repetition, if this end closed the connection.
-    fn keep_farewell(&mut self, now: Instant) {
+    fn keep_close(&mut self, now: Instant) {
         if self.quiche.local_error().is_none() {
             return;
         }
@@ -284,31 +286,34 @@ impl Entry {
             .quiche
             .timeout_instant()
             .map_or(Duration::ZERO, |end| end.saturating_duration_since(now));
-        let every = draining / (FAREWELLS + 1);
-        self.farewell = self.outbox.last_packet().map(|(packet, way)| Farewell {
-            packet: packet.to_vec(),
-            way,
-            every,
-            next: now + every,
-            left: FAREWELLS,
-        });
+        let every = draining / (CLOSE_REPEATS + 1);
+        self.repeated_close = self
+            .outbox
+            .last_packet()
+            .map(|(packet, way)| RepeatedClose {
+                packet: packet.to_vec(),
+                way,
+                every,
+                next: now + every,
+                left: CLOSE_REPEATS,
+            });
     }
 
-    fn repeat_farewell(&mut self, now: Instant, ports: &[Arc<Port>]) {
-        let Some(farewell) = &mut self.farewell else {
+    fn repeat_close(&mut self, now: Instant, ports: &[Arc<Port>]) {
+        let Some(repeated_close) = &mut self.repeated_close else {
             return;
         };
-        let due = farewell.next <= now;
+        let due = repeated_close.next <= now;
         if due || self.answers {
-            farewell.send(ports);
+            repeated_close.send(ports);
         }
         if due {
-            farewell.left -= 1;
-            farewell.next = now + farewell.every;
+            repeated_close.left -= 1;
+            repeated_close.next = now + repeated_close.every;
         }
         self.answers = false;
-        if farewell.left == 0 {
-            self.farewell = None;
+        if repeated_close.left == 0 {
+            self.repeated_close = None;
         }
     }
 
@@ -321,7 +326,7 @@ impl Entry {
 
     /// Whether the other end may have to be told once more that the connection is closed.
     pub fn has_last_words(&self) -> bool {
-        self.is_closing() || self.farewell.is_some() || (self.released && self.end.is_none())
+        self.is_closing() || self.repeated_close.is_some() || (self.released && self.end.is_none())
     }
 
     /// Whether the connection can be forgotten.

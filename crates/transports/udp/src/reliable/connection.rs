@@ -1,4 +1,4 @@
-//! A connection over a socket: calls advance it, and the timer_thread when no call does.
+//! A connection over a socket: calls advance it, and the thread of [`super::timer`] when no call does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,6 +23,7 @@ use super::{
     frame::Frame,
     sender::Rules,
     stream::Stream,
+    timer::{Pending, Wake},
 };
 use crate::batch::{self, MOST_SEGMENTS, ReceiveBatch};
 
@@ -195,16 +196,19 @@ pub(crate) struct Link {
     rules: Rules,
     inner: Mutex<Inner>,
     aborted: AtomicBool,
+    wake: Arc<Wake>,
 }
 
 impl Link {
-    /// Returns a link that delivers `first` to the application before any message.
+    /// Returns a link that delivers `first` to the application before any message. `wake` is that of
+    /// the thread that advances it while no call does.
     pub(crate) fn new(
         socket: Socket,
         rules: Rules,
         core: Core,
         segment_limit: Option<usize>,
         first: &[u8],
+        wake: &Arc<Wake>,
     ) -> Arc<Self> {
         let mut unread = Unread::default();
         if !first.is_empty() {
@@ -224,6 +228,7 @@ impl Link {
                 batch: Vec::new(),
             }),
             aborted: AtomicBool::new(false),
+            wake: Arc::clone(wake),
         })
     }
 
@@ -244,7 +249,9 @@ impl Link {
     ) -> Result<Option<T>, TransportError> {
         self.lock().attended = true;
         let result = self.attend(until, deliver, step);
-        self.lock().attended = false;
+        let mut inner = self.lock();
+        inner.attended = false;
+        self.wake.by(inner.core.next_time());
         result
     }
 
@@ -300,6 +307,7 @@ impl Link {
             return Err(TransportError::Cancelled);
         }
         inner.transmit(self, MonotonicTime::now());
+        self.wake.by(inner.core.next_time());
         inner.error(self.rules).map_or(Ok(()), Err)
     }
 
@@ -329,7 +337,10 @@ impl Link {
             inner.transmit(self, MonotonicTime::now());
         } else if inner.core.unsent().is_multiple_of(TOGETHER) {
             inner.turn(self, &mut Unread::push);
+        } else {
+            return Ok(());
         }
+        self.wake.by(inner.core.next_time());
         Ok(())
     }
 
@@ -345,7 +356,7 @@ impl Link {
         until: MonotonicTime,
         consume: &mut impl FnMut(&[u8]),
     ) -> Result<Received, TransportError> {
-        // In one step, or the timer_thread could put a message there in between, and the next one would
+        // In one step, or the other thread could put a message there in between, and the next one would
         // overtake it.
         let unread = {
             let mut inner = self.lock();
@@ -377,16 +388,24 @@ impl Link {
         Ok(received.unwrap_or(Received::TimedOut))
     }
 
-    /// Advances the connection if no call does.
-    pub(crate) fn tend(&self) {
+    /// Advances the connection if no call does; returns what is to be waited for until the next time.
+    pub(crate) fn advance(&self) -> Pending {
         let mut inner = match self.inner.try_lock() {
             Ok(inner) => inner,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return Pending::Call,
         };
-        if !inner.attended && !self.is_aborted() && inner.error(self.rules).is_none() {
-            inner.turn(self, &mut Unread::push);
+        if inner.attended {
+            return Pending::Call;
         }
+        if self.is_aborted() || inner.error(self.rules).is_some() {
+            return Pending::Nothing;
+        }
+        inner.turn(self, &mut Unread::push);
+        if inner.error(self.rules).is_some() {
+            return Pending::Nothing;
+        }
+        Pending::Event(self.socket.as_raw_fd(), inner.core.next_time())
     }
 
     /// Returns the name of the congestion control.
@@ -409,6 +428,8 @@ impl Abort for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        // The thread's wait keeps the socket open.
+        self.wake.now();
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         if matches!(inner.core.over(), Some(Over::Closed | Over::Refused)) {
             return;

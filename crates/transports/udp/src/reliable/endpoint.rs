@@ -95,7 +95,15 @@ impl Endpoint {
         } = self.sockets.connect(from, peer)?;
         facts.extend(marks(core.session()));
         facts.extend(self.stack_facts(&facts).of_end(self.role.name()));
-        let link = Link::new(socket, self.settings.rules, core, segment_limit, first);
+        let wake = self.timer_thread.wake();
+        let link = Link::new(
+            socket,
+            self.settings.rules,
+            core,
+            segment_limit,
+            first,
+            wake,
+        );
         stop.on_stop(&link);
         facts.insert(
             format!("congestion_control.{}", self.role.name()),

@@ -1,5 +1,5 @@
 //! Both ends of a connection over a simulated path. No sockets, no clock: a run is a function of
-//! the fates of its datagrams.
+//! the impairments of its datagrams.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -33,7 +33,7 @@ const SLIDING: Rules = Rules {
 
 /// Impairment of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Impairment {
     Arrives,
     Lost,
     /// Arrives later by this much.
@@ -42,9 +42,9 @@ enum Fate {
 }
 
 /// A path with an impairment for each datagram in turn; when they are used up, all arrive.
-struct Path<F: FnMut(End, &[u8]) -> Fate> {
+struct Path<F: FnMut(End, &[u8]) -> Impairment> {
     now: MonotonicTime,
-    fate: F,
+    impairment: F,
     /// Datagrams in flight, by time of arrival and order of departure.
     under_way: BTreeMap<(MonotonicTime, u64), (End, Vec<u8>)>,
     departed: u64,
@@ -63,11 +63,11 @@ struct Host {
     got: Vec<Vec<u8>>,
 }
 
-impl<F: FnMut(End, &[u8]) -> Fate> Path<F> {
-    fn new(fate: F) -> Self {
+impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
+    fn new(impairment: F) -> Self {
         Self {
             now: MonotonicTime(0),
-            fate,
+            impairment,
             under_way: BTreeMap::new(),
             departed: 0,
             sent: Vec::new(),
@@ -80,14 +80,14 @@ impl<F: FnMut(End, &[u8]) -> Fate> Path<F> {
             let key = (self.now + after, self.departed);
             self.under_way.insert(key, (from, datagram.clone()));
         };
-        match (self.fate)(from, &datagram) {
-            Fate::Arrives => arrive(ONE_WAY),
-            Fate::Late(by) => arrive(ONE_WAY + by),
-            Fate::Twice => {
+        match (self.impairment)(from, &datagram) {
+            Impairment::Arrives => arrive(ONE_WAY),
+            Impairment::Late(by) => arrive(ONE_WAY + by),
+            Impairment::Twice => {
                 arrive(ONE_WAY);
                 arrive(ONE_WAY + ONE_WAY / 3);
             }
-            Fate::Lost => {}
+            Impairment::Lost => {}
         }
         self.sent.push((self.now, from, datagram));
     }
@@ -187,7 +187,7 @@ struct Exchange {
     server: Option<Host>,
 }
 
-fn exchange<F: FnMut(End, &[u8]) -> Fate>(
+fn exchange<F: FnMut(End, &[u8]) -> Impairment>(
     path: &mut Path<F>,
     rules: Rules,
     sent: &[Vec<u8>],
@@ -229,7 +229,7 @@ fn exchange<F: FnMut(End, &[u8]) -> Fate>(
 #[test]
 fn stop_and_wait_takes_a_round_trip_for_each_message() {
     let sent = messages(16);
-    let mut path = Path::new(|_, _| Fate::Arrives);
+    let mut path = Path::new(|_, _| Impairment::Arrives);
     let done = exchange(&mut path, STOP_AND_WAIT, &sent);
     assert_eq!(done.server.expect("a server").got, sent);
     assert_eq!(done.client.got, [b"RCVD".to_vec()]);
@@ -265,13 +265,13 @@ fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
         Some((_, Frame::Data { number: 2, .. })) if lost.0 < 2 => {
             lost.0 += 1;
-            Fate::Lost
+            Impairment::Lost
         }
         Some((_, Frame::Acc { next: 5, .. })) if lost.1 < 1 => {
             lost.1 += 1;
-            Fate::Lost
+            Impairment::Lost
         }
-        _ => Fate::Arrives,
+        _ => Impairment::Arrives,
     });
     let sent = messages(8);
     let done = exchange(&mut path, STOP_AND_WAIT, &sent);
@@ -296,15 +296,15 @@ fn it_gives_up_after_so_many_retransmissions() {
         ),
     ] {
         // CONN gets no answer.
-        let mut dead = Path::new(|_, _| Fate::Lost);
+        let mut dead = Path::new(|_, _| Impairment::Lost);
         let done = exchange(&mut dead, rules, &messages(1));
         assert_eq!(done.over, Some(Over::NoAnswer));
         assert_eq!(done.time, rules.max_wait * waits);
         assert_eq!(dead.sent.len(), waits as usize);
         // A message gets none.
         let mut deaf = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
-            Some((_, Frame::Data { .. })) => Fate::Lost,
-            _ => Fate::Arrives,
+            Some((_, Frame::Data { .. })) => Impairment::Lost,
+            _ => Impairment::Arrives,
         });
         let done = exchange(&mut deaf, rules, &messages(1));
         assert_eq!(done.over, Some(Over::GaveUp));
@@ -317,7 +317,7 @@ fn it_gives_up_after_so_many_retransmissions() {
 #[test]
 fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
     let sent = messages(64);
-    let mut path = Path::new(|_, _| Fate::Arrives);
+    let mut path = Path::new(|_, _| Impairment::Arrives);
     let rules = Rules {
         cubic: false,
         ..SLIDING
@@ -329,9 +329,9 @@ fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
         Some((_, Frame::Data { number: 20, .. })) if !lost => {
             lost = true;
-            Fate::Lost
+            Impairment::Lost
         }
-        _ => Fate::Arrives,
+        _ => Impairment::Arrives,
     });
     let done = exchange(&mut path, rules, &sent);
     assert_eq!(done.server.expect("a server").got, sent);
@@ -346,9 +346,9 @@ fn less_reordering_than_the_threshold_is_no_loss() {
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
         Some((_, Frame::Data { number, .. } | Frame::Fin { number, .. })) => {
             let place = number * 10 + if number % 5 == 0 { 25 } else { 0 };
-            Fate::Late(Duration::from_micros(place))
+            Impairment::Late(Duration::from_micros(place))
         }
-        _ => Fate::Arrives,
+        _ => Impairment::Arrives,
     });
     let sent = messages(64);
     let done = exchange(&mut path, SLIDING, &sent);
@@ -406,12 +406,12 @@ fn rubbish_changes_nothing() {
     assert_eq!(core.held(), 1);
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn impairment() -> impl Strategy<Value = Impairment> {
     prop_oneof![
-        4 => Just(Fate::Arrives),
-        2 => Just(Fate::Lost),
-        1 => (1_u64..200).prop_map(|ms| Fate::Late(Duration::from_millis(ms))),
-        1 => Just(Fate::Twice),
+        4 => Just(Impairment::Arrives),
+        2 => Just(Impairment::Lost),
+        1 => (1_u64..200).prop_map(|ms| Impairment::Late(Duration::from_millis(ms))),
+        1 => Just(Impairment::Twice),
     ]
 }
 
@@ -438,11 +438,12 @@ fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
     ] {
         runner(300)
             .run(
-                &(0_usize..60, proptest::collection::vec(fate(), 0..400)),
-                |(count, fates)| {
+                &(0_usize..60, proptest::collection::vec(impairment(), 0..400)),
+                |(count, impairments)| {
                     let sent = messages(count);
-                    let mut fates = fates.into_iter();
-                    let mut path = Path::new(|_, _| fates.next().unwrap_or(Fate::Arrives));
+                    let mut impairments = impairments.into_iter();
+                    let mut path =
+                        Path::new(|_, _| impairments.next().unwrap_or(Impairment::Arrives));
                     let done = exchange(&mut path, rules, &sent);
                     prop_assert_eq!(done.over, None);
                     prop_assert_eq!(&done.server.expect("a server").got, &sent);
@@ -462,7 +463,11 @@ fn a_path_that_dies_makes_it_give_up_with_what_arrived_intact() {
             let mut left = alive;
             let mut path = Path::new(|_, _| {
                 left = left.saturating_sub(1);
-                if left > 0 { Fate::Arrives } else { Fate::Lost }
+                if left > 0 {
+                    Impairment::Arrives
+                } else {
+                    Impairment::Lost
+                }
             });
             let done = exchange(&mut path, SLIDING, &sent);
             let got = done.server.map(|server| server.got).unwrap_or_default();

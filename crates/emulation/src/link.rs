@@ -7,14 +7,14 @@ use regatta_model::Condition;
 use crate::{
     bottleneck::Bottleneck,
     codel::Codel,
-    fate::{Fate, Fates},
+    correlated_delay::CorrelatedDelay,
+    impairments::{ImpairmentRng, PacketImpairments},
+    in_flight::{InFlight, InFlightPacket},
     queue::{Queue, Waiting},
     settings::Settings,
-    wander::Wander,
-    wire::{Held, Wire},
 };
 
-/// Packet as a line handles it.
+/// Packet as a link handles it.
 pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
     fn size(&self) -> usize;
@@ -47,7 +47,7 @@ impl Packet for Vec<u8> {
     }
 }
 
-/// Direction of a line; the two directions of a path draw from different random streams.
+/// Direction of a link; the two directions of a path draw from different random streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Direction from the connecting host to the listening one.
@@ -76,7 +76,7 @@ pub enum Cause {
 /// Outcome of offering a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer<P> {
-    /// The packet will come out of [`Line::poll`], unless the queue's discipline drops it before.
+    /// The packet will come out of [`EmulatedLink::poll`], unless the queue's discipline drops it before.
     Carried,
     /// The packet was dropped and is given back, for its buffer.
     Dropped {
@@ -87,7 +87,7 @@ pub enum Offer<P> {
     },
 }
 
-/// Packet that leaves the line.
+/// Packet that leaves the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<P> {
     /// Time at which the packet was due, in nanoseconds; never after the time of the poll.
@@ -96,7 +96,7 @@ pub struct Due<P> {
     pub packet: P,
 }
 
-/// Packet that the queue's discipline dropped after the line had accepted it.
+/// Packet that the queue's discipline dropped after the link had accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded<P> {
     /// Time of the drop, in nanoseconds.
@@ -105,14 +105,14 @@ pub struct Discarded<P> {
     pub packet: P,
 }
 
-/// Counters of a line's packets so far.
+/// Counters of a link's packets so far.
 ///
-/// `offered` + `duplicated` = `delivered` + the six drops + [`Line::in_flight`].
+/// `offered` + `duplicated` = `delivered` + the six drops + [`EmulatedLink::in_flight`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that arrived at the line.
+    /// Packets that arrived at the link.
     pub offered: u64,
-    /// Packets that left the line.
+    /// Packets that left the link.
     pub delivered: u64,
     /// Packets lost at random, each on its own.
     pub loss_drops: u64,
@@ -176,11 +176,11 @@ pub enum LinkError {
 /// Without a bottleneck nothing waits; the limit of the queue then bounds the bytes under way,
 /// which guards memory.
 ///
-/// A schedule begins with [`Line::begin`]. At each of its steps the impairments of packets under
+/// A schedule begins with [`EmulatedLink::begin`]. At each of its steps the impairments of packets under
 /// way stay as they were drawn, the queue keeps its packets, and the new settings hold for packets
 /// that leave the queue from then on.
 #[derive(Debug, Clone)]
-pub struct Line<P> {
+pub struct EmulatedLink<P> {
     settings: Settings,
     /// Settings of the schedule that are still to come; `next_change` is when the first of them
     /// begins.
@@ -190,13 +190,13 @@ pub struct Line<P> {
     mtu_bytes: u64,
     /// Seed and number of the direction.
     seed: (u64, u64),
-    fates: Fates,
+    impairment_rng: ImpairmentRng,
     /// The propagation delay's draw where it changes in time, from the first packet on.
-    wander: Option<Wander>,
+    correlated_delay: Option<CorrelatedDelay>,
     bottleneck: Bottleneck,
     queue: Queue<P>,
     codel: Option<Codel>,
-    wire: Wire<P>,
+    wire: InFlight<P>,
     wire_bytes: u64,
     latest_due: u64,
     now: u64,
@@ -204,8 +204,8 @@ pub struct Line<P> {
     discarded: Vec<Discarded<P>>,
 }
 
-impl<P: Packet> Line<P> {
-    /// Creates a line for one direction of a condition, with the condition's first settings.
+impl<P: Packet> EmulatedLink<P> {
+    /// Creates a link for one direction of a condition, with the condition's first settings.
     ///
     /// # Errors
     /// [`LinkError`] for a rate of zero, a ratio that is no probability, a trace without time, a
@@ -224,14 +224,14 @@ impl<P: Packet> Line<P> {
             begun: false,
             mtu_bytes,
             seed: (seed, number),
-            fates: Fates::new(&settings.link, (seed, number), 0, None),
-            wander: None,
+            impairment_rng: ImpairmentRng::new(&settings.link, (seed, number), 0, None),
+            correlated_delay: None,
             bottleneck: Bottleneck::new(&settings.capacity, 0),
             queue: Queue::new(),
             codel: settings
                 .codel
                 .map(|(target, interval)| Codel::new(target, interval, mtu_bytes)),
-            wire: Wire::new(settings.reorders()),
+            wire: InFlight::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
             now: 0,
@@ -263,7 +263,7 @@ impl<P: Packet> Line<P> {
         let size = packet.size() as u64;
         let ordinal = self.counters.offered;
         self.counters.offered += 1;
-        let fate = self.fates.next(ordinal);
+        let impairments = self.impairment_rng.next(ordinal);
         if size > self.mtu_bytes {
             self.counters.mtu_drops += 1;
             return Offer::Dropped {
@@ -279,22 +279,22 @@ impl<P: Packet> Line<P> {
                 cause: Cause::Queue,
             };
         }
-        if let Some(cause) = fate.lost() {
+        if let Some(cause) = impairments.lost() {
             self.count_loss(cause);
             // It takes its share of queue and rate all the same.
             match start {
                 Some(start) => _ = self.take(start, size),
-                None => self.wait(now, ordinal, size, fate, None),
+                None => self.wait(now, ordinal, size, impairments, None),
             }
             return Offer::Dropped { packet, cause };
         }
-        if fate.corrupted() {
-            packet.flip_bit(self.fates.flipped_bit());
+        if impairments.corrupted() {
+            packet.flip_bit(self.impairment_rng.flipped_bit());
             self.counters.corrupted += 1;
         }
         match start {
-            Some(start) => self.send(start, ordinal, size, fate, packet),
-            None => self.wait(now, ordinal, size, fate, Some(packet)),
+            Some(start) => self.send(start, ordinal, size, impairments, packet),
+            None => self.wait(now, ordinal, size, impairments, Some(packet)),
         }
         Offer::Carried
     }
@@ -316,7 +316,7 @@ impl<P: Packet> Line<P> {
     }
 
     /// Returns a packet that the queue's discipline has dropped, if there is one. Under CoDel, call
-    /// it after each [`Line::poll`] until it returns `None`: dropped packets are kept until then.
+    /// it after each [`EmulatedLink::poll`] until it returns `None`: dropped packets are kept until then.
     pub fn discarded(&mut self) -> Option<Discarded<P>> {
         self.discarded.pop()
     }
@@ -459,7 +459,7 @@ impl<P: Packet> Line<P> {
                 packet,
                 size,
                 ordinal,
-                fate,
+                impairments,
                 ..
             }) = taken
             else {
@@ -468,7 +468,7 @@ impl<P: Packet> Line<P> {
             // CoDel may have taken one of another size.
             let start = start.max(self.ready(size));
             match packet {
-                Some(packet) => self.send(start, ordinal, size, fate, packet),
+                Some(packet) => self.send(start, ordinal, size, impairments, packet),
                 None => _ = self.take(start, size),
             }
         }
@@ -476,13 +476,20 @@ impl<P: Packet> Line<P> {
 
     /// Appends a packet to the queue; `packet` is `None` for one that is lost after the bottleneck.
     #[inline]
-    fn wait(&mut self, arrived: u64, ordinal: u64, size: u64, fate: Fate, packet: Option<P>) {
+    fn wait(
+        &mut self,
+        arrived: u64,
+        ordinal: u64,
+        size: u64,
+        impairments: PacketImpairments,
+        packet: Option<P>,
+    ) {
         self.queue.push(Waiting {
             packet,
             size,
             arrived,
             ordinal,
-            fate,
+            impairments,
         });
         let most = &mut self.counters.queue_max_bytes;
         *most = (*most).max(self.queue.bytes());
@@ -490,13 +497,20 @@ impl<P: Packet> Line<P> {
 
     /// Sends a packet through the bottleneck from `start` on, and puts it on the wire.
     #[inline]
-    fn send(&mut self, start: u64, ordinal: u64, size: u64, fate: Fate, mut packet: P) {
+    fn send(
+        &mut self,
+        start: u64,
+        ordinal: u64,
+        size: u64,
+        impairments: PacketImpairments,
+        mut packet: P,
+    ) {
         let sent = self.take(start, size);
-        if fate.skips() {
+        if impairments.skips() {
             packet.goes_ahead();
         }
-        let at = self.due(sent, fate);
-        if fate.twice() {
+        let at = self.due(sent, impairments);
+        if impairments.twice() {
             self.counters.duplicated += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
@@ -504,16 +518,16 @@ impl<P: Packet> Line<P> {
     }
 
     #[inline]
-    fn due(&mut self, sent: u64, fate: Fate) -> u64 {
-        if fate.skips() {
+    fn due(&mut self, sent: u64, impairments: PacketImpairments) -> u64 {
+        if impairments.skips() {
             self.counters.reordered += 1;
             return sent;
         }
         let draw = match self.settings.jitter_span {
-            None => fate.delay_draw,
+            None => impairments.delay_draw,
             Some(span) => {
-                let begin = || Wander::new(span, sent, self.seed);
-                self.wander.get_or_insert_with(begin).at(sent)
+                let begin = || CorrelatedDelay::new(span, sent, self.seed);
+                self.correlated_delay.get_or_insert_with(begin).at(sent)
             }
         };
         let mut at = sent.saturating_add(self.settings.propagation.of(draw));
@@ -527,7 +541,7 @@ impl<P: Packet> Line<P> {
     #[inline]
     fn hold(&mut self, at: u64, ordinal: u64, size: u64, packet: P) {
         self.wire_bytes += size;
-        self.wire.push(Held {
+        self.wire.push(InFlightPacket {
             at,
             ordinal,
             packet,
@@ -546,16 +560,21 @@ impl<P: Packet> Line<P> {
             self.wire.allow_reordering();
         }
         self.bottleneck.change(&settings.capacity, now);
-        self.fates = Fates::new(
+        self.impairment_rng = ImpairmentRng::new(
             &settings.link,
             self.seed,
             self.counters.offered,
-            Some(&self.fates),
+            Some(&self.impairment_rng),
         );
         if settings.jitter_span != self.settings.jitter_span
             && let Some(span) = settings.jitter_span
         {
-            self.wander = Some(Wander::after(self.wander.as_ref(), span, now, self.seed));
+            self.correlated_delay = Some(CorrelatedDelay::after(
+                self.correlated_delay.as_ref(),
+                span,
+                now,
+                self.seed,
+            ));
         }
         self.codel = settings
             .codel
@@ -571,7 +590,13 @@ impl<P: Packet> Line<P> {
             // Nothing is left that they could wait for.
             while let Some(waiting) = self.queue.pop() {
                 if let Some(packet) = waiting.packet {
-                    self.send(now, waiting.ordinal, waiting.size, waiting.fate, packet);
+                    self.send(
+                        now,
+                        waiting.ordinal,
+                        waiting.size,
+                        waiting.impairments,
+                        packet,
+                    );
                 }
             }
         }

@@ -3,19 +3,19 @@
 use regatta_model::Link;
 
 use crate::{
-    draws::{Chance, Draws, Purpose},
-    line::Cause,
+    link::Cause,
+    rng::{Chance, LinkRng, Purpose},
 };
 
 /// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Fate {
+pub(crate) struct PacketImpairments {
     flags: u64,
     /// Draw of the packet's propagation delay.
     pub(crate) delay_draw: u64,
 }
 
-impl Fate {
+impl PacketImpairments {
     const LOSS: u64 = 1;
     const BURST: u64 = 2;
     const LIST: u64 = 4;
@@ -51,7 +51,7 @@ impl Fate {
         self.flags & Self::SKIPS != 0
     }
 
-    /// Whether one of the packet's bits is flipped; see [`Fates::flipped_bit`].
+    /// Whether one of the packet's bits is flipped; see [`ImpairmentRng::flipped_bit`].
     #[inline]
     pub(crate) fn corrupted(self) -> bool {
         self.flags & Self::CORRUPTED != 0
@@ -62,13 +62,13 @@ impl Fate {
 #[derive(Debug, Clone)]
 struct Trial {
     chance: Chance,
-    draws: Draws,
+    draws: LinkRng,
 }
 
 /// Markov chain of losses in bursts.
 #[derive(Debug, Clone)]
 struct Bursts {
-    draws: Draws,
+    draws: LinkRng,
     /// Probabilities of loss and of a change of state, in the good state and in the bad one.
     states: [(Chance, Chance); 2],
     bad: bool,
@@ -97,19 +97,19 @@ struct Rare {
     flipped: u64,
 }
 
-/// Draws of one direction of a path.
+/// LinkRng of one direction of a path.
 ///
 /// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
 /// draw of the seed, whatever the queue did to it or to those before it, and whatever settings held
 /// for those before it.
 #[derive(Debug, Clone)]
-pub(crate) struct Fates {
+pub(crate) struct ImpairmentRng {
     loss: Option<Trial>,
-    jitter: Option<Draws>,
+    jitter: Option<LinkRng>,
     rare: Option<Box<Rare>>,
 }
 
-impl Fates {
+impl ImpairmentRng {
     /// Creates the draws for a link's packets from `ordinal` on. A chain of bursts goes on in the
     /// state that it had in `before`.
     pub(crate) fn new(
@@ -118,7 +118,7 @@ impl Fates {
         ordinal: u64,
         before: Option<&Self>,
     ) -> Self {
-        let draws = |purpose| Draws::new(seed, direction, purpose, ordinal);
+        let draws = |purpose| LinkRng::new(seed, direction, purpose, ordinal);
         let trial = |ratio: f64, purpose| {
             (ratio > 0.0).then(|| Trial {
                 chance: Chance::new(ratio),
@@ -166,20 +166,20 @@ impl Fates {
 
     /// Draws the impairments of the next packet, which has this ordinal.
     #[inline]
-    pub(crate) fn next(&mut self, ordinal: u64) -> Fate {
-        let mut fate = Fate::default();
+    pub(crate) fn next(&mut self, ordinal: u64) -> PacketImpairments {
+        let mut impairments = PacketImpairments::default();
         if let Some(trial) = &mut self.loss
             && trial.chance.hits(trial.draws.next())
         {
-            fate.flags = Fate::LOSS;
+            impairments.flags = PacketImpairments::LOSS;
         }
         if let Some(draws) = &mut self.jitter {
-            fate.delay_draw = draws.next();
+            impairments.delay_draw = draws.next();
         }
         if let Some(rare) = &mut self.rare {
-            rare.add(ordinal, &mut fate);
+            rare.add(ordinal, &mut impairments);
         }
-        fate
+        impairments
     }
 
     /// Returns the draw of the bit to flip in the packet of the last call of [`Self::next`].
@@ -191,16 +191,25 @@ impl Fates {
 
 impl Rare {
     #[cold]
-    fn add(&mut self, ordinal: u64, fate: &mut Fate) {
+    fn add(&mut self, ordinal: u64, impairments: &mut PacketImpairments) {
         let listed = self.list.get(self.listed) == Some(&ordinal);
         self.listed += usize::from(listed);
-        fate.add(Fate::LIST, listed);
-        fate.add(Fate::BURST, self.bursts.as_mut().is_some_and(Bursts::loses));
+        impairments.add(PacketImpairments::LIST, listed);
+        impairments.add(
+            PacketImpairments::BURST,
+            self.bursts.as_mut().is_some_and(Bursts::loses),
+        );
         let hits = |trial: &mut Trial| trial.chance.hits(trial.draws.next());
-        fate.add(Fate::SKIPS, self.reordering.as_mut().is_some_and(hits));
-        fate.add(Fate::TWICE, self.duplication.as_mut().is_some_and(hits));
+        impairments.add(
+            PacketImpairments::SKIPS,
+            self.reordering.as_mut().is_some_and(hits),
+        );
+        impairments.add(
+            PacketImpairments::TWICE,
+            self.duplication.as_mut().is_some_and(hits),
+        );
         if let Some(trial) = &mut self.corruption {
-            fate.add(Fate::CORRUPTED, hits(trial));
+            impairments.add(PacketImpairments::CORRUPTED, hits(trial));
             self.flipped = trial.draws.next();
         }
     }

@@ -1,6 +1,6 @@
 //! Random number that changes steadily in time, for a correlated delay.
 
-use crate::draws::{Draws, Purpose};
+use crate::rng::{LinkRng, Purpose};
 
 /// Random number as a function of time: at any moment a whole number, all of 64 bits equally
 /// likely, that moves steadily and is independent of its value one span before and earlier.
@@ -11,20 +11,20 @@ use crate::draws::{Draws, Purpose};
 /// independent, the position is equally likely anywhere at every moment, and so is the number: it
 /// moves by the whole of its range in one span at most.
 #[derive(Debug, Clone)]
-pub(crate) struct Wander {
+pub(crate) struct CorrelatedDelay {
     span: u64,
     /// Time of the first draw, in nanoseconds.
     begun: u64,
     seed: (u64, u64),
-    /// Draws that belong to earlier settings.
+    /// LinkRng that belong to earlier settings.
     skipped: u64,
-    draws: Draws,
+    draws: LinkRng,
     /// Number of the span that lies between the two `places`.
     number: u64,
     places: [u64; 2],
 }
 
-impl Wander {
+impl CorrelatedDelay {
     /// Creates a number that begins at `now`, with draws of its own for the direction `seed.1`.
     pub(crate) fn new(span: u64, now: u64, seed: (u64, u64)) -> Self {
         Self::after(None, span, now, seed)
@@ -33,7 +33,7 @@ impl Wander {
     /// Creates a number that begins at `now`, with other draws than those of `before`.
     pub(crate) fn after(before: Option<&Self>, span: u64, now: u64, seed: (u64, u64)) -> Self {
         let skipped = before.map_or(0, |before| before.skipped + before.number + 2);
-        let mut wander = Self {
+        let mut correlated_delay = Self {
             span: span.max(1),
             begun: now,
             seed,
@@ -42,12 +42,12 @@ impl Wander {
             number: 0,
             places: [0; 2],
         };
-        wander.seek(0);
-        wander
+        correlated_delay.seek(0);
+        correlated_delay
     }
 
-    fn draws((seed, direction): (u64, u64), number: u64) -> Draws {
-        Draws::new(seed, direction, Purpose::Jitter, number)
+    fn draws((seed, direction): (u64, u64), number: u64) -> LinkRng {
+        LinkRng::new(seed, direction, Purpose::Jitter, number)
     }
 
     fn seek(&mut self, number: u64) {
@@ -94,9 +94,9 @@ mod tests {
         // independent even numbers has the deviation 0.289/200 = 0.0014; four of them are passed by
         // chance once in 16 000 seeds, and the seed is fixed.
         for phase in [0, 250, 500, 999] {
-            let mut wander = Wander::new(SPAN, 77, (5, 1));
+            let mut correlated_delay = CorrelatedDelay::new(SPAN, 77, (5, 1));
             let values: Vec<f64> = (0..40_000)
-                .map(|span| unit(wander.at(77 + span * SPAN + phase)))
+                .map(|span| unit(correlated_delay.at(77 + span * SPAN + phase)))
                 .collect();
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
@@ -113,10 +113,10 @@ mod tests {
 
     #[test]
     fn it_moves_by_its_whole_range_in_a_span_at_most() {
-        let mut wander = Wander::new(SPAN, 0, (6, 0));
-        let mut last = unit(wander.at(0));
+        let mut correlated_delay = CorrelatedDelay::new(SPAN, 0, (6, 0));
+        let mut last = unit(correlated_delay.at(0));
         for now in 1..200_000 {
-            let value = unit(wander.at(now));
+            let value = unit(correlated_delay.at(now));
             assert!((value - last).abs() <= 1.0001 / SPAN as f64, "at {now}");
             last = value;
         }
@@ -126,11 +126,14 @@ mod tests {
     fn it_is_the_same_however_it_is_asked() {
         let moments = [0, 10, 999, 1000, 2500, 2501, 90_000, 1 << 50];
         let whole: Vec<u64> = {
-            let mut wander = Wander::new(SPAN, 0, (7, 0));
-            moments.iter().map(|now| wander.at(*now)).collect()
+            let mut correlated_delay = CorrelatedDelay::new(SPAN, 0, (7, 0));
+            moments
+                .iter()
+                .map(|now| correlated_delay.at(*now))
+                .collect()
         };
         for (now, value) in moments.iter().zip(whole) {
-            assert_eq!(Wander::new(SPAN, 0, (7, 0)).at(*now), value);
+            assert_eq!(CorrelatedDelay::new(SPAN, 0, (7, 0)).at(*now), value);
         }
     }
 }

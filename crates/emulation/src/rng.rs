@@ -1,4 +1,4 @@
-//! Random draws of a line: one stream for each purpose.
+//! Random draws of a link: one stream for each purpose.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -43,9 +43,9 @@ const WORDS: u128 = 2;
 /// The key is made here and ranges are drawn here, so that a new version of a library cannot change
 /// the draws of a seed.
 #[derive(Debug, Clone)]
-pub(crate) struct Draws(ChaCha8Rng);
+pub(crate) struct LinkRng(ChaCha8Rng);
 
-impl Draws {
+impl LinkRng {
     /// Creates the stream for a purpose, at the position of the packet `ordinal`, from 0.
     pub(crate) fn new(seed: u64, direction: u64, purpose: Purpose, ordinal: u64) -> Self {
         let mut key = *b"........regatta emulation path 1";
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn draws_begin_at_the_place_of_a_packet() {
         for purpose in ALL {
-            let mut whole = Draws::new(7, 1, purpose, 0);
+            let mut whole = LinkRng::new(7, 1, purpose, 0);
             for _ in 0..1001 * purpose.per_packet() {
                 whole.next();
             }
-            let mut later = Draws::new(7, 1, purpose, 1001);
+            let mut later = LinkRng::new(7, 1, purpose, 1001);
             assert_eq!(whole.next(), later.next(), "{purpose:?}");
         }
     }

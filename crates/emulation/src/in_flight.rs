@@ -7,27 +7,27 @@ use std::{
 
 /// A packet on its way, ordered by the time it is due, then by its arrival.
 #[derive(Debug, Clone)]
-pub(crate) struct Held<P> {
+pub(crate) struct InFlightPacket<P> {
     pub(crate) at: u64,
     pub(crate) ordinal: u64,
     pub(crate) packet: P,
 }
 
-impl<P> PartialEq for Held<P> {
+impl<P> PartialEq for InFlightPacket<P> {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.ordinal) == (other.at, other.ordinal)
     }
 }
 
-impl<P> Eq for Held<P> {}
+impl<P> Eq for InFlightPacket<P> {}
 
-impl<P> PartialOrd for Held<P> {
+impl<P> PartialOrd for InFlightPacket<P> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<P> Ord for Held<P> {
+impl<P> Ord for InFlightPacket<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.ordinal).cmp(&(other.at, other.ordinal))
     }
@@ -36,12 +36,12 @@ impl<P> Ord for Held<P> {
 /// Packets under way. Where order is kept they are due in the order of arrival, so that a plain
 /// queue suffices.
 #[derive(Debug, Clone)]
-pub(crate) enum Wire<P> {
-    InOrder(VecDeque<Held<P>>),
-    Reordering(BinaryHeap<Reverse<Held<P>>>),
+pub(crate) enum InFlight<P> {
+    InOrder(VecDeque<InFlightPacket<P>>),
+    Reordering(BinaryHeap<Reverse<InFlightPacket<P>>>),
 }
 
-impl<P> Wire<P> {
+impl<P> InFlight<P> {
     pub(crate) fn new(reordering: bool) -> Self {
         if reordering {
             Self::Reordering(BinaryHeap::new())
@@ -62,7 +62,7 @@ impl<P> Wire<P> {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, held: Held<P>) {
+    pub(crate) fn push(&mut self, held: InFlightPacket<P>) {
         match self {
             Self::InOrder(queue) => queue.push_back(held),
             Self::Reordering(heap) => heap.push(Reverse(held)),
@@ -76,7 +76,7 @@ impl<P> Wire<P> {
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Held<P>> {
+    pub(crate) fn pop(&mut self) -> Option<InFlightPacket<P>> {
         match self {
             Self::InOrder(queue) => queue.pop_front(),
             Self::Reordering(heap) => heap.pop().map(|held| held.0),

@@ -1,4 +1,4 @@
-//! Messages on the meeting: the receiver's offer before the transfer.
+//! Messages on the control stream: the receiver's offer before the transfer.
 
 use bytes::Bytes;
 
@@ -40,7 +40,11 @@ pub(super) async fn await_offer<S: ByteStream>(
                 .await?;
             match received {
                 Received::Bytes(_) => {}
-                Received::Closed => return Err(TransportError::Closed { flow: "meeting" }),
+                Received::Closed => {
+                    return Err(TransportError::Closed {
+                        flow: "control stream",
+                    });
+                }
                 Received::TimedOut => {
                     return Err(TransportError::TimedOut {
                         what: "offer of the receiver".to_owned(),
