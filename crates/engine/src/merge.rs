@@ -6,43 +6,10 @@ use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
+    metric::{self, Combination},
 };
 
 use crate::plan::{Plan, PlannedTrial};
-
-/// Metrics that are taken from the receiver's report, although both ends may count them.
-const RECEIVERS: &[&str] = &[
-    "bytes_delivered",
-    "messages_delivered",
-    "messages_duplicated",
-    "messages_reordered",
-    "messages_corrupted",
-    "receiver_goodput_bps",
-    "packets_received",
-    "acknowledgement_packets",
-    "receive_buffer_errors",
-    "interarrival_jitter_ns",
-    "one_way_delay_ns",
-];
-
-/// Metrics that are defined as the sum over both hosts.
-const SUMS: &[&str] = &[
-    "interface_errors",
-    "interface_drops",
-    "interface_collisions",
-];
-
-/// Metrics that are sums over both hosts where both send.
-const SUMS_OF_BOTH: &[&str] = &[
-    "bytes_sent",
-    "messages_sent",
-    "bytes_delivered",
-    "messages_delivered",
-    "messages_corrupted",
-    "messages_lost",
-    "warm_up_bytes",
-    "retransmitted_packets",
-];
 
 /// Metrics, series and facts of a trial, from both ends and the path together.
 #[derive(Debug, Default)]
@@ -152,27 +119,22 @@ pub(crate) fn merge(
     merged
 }
 
-/// Merges the metrics of both ends. `both` says whether data goes in both directions.
+/// Merges the metrics of both ends, each by its rule; values that are not finite are left out. `both` says
+/// whether data goes in both directions.
 fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> BTreeMap<String, f64> {
-    let [(_, sender), (_, receiver)] = sides;
-    let finite = |metrics: &BTreeMap<String, f64>| -> BTreeMap<String, f64> {
-        let finite = metrics.iter().filter(|(_, value)| value.is_finite());
-        finite.map(|(name, value)| (name.clone(), *value)).collect()
+    let [sender, receiver] = sides.each_ref().map(|(_, side)| &side.metrics);
+    let finite = |metrics: &BTreeMap<String, f64>, name| {
+        let value = metrics.get(name).copied();
+        value.filter(|value| value.is_finite())
     };
-    let mut merged = finite(&sender.metrics);
-    for (name, value) in finite(&receiver.metrics) {
-        let is_sum = merged.contains_key(&name)
-            && (SUMS.contains(&name.as_str()) || both && SUMS_OF_BOTH.contains(&name.as_str()));
-        let is_receivers =
-            RECEIVERS.contains(&name.as_str()) && !(both && SUMS_OF_BOTH.contains(&name.as_str()));
-        let slot = merged.entry(name).or_insert(value);
-        if is_receivers {
-            *slot = value;
-        } else if is_sum {
-            *slot += value;
-        }
-    }
-    merged
+    let names = sender.keys().chain(receiver.keys());
+    names
+        .filter_map(|name| {
+            let rule = metric::find(name).map_or(Combination::Sender, |m| m.combination);
+            let (sender, receiver) = (finite(sender, name), finite(receiver, name));
+            Some((name.clone(), rule.combine(sender, receiver, both)?))
+        })
+        .collect()
 }
 
 /// Merges the facts of both ends. A fact keeps its name where only one end has it or both agree;

@@ -1,11 +1,39 @@
 //! The metrics: one name, one unit, one definition for each.
 //!
-//! A metric that is not in this table is not written to any file.
+//! A metric that is not in this table is not written to any file. Adding one takes an entry here and the
+//! code that measures it, under its constant in [`id`].
+
+/// Defines metrics, one entry each: the constant with its name, the name, its unit, direction and,
+/// unless it is [`Combination::Sender`], its rule of combination; title; definition.
+macro_rules! metrics {
+    ($($id:ident = $name:literal [$unit:ident, $better:ident $(, $rule:ident)?] $title:literal:
+        $definition:literal;)*) => {
+        /// Names of these metrics.
+        pub mod id {
+            $(#[doc = $definition] pub const $id: &str = $name;)*
+        }
+
+        pub(super) const METRICS: &[super::MetricDefinition] = &[$(super::MetricDefinition {
+            name: $name,
+            unit: super::Unit::$unit,
+            title: $title,
+            better: super::Better::$better,
+            combination: [$(super::Combination::$rule,)? super::Combination::Sender][0],
+            definition: $definition,
+        }),*];
+    };
+}
+use metrics;
 
 mod hosts;
 mod network;
 mod series;
 mod work;
+
+/// Names of the metrics as constants.
+pub mod id {
+    pub use super::{hosts::id::*, network::id::*, work::id::*};
+}
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +98,43 @@ pub enum Better {
     Neither,
 }
 
+/// Rule that makes the value of a trial from the values that its two ends report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combination {
+    /// Value of the sender; that of the receiver where the sender has none.
+    Sender,
+    /// Value of the receiver; that of the sender where the receiver has none.
+    Receiver,
+    /// Sum over the ends that have a value.
+    Sum,
+    /// [`Self::Sum`] where both ends send, else [`Self::Sender`].
+    SenderOrSum,
+    /// [`Self::Sum`] where both ends send, else [`Self::Receiver`].
+    ReceiverOrSum,
+}
+
+impl Combination {
+    /// Combines the values of both ends; `both_send` says whether data goes in both directions.
+    #[must_use]
+    pub fn combine(
+        self,
+        sender: Option<f64>,
+        receiver: Option<f64>,
+        both_send: bool,
+    ) -> Option<f64> {
+        match self {
+            Self::SenderOrSum if !both_send => sender.or(receiver),
+            Self::ReceiverOrSum if !both_send => receiver.or(sender),
+            Self::Sender => sender.or(receiver),
+            Self::Receiver => receiver.or(sender),
+            Self::Sum | Self::SenderOrSum | Self::ReceiverOrSum => match (sender, receiver) {
+                (Some(sender), Some(receiver)) => Some(sender + receiver),
+                _ => sender.or(receiver),
+            },
+        }
+    }
+}
+
 /// Definition of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MetricDefinition {
@@ -81,6 +146,9 @@ pub struct MetricDefinition {
     pub title: &'static str,
     /// Direction in which the metric improves.
     pub better: Better,
+    /// Rule for the values of both ends.
+    #[serde(skip)]
+    pub combination: Combination,
     /// Quantity that is measured, and between which events, with its source.
     pub definition: &'static str,
 }

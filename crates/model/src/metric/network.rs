@@ -1,237 +1,70 @@
 //! Metrics of the network, from the transport's stack and the emulated path.
 
-use super::{Better, MetricDefinition, Unit};
-
-pub(super) const METRICS: &[MetricDefinition] = &[
-    MetricDefinition {
-        name: "retransmitted_packets",
-        unit: Unit::Count,
-        title: "retransmissions",
-        better: Better::Lower,
-        definition: "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again, from the beginning of the connection to the end of the transfer, the warm-up included.",
-    },
-    MetricDefinition {
-        name: "retransmit_ratio",
-        unit: Unit::Ratio,
-        title: "retransmit ratio",
-        better: Better::Lower,
-        definition: "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss.",
-    },
-    MetricDefinition {
-        name: "congestion_window_mean_bytes",
-        unit: Unit::Bytes,
-        title: "congestion window, mean",
-        better: Better::Neither,
-        definition: "Mean of the stored samples, each counted once (series `congestion_window_bytes`, which begins with the transfer, or after its warm-up); of an external driver what its program says.",
-    },
-    MetricDefinition {
-        name: "congestion_window_max_bytes",
-        unit: Unit::Bytes,
-        title: "congestion window, maximum",
-        better: Better::Neither,
-        definition: "Maximum of the stored samples (series `congestion_window_bytes`); of an external driver what its program says.",
-    },
-    MetricDefinition {
-        name: "smoothed_rtt_ns",
-        unit: Unit::Nanoseconds,
-        title: "smoothed RTT, mean",
-        better: Better::Lower,
-        definition: "Mean of the stored samples of the sender's smoothed_rtt, each counted once (series `smoothed_rtt_ns`, which begins with the transfer, or after its warm-up; RFC 9002, TCP: tcpi_rtt); of an external driver what its program says.",
-    },
-    MetricDefinition {
-        name: "min_rtt_ns",
-        unit: Unit::Nanoseconds,
-        title: "minimum RTT",
-        better: Better::Lower,
-        definition: "The sender's own min_rtt at the end of the transfer, since the connection began.",
-    },
-    MetricDefinition {
-        name: "bytes_in_flight_max_bytes",
-        unit: Unit::Bytes,
-        title: "bytes in flight, maximum",
-        better: Better::Neither,
-        definition: "Maximum of the stored samples (series `bytes_in_flight_bytes`); of an external driver what its program says.",
-    },
-    MetricDefinition {
-        name: "retransmission_timeouts",
-        unit: Unit::Count,
-        title: "retransmission time-outs",
-        better: Better::Lower,
-        definition: "Expiries of the sender's retransmission timer (RFC 6298), recurring ones included, as TCP of Linux 6.7 and later counts them (tcpi_total_rto). Of several connections the largest.",
-    },
-    MetricDefinition {
-        name: "timeout_recovery_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "recovery from time-outs",
-        better: Better::Lower,
-        definition: "Time that the sender was recovering from retransmission time-outs, from each expiry until what was under way then is acknowledged (tcpi_total_rto_time, whole milliseconds). Of several connections the largest.",
-    },
-    MetricDefinition {
-        name: "fail_over_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to fail over",
-        better: Better::Lower,
-        definition: "From the moment when the primary path of a multihomed association was taken down, at the receiver, to the first data after it that reached its application over another path (RFC 9260 §6.4.1 and §8.2, RFC 7829). Only of trials in which the driver takes the path down.",
-    },
-    MetricDefinition {
-        name: "path_packets",
-        unit: Unit::Count,
-        title: "packets into the path",
-        better: Better::Neither,
-        definition: "IP packets that the emulated path was offered in the whole trial, sender to receiver: from the moment when its condition is set until both ends have reported, so that the idle probe, the set-up of every connection, the probe under load and closing are in it. Absent with `offloads = \"on\"`, whose counters count packets of the wire and packets of many segments.",
-    },
-    MetricDefinition {
-        name: "path_loss_drops",
-        unit: Unit::Count,
-        title: "path drops: random loss",
-        better: Better::Neither,
-        definition: "IP packets that the path lost at random, each on its own, sender to receiver, in the whole trial (see `path_packets`).",
-    },
-    MetricDefinition {
-        name: "path_drops",
-        unit: Unit::Count,
-        title: "path drops",
-        better: Better::Neither,
-        definition: "IP packets that the path lost at random or that its full queue dropped, sender to receiver, in the whole trial (see `path_packets`); instead of `path_loss_drops` and `path_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.",
-    },
-    MetricDefinition {
-        name: "path_burst_drops",
-        unit: Unit::Count,
-        title: "path drops: bursts",
-        better: Better::Neither,
-        definition: "IP packets that the path lost in bursts (Gilbert and Elliott), sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for them.",
-    },
-    MetricDefinition {
-        name: "path_list_drops",
-        unit: Unit::Count,
-        title: "path drops: list",
-        better: Better::Neither,
-        definition: "IP packets that the path lost because the condition names them, sender to receiver, in the whole trial (see `path_packets`); of conditions that do.",
-    },
-    MetricDefinition {
-        name: "path_queue_drops",
-        unit: Unit::Count,
-        title: "path drops: queue full",
-        better: Better::Neither,
-        definition: "IP packets that the bottleneck's full queue dropped, sender to receiver, in the whole trial (see `path_packets`).",
-    },
-    MetricDefinition {
-        name: "path_codel_drops",
-        unit: Unit::Count,
-        title: "path drops: CoDel",
-        better: Better::Neither,
-        definition: "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_other_drops",
-        unit: Unit::Count,
-        title: "path drops: other",
-        better: Better::Neither,
-        definition: "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver, in the whole trial (see `path_packets`).",
-    },
-    MetricDefinition {
-        name: "path_loss_ratio",
-        unit: Unit::Ratio,
-        title: "path loss",
-        better: Better::Neither,
-        definition: "Packets that the path lost on the wire, at random, in bursts or by list, over packets into the path, in the whole trial (see `path_packets`), sender to receiver.",
-    },
-    MetricDefinition {
-        name: "path_reverse_packets",
-        unit: Unit::Count,
-        title: "packets into the path, reverse",
-        better: Better::Neither,
-        definition: "IP packets that the emulated path was offered in the whole trial (see `path_packets`), receiver to sender. Absent with `offloads = \"on\"`.",
-    },
-    MetricDefinition {
-        name: "path_reverse_loss_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse: random loss",
-        better: Better::Neither,
-        definition: "IP packets that the path lost at random, each on its own, receiver to sender, in the whole trial (see `path_packets`).",
-    },
-    MetricDefinition {
-        name: "path_reverse_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse",
-        better: Better::Neither,
-        definition: "IP packets that the path lost at random or that its full queue dropped, receiver to sender, in the whole trial (see `path_packets`); instead of `path_reverse_loss_drops` and `path_reverse_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.",
-    },
-    MetricDefinition {
-        name: "path_reverse_burst_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse: bursts",
-        better: Better::Neither,
-        definition: "IP packets that the path lost in bursts (Gilbert and Elliott), receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for them.",
-    },
-    MetricDefinition {
-        name: "path_reverse_list_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse: list",
-        better: Better::Neither,
-        definition: "IP packets that the path lost because the condition names them, receiver to sender, in the whole trial (see `path_packets`); of conditions that do.",
-    },
-    MetricDefinition {
-        name: "path_reverse_queue_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse: queue full",
-        better: Better::Neither,
-        definition: "IP packets that the bottleneck's full queue dropped, receiver to sender, in the whole trial (see `path_packets`).",
-    },
-    MetricDefinition {
-        name: "path_reverse_codel_drops",
-        unit: Unit::Count,
-        title: "path drops, reverse: CoDel",
-        better: Better::Neither,
-        definition: "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_corrupted",
-        unit: Unit::Count,
-        title: "corrupted on the path",
-        better: Better::Neither,
-        definition: "IP packets of which the path flipped one bit, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.",
-    },
-    MetricDefinition {
-        name: "path_duplicated",
-        unit: Unit::Count,
-        title: "duplicated on the path",
-        better: Better::Neither,
-        definition: "IP packets that the path delivered twice, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_reordered",
-        unit: Unit::Count,
-        title: "reordered on the path",
-        better: Better::Neither,
-        definition: "IP packets that skipped the path's propagation delay and so overtook others, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_reverse_corrupted",
-        unit: Unit::Count,
-        title: "corrupted on the path, reverse",
-        better: Better::Neither,
-        definition: "IP packets of which the path flipped one bit, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.",
-    },
-    MetricDefinition {
-        name: "path_reverse_duplicated",
-        unit: Unit::Count,
-        title: "duplicated on the path, reverse",
-        better: Better::Neither,
-        definition: "IP packets that the path delivered twice, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_reverse_reordered",
-        unit: Unit::Count,
-        title: "reordered on the path, reverse",
-        better: Better::Neither,
-        definition: "IP packets that skipped the path's propagation delay and so overtook others, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.",
-    },
-    MetricDefinition {
-        name: "path_queue_max_bytes",
-        unit: Unit::Bytes,
-        title: "path queue, maximum",
-        better: Better::Neither,
-        definition: "Longest that the bottleneck's queue was in the whole trial (see `path_packets`), sender to receiver.",
-    },
-];
+super::metrics! {
+    RETRANSMITTED_PACKETS = "retransmitted_packets" [Count, Lower, SenderOrSum] "retransmissions":
+        "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again, from the beginning of the connection to the end of the transfer, the warm-up included.";
+    RETRANSMIT_RATIO = "retransmit_ratio" [Ratio, Lower] "retransmit ratio":
+        "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss.";
+    CONGESTION_WINDOW_MEAN_BYTES = "congestion_window_mean_bytes" [Bytes, Neither] "congestion window, mean":
+        "Mean of the stored samples, each counted once (series `congestion_window_bytes`, which begins with the transfer, or after its warm-up); of an external driver what its program says.";
+    CONGESTION_WINDOW_MAX_BYTES = "congestion_window_max_bytes" [Bytes, Neither] "congestion window, maximum":
+        "Maximum of the stored samples (series `congestion_window_bytes`); of an external driver what its program says.";
+    SMOOTHED_RTT_NS = "smoothed_rtt_ns" [Nanoseconds, Lower] "smoothed RTT, mean":
+        "Mean of the stored samples of the sender's smoothed_rtt, each counted once (series `smoothed_rtt_ns`, which begins with the transfer, or after its warm-up; RFC 9002, TCP: tcpi_rtt); of an external driver what its program says.";
+    MIN_RTT_NS = "min_rtt_ns" [Nanoseconds, Lower] "minimum RTT":
+        "The sender's own min_rtt at the end of the transfer, since the connection began.";
+    BYTES_IN_FLIGHT_MAX_BYTES = "bytes_in_flight_max_bytes" [Bytes, Neither] "bytes in flight, maximum":
+        "Maximum of the stored samples (series `bytes_in_flight_bytes`); of an external driver what its program says.";
+    RETRANSMISSION_TIMEOUTS = "retransmission_timeouts" [Count, Lower] "retransmission time-outs":
+        "Expiries of the sender's retransmission timer (RFC 6298), recurring ones included, as TCP of Linux 6.7 and later counts them (tcpi_total_rto). Of several connections the largest.";
+    TIMEOUT_RECOVERY_TIME_NS = "timeout_recovery_time_ns" [Nanoseconds, Lower] "recovery from time-outs":
+        "Time that the sender was recovering from retransmission time-outs, from each expiry until what was under way then is acknowledged (tcpi_total_rto_time, whole milliseconds). Of several connections the largest.";
+    FAIL_OVER_TIME_NS = "fail_over_time_ns" [Nanoseconds, Lower] "time to fail over":
+        "From the moment when the primary path of a multihomed association was taken down, at the receiver, to the first data after it that reached its application over another path (RFC 9260 §6.4.1 and §8.2, RFC 7829). Only of trials in which the driver takes the path down.";
+    PATH_PACKETS = "path_packets" [Count, Neither] "packets into the path":
+        "IP packets that the emulated path was offered in the whole trial, sender to receiver: from the moment when its condition is set until both ends have reported, so that the idle probe, the set-up of every connection, the probe under load and closing are in it. Absent with `offloads = \"on\"`, whose counters count packets of the wire and packets of many segments.";
+    PATH_LOSS_DROPS = "path_loss_drops" [Count, Neither] "path drops: random loss":
+        "IP packets that the path lost at random, each on its own, sender to receiver, in the whole trial (see `path_packets`).";
+    PATH_DROPS = "path_drops" [Count, Neither] "path drops":
+        "IP packets that the path lost at random or that its full queue dropped, sender to receiver, in the whole trial (see `path_packets`); instead of `path_loss_drops` and `path_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.";
+    PATH_BURST_DROPS = "path_burst_drops" [Count, Neither] "path drops: bursts":
+        "IP packets that the path lost in bursts (Gilbert and Elliott), sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for them.";
+    PATH_LIST_DROPS = "path_list_drops" [Count, Neither] "path drops: list":
+        "IP packets that the path lost because the condition names them, sender to receiver, in the whole trial (see `path_packets`); of conditions that do.";
+    PATH_QUEUE_DROPS = "path_queue_drops" [Count, Neither] "path drops: queue full":
+        "IP packets that the bottleneck's full queue dropped, sender to receiver, in the whole trial (see `path_packets`).";
+    PATH_CODEL_DROPS = "path_codel_drops" [Count, Neither] "path drops: CoDel":
+        "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_OTHER_DROPS = "path_other_drops" [Count, Neither] "path drops: other":
+        "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver, in the whole trial (see `path_packets`).";
+    PATH_LOSS_RATIO = "path_loss_ratio" [Ratio, Neither] "path loss":
+        "Packets that the path lost on the wire, at random, in bursts or by list, over packets into the path, in the whole trial (see `path_packets`), sender to receiver.";
+    PATH_REVERSE_PACKETS = "path_reverse_packets" [Count, Neither] "packets into the path, reverse":
+        "IP packets that the emulated path was offered in the whole trial (see `path_packets`), receiver to sender. Absent with `offloads = \"on\"`.";
+    PATH_REVERSE_LOSS_DROPS = "path_reverse_loss_drops" [Count, Neither] "path drops, reverse: random loss":
+        "IP packets that the path lost at random, each on its own, receiver to sender, in the whole trial (see `path_packets`).";
+    PATH_REVERSE_DROPS = "path_reverse_drops" [Count, Neither] "path drops, reverse":
+        "IP packets that the path lost at random or that its full queue dropped, receiver to sender, in the whole trial (see `path_packets`); instead of `path_reverse_loss_drops` and `path_reverse_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.";
+    PATH_REVERSE_BURST_DROPS = "path_reverse_burst_drops" [Count, Neither] "path drops, reverse: bursts":
+        "IP packets that the path lost in bursts (Gilbert and Elliott), receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for them.";
+    PATH_REVERSE_LIST_DROPS = "path_reverse_list_drops" [Count, Neither] "path drops, reverse: list":
+        "IP packets that the path lost because the condition names them, receiver to sender, in the whole trial (see `path_packets`); of conditions that do.";
+    PATH_REVERSE_QUEUE_DROPS = "path_reverse_queue_drops" [Count, Neither] "path drops, reverse: queue full":
+        "IP packets that the bottleneck's full queue dropped, receiver to sender, in the whole trial (see `path_packets`).";
+    PATH_REVERSE_CODEL_DROPS = "path_reverse_codel_drops" [Count, Neither] "path drops, reverse: CoDel":
+        "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_CORRUPTED = "path_corrupted" [Count, Neither] "corrupted on the path":
+        "IP packets of which the path flipped one bit, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.";
+    PATH_DUPLICATED = "path_duplicated" [Count, Neither] "duplicated on the path":
+        "IP packets that the path delivered twice, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_REORDERED = "path_reordered" [Count, Neither] "reordered on the path":
+        "IP packets that skipped the path's propagation delay and so overtook others, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_REVERSE_CORRUPTED = "path_reverse_corrupted" [Count, Neither] "corrupted on the path, reverse":
+        "IP packets of which the path flipped one bit, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.";
+    PATH_REVERSE_DUPLICATED = "path_reverse_duplicated" [Count, Neither] "duplicated on the path, reverse":
+        "IP packets that the path delivered twice, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_REVERSE_REORDERED = "path_reverse_reordered" [Count, Neither] "reordered on the path, reverse":
+        "IP packets that skipped the path's propagation delay and so overtook others, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
+    PATH_QUEUE_MAX_BYTES = "path_queue_max_bytes" [Bytes, Neither] "path queue, maximum":
+        "Longest that the bottleneck's queue was in the whole trial (see `path_packets`), sender to receiver.";
+}

@@ -17,118 +17,57 @@ pub struct SeriesDefinition {
     pub definition: &'static str,
 }
 
-/// All series. A sample at time `t` describes the interval that ends at `t`, or, for a level
-/// (window, RTT, memory), the value at `t`.
-pub const SERIES: &[SeriesDefinition] = &[
-    SeriesDefinition {
-        name: "goodput_bps",
-        unit: Unit::BitsPerSecond,
-        title: "goodput",
-        definition: "Application bits delivered to the receiver in the interval over its length. Transports that deliver in order hold back what arrives after a lost packet, and deliver all of it at once when that has been sent again: samples are then zero, and after that above the path's rate. What arrives is received_bps.",
-    },
-    SeriesDefinition {
-        name: "received_bps",
-        unit: Unit::BitsPerSecond,
-        title: "bits received",
-        definition: "Bits of IP packets, headers included, that the end's interface got in the interval over its length: retransmissions, acknowledgments and probes too. Where offloads are on, headers are counted once for each packet that the interface hands over.",
-    },
-    SeriesDefinition {
-        name: "round_trip_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay",
-        definition: "Delay of one probe message under load, at its scheduled departure, which lies in the transfer (see the metric of this name).",
-    },
-    SeriesDefinition {
-        name: "stream_round_trip_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay on a stream",
-        definition: "The same on a stream of the transfer's own connection.",
-    },
-    SeriesDefinition {
-        name: "cpu_ratio",
-        unit: Unit::CoreRatio,
-        title: "CPU of the process",
-        definition: "CPU time of the end's process in the interval over its length; 100 % is one core.",
-    },
-    SeriesDefinition {
-        name: "cpu_host_ratio",
-        unit: Unit::Ratio,
-        title: "CPU of the host",
-        definition: "Time of all cores of the host that was not idle in the interval over its length; 100 % is the whole host.",
-    },
-    SeriesDefinition {
-        name: "cpu_host_softirq_ratio",
-        unit: Unit::Ratio,
-        title: "CPU of the host in softirq",
-        definition: "Softirq time of all cores of the host in the interval over its length, by the kernel's ticks, which miss much of what is short.",
-    },
-    SeriesDefinition {
-        name: "memory_bytes",
-        unit: Unit::Bytes,
-        title: "resident memory",
-        definition: "Resident set of the end's process.",
-    },
-    SeriesDefinition {
-        name: "packets_sent_per_second",
-        unit: Unit::PerSecond,
-        title: "packets sent per second",
-        definition: "IP packets that left the end's interface in the interval over its length.",
-    },
-    SeriesDefinition {
-        name: "packets_received_per_second",
-        unit: Unit::PerSecond,
-        title: "packets received per second",
-        definition: "IP packets that the end's interface got in the interval over its length.",
-    },
-    SeriesDefinition {
-        name: "mean_packet_bytes",
-        unit: Unit::Bytes,
-        title: "mean packet size",
-        definition: "Mean size of the IP packets that left the end's interface in the interval.",
-    },
-    SeriesDefinition {
-        name: "interface_drops",
-        unit: Unit::Count,
-        title: "interface drops",
-        definition: "Receive and transmit drops in the interval.",
-    },
-    SeriesDefinition {
-        name: "interface_errors",
-        unit: Unit::Count,
-        title: "interface errors",
-        definition: "Receive and transmit errors in the interval.",
-    },
-    SeriesDefinition {
-        name: "retransmitted_packets",
-        unit: Unit::Count,
-        title: "retransmissions",
-        definition: "Retransmissions in the interval.",
-    },
-    SeriesDefinition {
-        name: "congestion_window_bytes",
-        unit: Unit::Bytes,
-        title: "congestion window",
-        definition: "The sender's congestion window.",
-    },
-    SeriesDefinition {
-        name: "smoothed_rtt_ns",
-        unit: Unit::Nanoseconds,
-        title: "smoothed RTT",
-        definition: "The sender's smoothed_rtt.",
-    },
-    SeriesDefinition {
-        name: "bytes_in_flight_bytes",
-        unit: Unit::Bytes,
-        title: "bytes in flight",
-        definition: "Bytes sent and not yet acknowledged or declared lost.",
-    },
-    SeriesDefinition {
-        name: "settling_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "settling time after a step",
-        definition: "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See the metric of this name.",
-    },
-];
+macro_rules! series {
+    ($($name:literal [$unit:ident] $title:literal: $definition:literal;)*) => {
+        /// All series. A sample at time `t` describes the interval that ends at `t`, or, for a level
+        /// (window, RTT, memory), the value at `t`.
+        pub const SERIES: &[SeriesDefinition] = &[$(SeriesDefinition {
+            name: $name,
+            unit: Unit::$unit,
+            title: $title,
+            definition: $definition,
+        }),*];
+    };
+}
+
+series! {
+    "goodput_bps" [BitsPerSecond] "goodput":
+        "Application bits delivered to the receiver in the interval over its length. Transports that deliver in order hold back what arrives after a lost packet, and deliver all of it at once when that has been sent again: samples are then zero, and after that above the path's rate. What arrives is received_bps.";
+    "received_bps" [BitsPerSecond] "bits received":
+        "Bits of IP packets, headers included, that the end's interface got in the interval over its length: retransmissions, acknowledgments and probes too. Where offloads are on, headers are counted once for each packet that the interface hands over.";
+    "round_trip_delay_ns" [Nanoseconds] "round-trip delay":
+        "Delay of one probe message under load, at its scheduled departure, which lies in the transfer (see the metric of this name).";
+    "stream_round_trip_delay_ns" [Nanoseconds] "round-trip delay on a stream":
+        "The same on a stream of the transfer's own connection.";
+    "cpu_ratio" [CoreRatio] "CPU of the process":
+        "CPU time of the end's process in the interval over its length; 100 % is one core.";
+    "cpu_host_ratio" [Ratio] "CPU of the host":
+        "Time of all cores of the host that was not idle in the interval over its length; 100 % is the whole host.";
+    "cpu_host_softirq_ratio" [Ratio] "CPU of the host in softirq":
+        "Softirq time of all cores of the host in the interval over its length, by the kernel's ticks, which miss much of what is short.";
+    "memory_bytes" [Bytes] "resident memory":
+        "Resident set of the end's process.";
+    "packets_sent_per_second" [PerSecond] "packets sent per second":
+        "IP packets that left the end's interface in the interval over its length.";
+    "packets_received_per_second" [PerSecond] "packets received per second":
+        "IP packets that the end's interface got in the interval over its length.";
+    "mean_packet_bytes" [Bytes] "mean packet size":
+        "Mean size of the IP packets that left the end's interface in the interval.";
+    "interface_drops" [Count] "interface drops":
+        "Receive and transmit drops in the interval.";
+    "interface_errors" [Count] "interface errors":
+        "Receive and transmit errors in the interval.";
+    "retransmitted_packets" [Count] "retransmissions":
+        "Retransmissions in the interval.";
+    "congestion_window_bytes" [Bytes] "congestion window":
+        "The sender's congestion window.";
+    "smoothed_rtt_ns" [Nanoseconds] "smoothed RTT":
+        "The sender's smoothed_rtt.";
+    "bytes_in_flight_bytes" [Bytes] "bytes in flight":
+        "Bytes sent and not yet acknowledged or declared lost.";
+    "settling_time_ns" [Nanoseconds] "settling time after a step":
+        "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See the metric of this name.";
+}
 
 /// Looks a series up by its name.
 #[must_use]

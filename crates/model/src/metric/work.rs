@@ -1,433 +1,126 @@
 //! Metrics of the workloads and their probes.
 
-use super::{Better, MetricDefinition, Unit};
-
-pub(super) const METRICS: &[MetricDefinition] = &[
-    MetricDefinition {
-        name: "goodput_bps",
-        unit: Unit::BitsPerSecond,
-        title: "goodput",
-        better: Better::Higher,
-        definition: "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count, nor does the warm-up, if there is one. Of several flows, or both directions, the sum.",
-    },
-    MetricDefinition {
-        name: "goodput_forward_bps",
-        unit: Unit::BitsPerSecond,
-        title: "goodput from the connecting host",
-        better: Better::Higher,
-        definition: "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.",
-    },
-    MetricDefinition {
-        name: "goodput_reverse_bps",
-        unit: Unit::BitsPerSecond,
-        title: "goodput to the connecting host",
-        better: Better::Higher,
-        definition: "Of the same transfer: the part that the listening host sent.",
-    },
-    MetricDefinition {
-        name: "receiver_goodput_bps",
-        unit: Unit::BitsPerSecond,
-        title: "goodput at the receiver",
-        better: Better::Higher,
-        definition: "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only.",
-    },
-    MetricDefinition {
-        name: "transfer_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "transfer time",
-        better: Better::Lower,
-        definition: "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.",
-    },
-    MetricDefinition {
-        name: "captured_transfer_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "transfer time by the capture",
-        better: Better::Lower,
-        definition: "From the moment at which the path took in the first CONN of the transfer from the connecting host to the moment at which it gave that host the receiver's RCVD, as both stand in the trial's capture: what Wireshark shows for a capture at the connecting host. Of captured bulk transfers of `udp` with `frame = \"conn\"` and of `udp-reliable`.",
-    },
-    MetricDefinition {
-        name: "warm_up_ns",
-        unit: Unit::Nanoseconds,
-        title: "warm-up",
-        better: Better::Neither,
-        definition: "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.",
-    },
-    MetricDefinition {
-        name: "warm_up_bytes",
-        unit: Unit::Bytes,
-        title: "bytes in the warm-up",
-        better: Better::Neither,
-        definition: "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.",
-    },
-    MetricDefinition {
-        name: "set_up_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "set-up time",
-        better: Better::Lower,
-        definition: "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Of several connections the mean.",
-    },
-    MetricDefinition {
-        name: "set_up_time_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "set-up time, median",
-        better: Better::Lower,
-        definition: "Median over the measured connections, where there are several; `set_up_time_ns` is their mean then.",
-    },
-    MetricDefinition {
-        name: "set_up_time_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "set-up time, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same connections.",
-    },
-    MetricDefinition {
-        name: "set_up_time_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "set-up time, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same connections, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "connections_completed",
-        unit: Unit::Count,
-        title: "connections completed",
-        better: Better::Higher,
-        definition: "Measured connections that had their whole answer. One connection before them is not measured: it brings the ticket where one is needed, and warms the caches of both ends.",
-    },
-    MetricDefinition {
-        name: "connections_failed",
-        unit: Unit::Count,
-        title: "connections failed",
-        better: Better::Lower,
-        definition: "Connections that broke, or were refused, before their whole answer was there; they are in no distribution. The one that the deadline stops is not among them.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_idle_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay, idle",
-        better: Better::Lower,
-        definition: "Median over the messages that were sent and sent back one at a time before the transfer, on a connection of their own.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_idle_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay, idle, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same messages, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load",
-        better: Better::Lower,
-        definition: "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, median",
-        better: Better::Lower,
-        definition: "Median of the same messages.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same messages.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same messages, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "round_trip_delay_max_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, maximum",
-        better: Better::Lower,
-        definition: "Maximum of the same messages.",
-    },
-    MetricDefinition {
-        name: "stream_round_trip_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, on a stream",
-        better: Better::Lower,
-        definition: "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_ns`.",
-    },
-    MetricDefinition {
-        name: "stream_round_trip_delay_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, on a stream, median",
-        better: Better::Lower,
-        definition: "Median of the same messages.",
-    },
-    MetricDefinition {
-        name: "stream_round_trip_delay_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, on a stream, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same messages.",
-    },
-    MetricDefinition {
-        name: "stream_round_trip_delay_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, on a stream, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same messages, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "stream_round_trip_delay_max_ns",
-        unit: Unit::Nanoseconds,
-        title: "round-trip delay under load, on a stream, maximum",
-        better: Better::Lower,
-        definition: "Maximum of the same messages.",
-    },
-    MetricDefinition {
-        name: "probe_messages_sent",
-        unit: Unit::Count,
-        title: "probe messages sent",
-        better: Better::Neither,
-        definition: "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.",
-    },
-    MetricDefinition {
-        name: "probe_messages_lost",
-        unit: Unit::Count,
-        title: "probe messages without answer",
-        better: Better::Lower,
-        definition: "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.",
-    },
-    MetricDefinition {
-        name: "bytes_sent",
-        unit: Unit::Bytes,
-        title: "bytes sent",
-        better: Better::Neither,
-        definition: "Application bytes handed to the transport.",
-    },
-    MetricDefinition {
-        name: "bytes_delivered",
-        unit: Unit::Bytes,
-        title: "bytes delivered",
-        better: Better::Higher,
-        definition: "Application bytes that the receiver's application got, each counted once.",
-    },
-    MetricDefinition {
-        name: "messages_sent",
-        unit: Unit::Count,
-        title: "messages sent",
-        better: Better::Neither,
-        definition: "Messages handed to the transport.",
-    },
-    MetricDefinition {
-        name: "messages_delivered",
-        unit: Unit::Count,
-        title: "messages delivered",
-        better: Better::Higher,
-        definition: "Distinct messages that the receiver's application got whole.",
-    },
-    MetricDefinition {
-        name: "messages_lost",
-        unit: Unit::Count,
-        title: "messages lost",
-        better: Better::Lower,
-        definition: "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; nor is what the sender's transport still held then and gave up (fact `messages_given_up.sender`); absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.",
-    },
-    MetricDefinition {
-        name: "message_loss_ratio",
-        unit: Unit::Ratio,
-        title: "message loss",
-        better: Better::Lower,
-        definition: "Messages lost over messages sent.",
-    },
-    MetricDefinition {
-        name: "messages_duplicated",
-        unit: Unit::Count,
-        title: "messages duplicated",
-        better: Better::Lower,
-        definition: "Copies of messages already delivered.",
-    },
-    MetricDefinition {
-        name: "messages_reordered",
-        unit: Unit::Count,
-        title: "messages reordered",
-        better: Better::Lower,
-        definition: "Messages that arrived after one with a higher sequence number (RFC 4737, Type-P-Reordered).",
-    },
-    MetricDefinition {
-        name: "messages_corrupted",
-        unit: Unit::Count,
-        title: "messages corrupted",
-        better: Better::Lower,
-        definition: "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.",
-    },
-    MetricDefinition {
-        name: "message_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "message delay",
-        better: Better::Lower,
-        definition: "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival. What was not answered in time has none.",
-    },
-    MetricDefinition {
-        name: "message_delay_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "message delay, median",
-        better: Better::Lower,
-        definition: "Median of the same messages, from a histogram of three significant digits.",
-    },
-    MetricDefinition {
-        name: "message_delay_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "message delay, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same messages, from the same histogram.",
-    },
-    MetricDefinition {
-        name: "message_delay_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "message delay, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same messages, of 100 or more, from the same histogram.",
-    },
-    MetricDefinition {
-        name: "message_delay_max_ns",
-        unit: Unit::Nanoseconds,
-        title: "message delay, maximum",
-        better: Better::Lower,
-        definition: "Maximum of the same messages.",
-    },
-    MetricDefinition {
-        name: "messages_unacknowledged",
-        unit: Unit::Count,
-        title: "messages without acknowledgement",
-        better: Better::Lower,
-        definition: "Stop-and-wait: messages whose acknowledgement had not come within the time-out, so that the next one left. The message or its acknowledgement was lost, or late.",
-    },
-    MetricDefinition {
-        name: "late_answers",
-        unit: Unit::Count,
-        title: "late answers",
-        better: Better::Lower,
-        definition: "Acknowledgements and answers that came after the time-out of their message or request; they are told apart by their sequence numbers and are in no delay.",
-    },
-    MetricDefinition {
-        name: "requests_per_second",
-        unit: Unit::PerSecond,
-        title: "requests per second",
-        better: Better::Higher,
-        definition: "Answered requests over the time from the first departure, where requests leave at a rate the first scheduled one, to the arrival of the last answer.",
-    },
-    MetricDefinition {
-        name: "request_rate_ratio",
-        unit: Unit::Ratio,
-        title: "request rate achieved",
-        better: Better::Higher,
-        definition: "Rate at which requests left over the rate that was asked for, between the first departure and the last. Below 1 the sender was held up by its transport or its host. Absent where an answer lets the next request leave.",
-    },
-    MetricDefinition {
-        name: "requests_unanswered",
-        unit: Unit::Count,
-        title: "requests without answer",
-        better: Better::Lower,
-        definition: "Requests that left and had no answer within the time-out, or by the end of the trial.",
-    },
-    MetricDefinition {
-        name: "interarrival_jitter_ns",
-        unit: Unit::Nanoseconds,
-        title: "interarrival jitter",
-        better: Better::Lower,
-        definition: "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages.",
-    },
-    MetricDefinition {
-        name: "one_way_delay_ns",
-        unit: Unit::Nanoseconds,
-        title: "one-way delay",
-        better: Better::Lower,
-        definition: "Median one-way delay of the messages (RFC 7679), only where both ends share one clock.",
-    },
-    MetricDefinition {
-        name: "time_to_first_byte_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to first byte",
-        better: Better::Lower,
-        definition: "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.",
-    },
-    MetricDefinition {
-        name: "time_to_first_byte_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to first byte, median",
-        better: Better::Lower,
-        definition: "Median of the same connections.",
-    },
-    MetricDefinition {
-        name: "time_to_first_byte_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to first byte, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same connections.",
-    },
-    MetricDefinition {
-        name: "time_to_first_byte_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to first byte, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same connections, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "time_to_first_byte_max_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to first byte, maximum",
-        better: Better::Lower,
-        definition: "Maximum of the same connections.",
-    },
-    MetricDefinition {
-        name: "time_to_completion_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to completion",
-        better: Better::Lower,
-        definition: "Mean over the measured connections of the time from the connect call to the arrival of the whole answer.",
-    },
-    MetricDefinition {
-        name: "time_to_completion_p50_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to completion, median",
-        better: Better::Lower,
-        definition: "Median of the same connections.",
-    },
-    MetricDefinition {
-        name: "time_to_completion_p95_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to completion, 95th percentile",
-        better: Better::Lower,
-        definition: "95th percentile of the same connections.",
-    },
-    MetricDefinition {
-        name: "time_to_completion_p99_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to completion, 99th percentile",
-        better: Better::Lower,
-        definition: "99th percentile of the same connections, of 100 or more.",
-    },
-    MetricDefinition {
-        name: "time_to_completion_max_ns",
-        unit: Unit::Nanoseconds,
-        title: "time to completion, maximum",
-        better: Better::Lower,
-        definition: "Maximum of the same connections.",
-    },
-    MetricDefinition {
-        name: "settling_time_ns",
-        unit: Unit::Nanoseconds,
-        title: "settling time after a step",
-        better: Better::Lower,
-        definition: "Mean over the steps of the path's schedule after which the rate of arrivals settled: time from the step until the last sample of what the receiver's interface gets (received_bps, running median of three) that lies more than 10 % away from the final rate, which is the mean of the second half of the time until the next step. Arrivals and not goodput, because in-order delivery stops after a lost packet while the link stays full. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.",
-    },
-    MetricDefinition {
-        name: "unsettled_steps",
-        unit: Unit::Count,
-        title: "steps without settling",
-        better: Better::Lower,
-        definition: "Steps of the path's schedule after which the rate of arrivals did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.",
-    },
-];
+super::metrics! {
+    GOODPUT_BPS = "goodput_bps" [BitsPerSecond, Higher] "goodput":
+        "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count, nor does the warm-up, if there is one. Of several flows, or both directions, the sum.";
+    GOODPUT_FORWARD_BPS = "goodput_forward_bps" [BitsPerSecond, Higher] "goodput from the connecting host":
+        "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.";
+    GOODPUT_REVERSE_BPS = "goodput_reverse_bps" [BitsPerSecond, Higher] "goodput to the connecting host":
+        "Of the same transfer: the part that the listening host sent.";
+    RECEIVER_GOODPUT_BPS = "receiver_goodput_bps" [BitsPerSecond, Higher, Receiver] "goodput at the receiver":
+        "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only.";
+    TRANSFER_TIME_NS = "transfer_time_ns" [Nanoseconds, Lower] "transfer time":
+        "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.";
+    CAPTURED_TRANSFER_TIME_NS = "captured_transfer_time_ns" [Nanoseconds, Lower] "transfer time by the capture":
+        "From the moment at which the path took in the first CONN of the transfer from the connecting host to the moment at which it gave that host the receiver's RCVD, as both stand in the trial's capture: what Wireshark shows for a capture at the connecting host. Of captured bulk transfers of `udp` with `frame = \"conn\"` and of `udp-reliable`.";
+    WARM_UP_NS = "warm_up_ns" [Nanoseconds, Neither] "warm-up":
+        "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
+    WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":
+        "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.";
+    SET_UP_TIME_NS = "set_up_time_ns" [Nanoseconds, Lower] "set-up time":
+        "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Of several connections the mean.";
+    SET_UP_TIME_P50_NS = "set_up_time_p50_ns" [Nanoseconds, Lower] "set-up time, median":
+        "Median over the measured connections, where there are several; `set_up_time_ns` is their mean then.";
+    SET_UP_TIME_P95_NS = "set_up_time_p95_ns" [Nanoseconds, Lower] "set-up time, 95th percentile":
+        "95th percentile of the same connections.";
+    SET_UP_TIME_P99_NS = "set_up_time_p99_ns" [Nanoseconds, Lower] "set-up time, 99th percentile":
+        "99th percentile of the same connections, of 100 or more.";
+    CONNECTIONS_COMPLETED = "connections_completed" [Count, Higher] "connections completed":
+        "Measured connections that had their whole answer. One connection before them is not measured: it brings the ticket where one is needed, and warms the caches of both ends.";
+    CONNECTIONS_FAILED = "connections_failed" [Count, Lower] "connections failed":
+        "Connections that broke, or were refused, before their whole answer was there; they are in no distribution. The one that the deadline stops is not among them.";
+    ROUND_TRIP_DELAY_IDLE_NS = "round_trip_delay_idle_ns" [Nanoseconds, Lower] "round-trip delay, idle":
+        "Median over the messages that were sent and sent back one at a time before the transfer, on a connection of their own.";
+    ROUND_TRIP_DELAY_IDLE_P99_NS = "round_trip_delay_idle_p99_ns" [Nanoseconds, Lower] "round-trip delay, idle, 99th percentile":
+        "99th percentile of the same messages, of 100 or more.";
+    ROUND_TRIP_DELAY_NS = "round_trip_delay_ns" [Nanoseconds, Lower] "round-trip delay under load":
+        "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.";
+    ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "round-trip delay under load, median":
+        "Median of the same messages.";
+    ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "round-trip delay under load, 95th percentile":
+        "95th percentile of the same messages.";
+    ROUND_TRIP_DELAY_P99_NS = "round_trip_delay_p99_ns" [Nanoseconds, Lower] "round-trip delay under load, 99th percentile":
+        "99th percentile of the same messages, of 100 or more.";
+    ROUND_TRIP_DELAY_MAX_NS = "round_trip_delay_max_ns" [Nanoseconds, Lower] "round-trip delay under load, maximum":
+        "Maximum of the same messages.";
+    STREAM_ROUND_TRIP_DELAY_NS = "stream_round_trip_delay_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream":
+        "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_ns`.";
+    STREAM_ROUND_TRIP_DELAY_P50_NS = "stream_round_trip_delay_p50_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, median":
+        "Median of the same messages.";
+    STREAM_ROUND_TRIP_DELAY_P95_NS = "stream_round_trip_delay_p95_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, 95th percentile":
+        "95th percentile of the same messages.";
+    STREAM_ROUND_TRIP_DELAY_P99_NS = "stream_round_trip_delay_p99_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, 99th percentile":
+        "99th percentile of the same messages, of 100 or more.";
+    STREAM_ROUND_TRIP_DELAY_MAX_NS = "stream_round_trip_delay_max_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, maximum":
+        "Maximum of the same messages.";
+    PROBE_MESSAGES_SENT = "probe_messages_sent" [Count, Neither] "probe messages sent":
+        "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.";
+    PROBE_MESSAGES_LOST = "probe_messages_lost" [Count, Lower] "probe messages without answer":
+        "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.";
+    BYTES_SENT = "bytes_sent" [Bytes, Neither, SenderOrSum] "bytes sent":
+        "Application bytes handed to the transport.";
+    BYTES_DELIVERED = "bytes_delivered" [Bytes, Higher, ReceiverOrSum] "bytes delivered":
+        "Application bytes that the receiver's application got, each counted once.";
+    MESSAGES_SENT = "messages_sent" [Count, Neither, SenderOrSum] "messages sent":
+        "Messages handed to the transport.";
+    MESSAGES_DELIVERED = "messages_delivered" [Count, Higher, ReceiverOrSum] "messages delivered":
+        "Distinct messages that the receiver's application got whole.";
+    MESSAGES_LOST = "messages_lost" [Count, Lower, SenderOrSum] "messages lost":
+        "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; nor is what the sender's transport still held then and gave up (fact `messages_given_up.sender`); absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.";
+    MESSAGE_LOSS_RATIO = "message_loss_ratio" [Ratio, Lower] "message loss":
+        "Messages lost over messages sent.";
+    MESSAGES_DUPLICATED = "messages_duplicated" [Count, Lower, Receiver] "messages duplicated":
+        "Copies of messages already delivered.";
+    MESSAGES_REORDERED = "messages_reordered" [Count, Lower, Receiver] "messages reordered":
+        "Messages that arrived after one with a higher sequence number (RFC 4737, Type-P-Reordered).";
+    MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted":
+        "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.";
+    MESSAGE_DELAY_NS = "message_delay_ns" [Nanoseconds, Lower] "message delay":
+        "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival. What was not answered in time has none.";
+    MESSAGE_DELAY_P50_NS = "message_delay_p50_ns" [Nanoseconds, Lower] "message delay, median":
+        "Median of the same messages, from a histogram of three significant digits.";
+    MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile":
+        "95th percentile of the same messages, from the same histogram.";
+    MESSAGE_DELAY_P99_NS = "message_delay_p99_ns" [Nanoseconds, Lower] "message delay, 99th percentile":
+        "99th percentile of the same messages, of 100 or more, from the same histogram.";
+    MESSAGE_DELAY_MAX_NS = "message_delay_max_ns" [Nanoseconds, Lower] "message delay, maximum":
+        "Maximum of the same messages.";
+    MESSAGES_UNACKNOWLEDGED = "messages_unacknowledged" [Count, Lower] "messages without acknowledgement":
+        "Stop-and-wait: messages whose acknowledgement had not come within the time-out, so that the next one left. The message or its acknowledgement was lost, or late.";
+    LATE_ANSWERS = "late_answers" [Count, Lower] "late answers":
+        "Acknowledgements and answers that came after the time-out of their message or request; they are told apart by their sequence numbers and are in no delay.";
+    REQUESTS_PER_SECOND = "requests_per_second" [PerSecond, Higher] "requests per second":
+        "Answered requests over the time from the first departure, where requests leave at a rate the first scheduled one, to the arrival of the last answer.";
+    REQUEST_RATE_RATIO = "request_rate_ratio" [Ratio, Higher] "request rate achieved":
+        "Rate at which requests left over the rate that was asked for, between the first departure and the last. Below 1 the sender was held up by its transport or its host. Absent where an answer lets the next request leave.";
+    REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
+        "Requests that left and had no answer within the time-out, or by the end of the trial.";
+    INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
+        "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages.";
+    ONE_WAY_DELAY_NS = "one_way_delay_ns" [Nanoseconds, Lower, Receiver] "one-way delay":
+        "Median one-way delay of the messages (RFC 7679), only where both ends share one clock.";
+    TIME_TO_FIRST_BYTE_NS = "time_to_first_byte_ns" [Nanoseconds, Lower] "time to first byte":
+        "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.";
+    TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median":
+        "Median of the same connections.";
+    TIME_TO_FIRST_BYTE_P95_NS = "time_to_first_byte_p95_ns" [Nanoseconds, Lower] "time to first byte, 95th percentile":
+        "95th percentile of the same connections.";
+    TIME_TO_FIRST_BYTE_P99_NS = "time_to_first_byte_p99_ns" [Nanoseconds, Lower] "time to first byte, 99th percentile":
+        "99th percentile of the same connections, of 100 or more.";
+    TIME_TO_FIRST_BYTE_MAX_NS = "time_to_first_byte_max_ns" [Nanoseconds, Lower] "time to first byte, maximum":
+        "Maximum of the same connections.";
+    TIME_TO_COMPLETION_NS = "time_to_completion_ns" [Nanoseconds, Lower] "time to completion":
+        "Mean over the measured connections of the time from the connect call to the arrival of the whole answer.";
+    TIME_TO_COMPLETION_P50_NS = "time_to_completion_p50_ns" [Nanoseconds, Lower] "time to completion, median":
+        "Median of the same connections.";
+    TIME_TO_COMPLETION_P95_NS = "time_to_completion_p95_ns" [Nanoseconds, Lower] "time to completion, 95th percentile":
+        "95th percentile of the same connections.";
+    TIME_TO_COMPLETION_P99_NS = "time_to_completion_p99_ns" [Nanoseconds, Lower] "time to completion, 99th percentile":
+        "99th percentile of the same connections, of 100 or more.";
+    TIME_TO_COMPLETION_MAX_NS = "time_to_completion_max_ns" [Nanoseconds, Lower] "time to completion, maximum":
+        "Maximum of the same connections.";
+    SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds, Lower] "settling time after a step":
+        "Mean over the steps of the path's schedule after which the rate of arrivals settled: time from the step until the last sample of what the receiver's interface gets (received_bps, running median of three) that lies more than 10 % away from the final rate, which is the mean of the second half of the time until the next step. Arrivals and not goodput, because in-order delivery stops after a lost packet while the link stays full. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.";
+    UNSETTLED_STEPS = "unsettled_steps" [Count, Lower] "steps without settling":
+        "Steps of the path's schedule after which the rate of arrivals did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.";
+}
