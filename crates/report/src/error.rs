@@ -21,14 +21,6 @@ pub enum ReportError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Figure that could not be drawn.
-    #[error("cannot draw the figure `{figure}`: {message}")]
-    Figure {
-        /// Identifier of the figure.
-        figure: String,
-        /// Message of the drawing library.
-        message: String,
-    },
     /// Page that could not be rendered.
     #[error("cannot put the page together")]
     Page(#[from] minijinja::Error),
@@ -44,7 +36,7 @@ impl ReportError {
         match self {
             Self::Results { source, .. } => source.hint(),
             Self::Write { path, source } => Some(regatta_results::export_hint(path, source)),
-            Self::Figure { .. } | Self::Page(_) | Self::Json(_) => None,
+            Self::Page(_) | Self::Json(_) => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The template has the page's structure, `tables` the content of the tables, [`figures`] the
 //! drawings. Everything that comes from a user (labels, reasons, study text) is escaped by the
-//! template engine or, inside figures, by the drawing library.
+//! template engine or, inside figures, by [`figures::escape`].
 
 pub mod figures;
 mod tables;
@@ -21,8 +21,7 @@ use crate::{ReportError, RunData, Summary, format};
 /// Renders the page.
 ///
 /// # Errors
-/// [`ReportError::Figure`] if a figure cannot be drawn, [`ReportError::Page`] if the template does
-/// not fit its data; both are faults of this crate, not of the run.
+/// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -44,7 +43,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
                 text: build.in_words(),
             })
             .collect(),
-        figures: figures::all(data, summary)?,
+        figures: figures::all(data, summary),
         means: tables::means(data, summary),
         descriptions: tables::descriptions(data, summary),
         loss: tables::loss(data, summary),

@@ -2,114 +2,108 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
-use plotters::prelude::*;
 use regatta_model::Unit;
 
 use super::{
-    Figure, anchor,
-    canvas::{Area, Drawn, Ink, PX, Panel, line, mark},
-    frame::{EndLabel, Frame, axis_end, end_labels, room_for_labels, tick},
-    places,
+    Figure, anchor, drawn,
+    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels},
+    labels, panels,
+    svg::{Panel, Point},
 };
-use crate::{ReportError, RunData, format::Scale};
+use crate::{RunData, format::Scale};
 
-const WIDTH: i32 = 420;
-const HEIGHT: i32 = 300;
+const HEIGHT: f64 = 300.0;
 
-/// One transport in one panel: `(delay in nanoseconds, share that took longer)`.
-struct Line<'a> {
-    series: usize,
-    label: &'a str,
-    messages: u64,
-    points: Vec<(f64, f64)>,
-}
+/// Histogram that is drawn: its name, the title of the axis and that of the figure.
+pub type What = (&'static str, &'static str, &'static str);
+
+/// Histograms in the order of the page.
+pub const HISTOGRAMS: [What; 6] = [
+    (
+        "round_trip_delay_ns",
+        "round-trip delay",
+        "Round-trip delay of the messages under load",
+    ),
+    (
+        "stream_round_trip_delay_ns",
+        "round-trip delay",
+        "Round-trip delay of the messages under load, on a stream of the transfer's connection",
+    ),
+    (
+        "one_way_delay_ns",
+        "one-way delay",
+        "One-way delay of the messages",
+    ),
+    ("message_delay_ns", "message delay", "Delay of the messages"),
+    (
+        "time_to_first_byte_ns",
+        "time to first byte",
+        "Time to the first byte of the answer, of each connection",
+    ),
+    (
+        "time_to_completion_ns",
+        "time to completion",
+        "Time to the whole answer, of each connection",
+    ),
+];
 
 /// Draws the figure of one histogram, or nothing if no trial has it.
-pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
-    let places = places(data);
-    let panels: Vec<(&str, Vec<Line<'_>>)> = places
-        .iter()
-        .map(|(condition, workload, heading)| {
-            (heading.as_str(), lines(data, name, condition, workload))
-        })
-        .collect();
-    let all = || panels.iter().flat_map(|(_, lines)| lines);
-    if all().next().is_none() {
-        return Ok(None);
-    }
-    let largest = all()
-        .flat_map(|l| &l.points)
-        .map(|p| p.0)
-        .fold(0.0, f64::max);
-    let smallest = all()
-        .flat_map(|l| &l.points)
-        .map(|p| p.1)
-        .filter(|share| *share > 0.0)
-        .fold(1.0, f64::min);
-    // Whole decades, so that every panel ends on a tick.
-    let floor = 10f64.powf(smallest.log10().floor().clamp(-6.0, -1.0));
-    let scale = Scale::for_largest(Unit::Nanoseconds, largest);
-    let x_end = axis_end(scale.apply(largest));
-    let (what, title) = match name {
-        "one_way_delay_ns" => ("one-way delay", "One-way delay of the messages"),
-        "message_delay_ns" => ("message delay", "Delay of the messages"),
-        "time_to_first_byte_ns" => (
-            "time to first byte",
-            "Time to the first byte of the answer, of each connection",
-        ),
-        "time_to_completion_ns" => (
-            "time to completion",
-            "Time to the whole answer, of each connection",
-        ),
-        "stream_round_trip_delay_ns" => (
-            "round-trip delay",
-            "Round-trip delay of the messages under load, on a stream of the transfer's connection",
-        ),
-        _ => (
-            "round-trip delay",
-            "Round-trip delay of the messages under load",
-        ),
+pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
+    // Number of messages, and the line of delays in nanoseconds with the share that took longer.
+    let panels = panels(data, |series, label, condition, workload| {
+        let sum = total(data, name, label, condition, workload)?;
+        let points = exceedance(&sum);
+        let curve = Curve {
+            series,
+            label,
+            points,
+        };
+        (!curve.points.is_empty()).then_some((sum.len(), curve))
+    });
+    let points = || {
+        let curves = panels.iter().flat_map(|panel| &panel.rows);
+        curves.flat_map(|(_, curve)| &curve.points)
     };
-    let x_title = scale.heading(what);
-    let labels = data
-        .header
-        .study
-        .transports
-        .iter()
-        .map(|t| t.label.as_str());
-    let right = room_for_labels(labels);
+    points().next()?;
+    let longest = largest(points().map(|point| point.0));
+    let shares = points().map(|point| point.1);
+    let smallest = shares.filter(|share| *share > 0.0).fold(1.0, f64::min);
+    // Whole decades, so that every panel ends on a tick.
+    let floor = smallest.log10().floor().clamp(-6.0, -1.0) as i32;
+    let scale = Scale::for_largest(Unit::Nanoseconds, longest);
+    let x_end = axis_end(scale.apply(longest));
 
-    let mut drawn = Vec::new();
-    for (number, (heading, lines)) in panels.iter().enumerate() {
-        if lines.is_empty() {
-            continue;
-        }
-        let said: Vec<String> = lines
-            .iter()
-            .map(|line| format!("{}: {} messages", line.label, line.messages))
+    let drawn = drawn(&panels, |number, panel| {
+        let said = panel.rows.iter();
+        let said: Vec<String> = said
+            .map(|(messages, curve)| format!("{}: {messages} messages", curve.label))
             .collect();
-        drawn.push(
-            Panel {
-                id: &format!("ccdf-{}-{number}", anchor(name)),
-                title: &format!("Share of messages that took longer, under {heading}"),
-                description: &format!("{}.", said.join("; ")),
-                width: WIDTH,
+        Panel {
+            id: &format!("ccdf-{}-{number}", anchor(name)),
+            title: &format!(
+                "Share of messages that took longer, under {}",
+                panel.heading
+            ),
+            description: &format!("{}.", said.join("; ")),
+            height: HEIGHT,
+        }
+        .draw(|svg| {
+            let frame = Frame {
+                heading: &panel.heading,
+                y_title: "share of messages that took longer, %",
+                x_title: &scale.heading(axis),
                 height: HEIGHT,
-            }
-            .draw(|area| {
-                let frame = Frame {
-                    heading,
-                    y_title: "share of messages that took longer, %",
-                    x_title: &x_title,
-                    left: 44,
-                    right,
-                    y_ticks: true,
-                };
-                panel(area, &frame, lines, scale, [x_end, floor])
-            })?,
-        );
-    }
-    Ok(Some(Figure {
+                left: Frame::LEFT,
+                right: room_for_labels(labels(data)),
+            };
+            let chart = frame.draw(svg, 0.0..x_end, YAxis::Logarithmic(floor));
+            let curves: Vec<Curve<'_>> = (panel.rows.iter())
+                .map(|(_, curve)| curve.map(|(delay, share)| (scale.apply(delay), share)))
+                .collect();
+            chart.curves(svg, &curves, 1.6, Marks::Four);
+        })
+    });
+    Some(Figure {
         id: format!("figure-ccdf-{}", anchor(name)),
         title: format!("{title}: how many took longer than how long"),
         caption: "All messages of all measured trials of a cell together, from their HDR \
@@ -117,49 +111,36 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
                   the 99th percentile. A line ends at its longest message."
             .to_owned(),
         panels: drawn,
-    }))
+    })
 }
 
-fn lines<'a>(
+/// Returns the sum of a cell's histograms of this name.
+fn total<'a>(
     data: &'a RunData,
     name: &str,
+    label: &'a str,
     condition: &'a str,
     workload: &'a str,
-) -> Vec<Line<'a>> {
-    data.header
-        .study
-        .transports
-        .iter()
-        .enumerate()
-        .filter_map(|(series, transport)| {
-            let mut sum = Histogram::<u64>::new(3).ok()?;
-            for trial in data.measured(&transport.label, condition, workload) {
-                for histogram in trial.histograms.iter().filter(|h| h.name == name) {
-                    if let Some(part) = decode(&histogram.hdr_v2_base64) {
-                        // A growing histogram takes in any value.
-                        sum.add(&part).ok()?;
-                    }
-                }
-            }
-            let points = exceedance(&sum);
-            (!points.is_empty()).then_some(Line {
-                series,
-                label: &transport.label,
-                messages: sum.len(),
-                points,
-            })
-        })
-        .collect()
+) -> Option<Histogram<u64>> {
+    let mut sum = Histogram::<u64>::new(3).ok()?;
+    for trial in data.measured(label, condition, workload) {
+        let parts = trial.histograms.iter().filter(|part| part.name == name);
+        for part in parts.filter_map(|part| decode(&part.hdr_v2_base64)) {
+            // A growing histogram takes in any value.
+            sum.add(&part).ok()?;
+        }
+    }
+    Some(sum)
 }
 
 /// Reads a stored histogram; one that cannot be read is left out of the figure.
-pub fn decode(base64: &str) -> Option<Histogram<u64>> {
+fn decode(base64: &str) -> Option<Histogram<u64>> {
     let bytes = STANDARD.decode(base64).ok()?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// Returns the steps of the complementary distribution, from all messages to the longest one.
-fn exceedance(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+fn exceedance(histogram: &Histogram<u64>) -> Vec<Point> {
     let total = histogram.len();
     if total == 0 {
         return Vec::new();
@@ -181,61 +162,6 @@ fn exceedance(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         }
     }
     points
-}
-
-fn panel(
-    area: &Area<'_>,
-    frame: &Frame<'_>,
-    lines: &[Line<'_>],
-    scale: Scale,
-    [x_end, floor]: [f64; 2],
-) -> Drawn {
-    let chart = frame.draw(area, 0.0..x_end, (floor..1.0).log_scale(), |share| {
-        tick(share * 100.0)
-    })?;
-    let mut labels = Vec::new();
-    for Line {
-        series,
-        label,
-        points,
-        ..
-    } in lines
-    {
-        let path: Vec<(i32, i32)> = points
-            .iter()
-            .map(|(delay, share)| {
-                chart.backend_coord(&(
-                    scale.apply(*delay).clamp(0.0, x_end),
-                    share.clamp(floor, 1.0),
-                ))
-            })
-            .collect();
-        let Some(end) = path.last().copied() else {
-            continue;
-        };
-        line(area, path.clone(), Ink::Dashed(*series), 1.6)?;
-        let every = path.len().div_ceil(4).max(1);
-        for point in path
-            .iter()
-            .skip((every * (2 * series + 1) / 10) % every)
-            .step_by(every)
-        {
-            mark(area, *series, *point, 3.2, false)?;
-        }
-        labels.push(EndLabel {
-            series: *series,
-            text: label,
-            at: end,
-        });
-    }
-    let (right_edge, bottom) = chart.backend_coord(&(x_end, floor));
-    end_labels(
-        area,
-        right_edge,
-        (Frame::TOP + 4) * PX,
-        bottom - 4 * PX,
-        &labels,
-    )
 }
 
 #[cfg(test)]

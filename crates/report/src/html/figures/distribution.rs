@@ -4,22 +4,21 @@
 //! On an axis from zero the boxes of a steady run are thinner than their lines; the figure is about
 //! spread, so spread is the axis.
 
-use plotters::prelude::*;
-use regatta_model::metric;
+use regatta_model::MetricDefinition;
 
 use super::{
-    Figure, anchor,
-    canvas::{Align, Area, Drawn, Ink, PX, Panel, line, mark, text_style, width_of, write},
-    frame::{Frame, LABEL_CHARACTERS, axis_end},
-    places,
+    Figure, anchor, drawn,
+    frame::{Frame, LABEL_CHARACTERS, YAxis, axis_end, largest, room_for_rows},
+    panels,
+    svg::{Ink, Panel, Svg, Text},
+    values,
 };
 use crate::{
-    ReportError, RunData,
+    RunData,
     format::{Scale, number, shorten},
 };
 
-const WIDTH: i32 = 420;
-const ROW: i32 = 40;
+const ROW: f64 = 40.0;
 
 /// One transport in one panel.
 struct Row<'a> {
@@ -45,53 +44,23 @@ fn row<'a>(series: usize, label: &'a str, values: &[f64]) -> Option<Row<'a>> {
 }
 
 /// Draws the figure of one metric, or nothing if no trial has it.
-pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
-    let Some(definition) = metric::find(name) else {
-        return Ok(None);
-    };
-    let places = places(data);
-    let panels: Vec<(&str, Vec<Row<'_>>)> = places
-        .iter()
-        .map(|(condition, workload, heading)| {
-            let rows = data
-                .header
-                .study
-                .transports
-                .iter()
-                .enumerate()
-                .filter_map(|(series, transport)| {
-                    let values: Vec<f64> = data
-                        .measured(&transport.label, condition, workload)
-                        .filter_map(|trial| trial.metrics.get(name).copied())
-                        .filter(|value| value.is_finite())
-                        .collect();
-                    row(series, &transport.label, &values)
-                })
-                .collect();
-            (heading.as_str(), rows)
-        })
-        .collect();
-    let all = || panels.iter().flat_map(|(_, rows)| rows);
+pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
+    let name = anchor(definition.name);
+    let panels = panels(data, |series, label, condition, workload| {
+        let values = values(data, label, condition, workload, definition.name);
+        row(series, label, &values)
+    });
+    let all = || panels.iter().flat_map(|panel| &panel.rows);
     if !all().any(|row| row.deviations.len() > 1) {
-        return Ok(None);
+        return None;
     }
-    let widest = all()
-        .flat_map(|row| &row.deviations)
-        .fold(1.0_f64, |widest, deviation| widest.max(deviation.abs()));
-    let end = axis_end(widest);
-    let scale = Scale::for_largest(
-        definition.unit,
-        all().map(|row| row.median).fold(0.0, f64::max),
-    );
+    let deviations = all().flat_map(|row| &row.deviations);
+    let end = axis_end(largest(deviations.map(|deviation| deviation.abs())).max(1.0));
+    let scale = Scale::for_largest(definition.unit, largest(all().map(|row| row.median)));
     let x_title = format!("{} against the median of its cell, %", definition.title);
 
-    let mut drawn = Vec::new();
-    for (position, (heading, rows)) in panels.iter().enumerate() {
-        if rows.is_empty() {
-            continue;
-        }
-        let said: Vec<String> = rows
-            .iter()
+    let drawn = drawn(&panels, |position, panel| {
+        let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| {
                 let d = regatta_stats::describe(&row.deviations)?;
                 Some(format!(
@@ -103,19 +72,28 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
                 ))
             })
             .collect();
-        drawn.push(
-            Panel {
-                id: &format!("box-{}-{position}", anchor(name)),
-                title: &format!("Spread of {x_title}, under {heading}"),
-                description: &format!("{}.", said.join("; ")),
-                width: WIDTH,
-                height: Frame::HEADING + Frame::BOTTOM + ROW * rows.len() as i32,
-            }
-            .draw(|area| panel(area, heading, &x_title, rows, scale, end))?,
-        );
-    }
-    Ok(Some(Figure {
-        id: format!("figure-box-{}", anchor(name)),
+        let height = Frame::HEADING + Frame::BOTTOM + ROW * panel.rows.len() as f64;
+        Panel {
+            id: &format!("box-{name}-{position}"),
+            title: &format!("Spread of {x_title}, under {}", panel.heading),
+            description: &format!("{}.", said.join("; ")),
+            height,
+        }
+        .draw(|svg| {
+            let labels = panel.rows.iter().map(|row| row.label);
+            let frame = Frame {
+                heading: &panel.heading,
+                y_title: "",
+                x_title: &x_title,
+                height,
+                left: room_for_rows(labels, LABEL_CHARACTERS).min(150.0),
+                right: 54.0,
+            };
+            plot(svg, &frame, &panel.rows, scale, end);
+        })
+    });
+    Some(Figure {
+        id: format!("figure-box-{name}"),
         title: format!(
             "How steady: every trial beside its box, {}",
             definition.title
@@ -132,94 +110,39 @@ pub fn draw(data: &RunData, name: &str) -> Result<Option<Figure>, ReportError> {
             definition.definition
         ),
         panels: drawn,
-    }))
+    })
 }
 
-fn panel(
-    area: &Area<'_>,
-    heading: &str,
-    x_title: &str,
-    rows: &[Row<'_>],
-    scale: Scale,
-    end: f64,
-) -> Drawn {
-    let left = rows
-        .iter()
-        .map(|row| width_of(&shorten(row.label, LABEL_CHARACTERS)) / PX + 22)
-        .max()
-        .unwrap_or(60)
-        .clamp(60, 150);
-    let frame = Frame {
-        heading,
-        y_title: "",
-        x_title,
-        left,
-        right: 54,
-        y_ticks: false,
-    };
-    let chart = frame.draw(area, -end..end, 0.0..rows.len() as f64, |_| String::new())?;
+/// Draws the rows of one panel, whose axis goes from -`end` to `end`.
+fn plot(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row<'_>], scale: Scale, end: f64) {
+    let chart = frame.draw(svg, -end..end, YAxis::Rows(rows.len()));
     for (position, row) in rows.iter().enumerate() {
         let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;
         };
-        let x = |value: f64| chart.backend_coord(&(value.clamp(-end, end), 0.0)).0;
-        let top = chart
-            .backend_coord(&(0.0, (rows.len() - position) as f64))
-            .1;
         let ink = Ink::Series(row.series);
-        let box_y = top + 14 * PX;
-        let (upper, lower) = (box_y - 6 * PX, box_y + 6 * PX);
-        mark(area, row.series, (7 * PX, box_y + 4 * PX), 4.5, false)?;
-        write(
-            area,
-            (17 * PX, box_y + 4 * PX),
-            &shorten(row.label, LABEL_CHARACTERS),
-            Ink::Text,
-            Align::Left,
-        )?;
-        let (width, _) = area.dim_in_pixel();
-        area.draw_text(
-            &scale.text(row.median),
-            &text_style(12.0, Ink::Text, Align::Right, true),
-            (width as i32 - PX, box_y + 4 * PX),
-        )?;
+        let y = chart.y(position as f64) + 14.0;
+        let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
+        svg.mark(row.series, (7.0, middle), 4.5, false);
+        let label = shorten(row.label, LABEL_CHARACTERS);
+        svg.text((17.0, middle), &label, Text::LABEL);
+        let median = scale.text(row.median);
+        svg.text((Panel::WIDTH - 1.0, middle), &median, Text::VALUE);
         if row.deviations.len() > 1 {
-            let (q1, q3) = (x(d.q1), x(d.q3));
-            area.draw(&Rectangle::new(
-                [(q1, upper), (q3, lower)],
-                ink.key().mix(0.2).filled(),
-            ))?;
-            line(
-                area,
-                vec![
-                    (q1, upper),
-                    (q3, upper),
-                    (q3, lower),
-                    (q1, lower),
-                    (q1, upper),
-                    (q1 + PX, upper),
-                ],
-                ink,
-                1.2,
-            )?;
-            line(area, vec![(x(d.min), box_y), (q1, box_y)], ink, 1.2)?;
-            line(area, vec![(q3, box_y), (x(d.max), box_y)], ink, 1.2)?;
-            line(
-                area,
-                vec![(x(d.median), upper), (x(d.median), lower)],
-                ink,
-                3.0,
-            )?;
+            let [least, q1, median, q3, most] =
+                [d.min, d.q1, d.median, d.q3, d.max].map(|value| chart.x(value));
+            let corners = [(q1, upper), (q3, upper), (q3, lower), (q1, lower)];
+            svg.polygon(&corners, ink, 0.2);
+            let closed: Vec<_> = corners.iter().chain(&corners[..2]).copied().collect();
+            svg.line(&closed, ink, 1.2);
+            svg.line(&[(least, y), (q1, y)], ink, 1.2);
+            svg.line(&[(q3, y), (most, y)], ink, 1.2);
+            svg.line(&[(median, upper), (median, lower)], ink, 3.0);
         }
         for (number, value) in row.deviations.iter().enumerate() {
             // Points alternate between three heights, so that equal trials stay visible.
-            let y = box_y + (11 + 3 * (number as i32 % 3)) * PX;
-            area.draw(&Circle::new(
-                (x(*value), y),
-                2 * PX,
-                ink.key().mix(0.7).filled(),
-            ))?;
+            let y = y + 11.0 + 3.0 * (number % 3) as f64;
+            svg.dot((chart.x(*value), y), 2.0, ink, 0.7);
         }
     }
-    Ok(())
 }

@@ -2,21 +2,28 @@
 
 use std::ops::Range;
 
-use plotters::{
-    coord::{
-        ranged1d::{Ranged, ValueFormatter},
-        types::RangedCoordf64,
-    },
-    prelude::*,
-};
-
-use super::canvas::{
-    Align, Area, Drawn, Ink, PX, heading, line, mark, spread, text_style, width_of, write,
-};
+use super::svg::{Align, Ink, Panel, Point, Svg, Text, spread, width_of};
 use crate::format::{number, shorten};
 
 /// Longest label beside a panel, in characters.
 pub const LABEL_CHARACTERS: usize = 16;
+
+/// Maximum number of ticks of an axis.
+const X_TICKS: usize = 6;
+const Y_TICKS: usize = 5;
+
+/// Length of a tick, in CSS pixels.
+const TICK: f64 = 4.0;
+
+/// Vertical axis.
+pub enum YAxis {
+    /// Rows from the top, without ticks; the grid stands on the horizontal axis.
+    Rows(usize),
+    /// From zero to this value.
+    Linear(f64),
+    /// Share of a whole, from 10 to the power of this to 1, as a percentage.
+    Logarithmic(i32),
+}
 
 /// Heading, axis titles and margins of a plot.
 pub struct Frame<'a> {
@@ -26,83 +33,221 @@ pub struct Frame<'a> {
     pub y_title: &'a str,
     /// Title of the horizontal axis, with its unit; written below the axis.
     pub x_title: &'a str,
+    /// Height of the panel, in CSS pixels.
+    pub height: f64,
     /// Margin left of the plot, in CSS pixels.
-    pub left: i32,
+    pub left: f64,
     /// Margin right of the plot, in CSS pixels.
-    pub right: i32,
-    /// Whether the vertical axis has ticks.
-    pub y_ticks: bool,
+    pub right: f64,
 }
 
-pub type Chart<'a, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>;
-
 impl Frame<'_> {
+    /// Margin left of a plot with ticks.
+    pub const LEFT: f64 = 44.0;
     /// Margin above the plot for a heading and the vertical axis's title, in CSS pixels.
-    pub const TOP: i32 = 44;
+    pub const TOP: f64 = 44.0;
     /// Margin above the plot for a heading only, in CSS pixels.
-    pub const HEADING: i32 = 24;
+    pub const HEADING: f64 = 24.0;
     /// Margin below the plot, in CSS pixels.
-    pub const BOTTOM: i32 = 40;
+    pub const BOTTOM: f64 = 40.0;
 
-    /// Draws axes and grid; the chart maps values to drawing units.
-    pub fn draw<'a, Y>(
-        &self,
-        area: &Area<'a>,
-        x: Range<f64>,
-        y: impl Into<Y> + plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
-        y_text: impl Fn(&f64) -> String,
-    ) -> Result<Chart<'a, Y>, super::canvas::DrawError>
-    where
-        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
-        let (width, height) = area.dim_in_pixel();
-        let mut chart = ChartBuilder::on(area)
-            .margin_top(
-                PX * if self.y_title.is_empty() {
-                    Self::HEADING
-                } else {
-                    Self::TOP
-                },
-            )
-            .margin_right(self.right * PX)
-            .set_label_area_size(LabelAreaPosition::Left, self.left * PX)
-            .set_label_area_size(LabelAreaPosition::Bottom, Self::BOTTOM * PX)
-            .build_cartesian_2d(x, y)?;
-        let hair = |ink: Ink| ShapeStyle {
-            color: ink.key().to_rgba(),
-            filled: false,
-            stroke_width: PX as u32,
+    /// Draws axes and grid; the chart maps values to positions.
+    pub fn draw(&self, svg: &mut Svg, x: Range<f64>, y: YAxis) -> Chart {
+        let chart = Chart {
+            left: self.left,
+            right: Panel::WIDTH - self.right,
+            top: if self.y_title.is_empty() {
+                Self::HEADING
+            } else {
+                Self::TOP
+            },
+            bottom: self.height - Self::BOTTOM,
+            x,
+            y,
         };
-        let tick_text = text_style(11.0, Ink::Muted, Align::Middle, false);
-        let x_text = |value: &f64| tick(*value);
-        let mut mesh = chart.configure_mesh();
-        mesh.axis_style(hair(Ink::Axis))
-            .bold_line_style(hair(Ink::Grid))
-            .light_line_style(TRANSPARENT)
-            .x_labels(6)
-            .y_labels(5)
-            .x_label_style(tick_text.clone())
-            .y_label_style(tick_text)
-            .x_label_formatter(&x_text)
-            .y_label_formatter(&y_text)
-            .set_all_tick_mark_size(4 * PX);
-        if self.y_ticks {
-            mesh.disable_x_mesh();
+        let Chart {
+            left,
+            right,
+            top,
+            bottom,
+            ..
+        } = chart;
+        let style = Text {
+            size: 11.0,
+            ..Text::NOTE.aligned(Align::Middle)
+        };
+        let x_ticks = ticks(&chart.x, X_TICKS);
+        let x_ticks = x_ticks.into_iter().map(|value| (chart.x(value), value));
+        let y_ticks: Vec<(f64, String)> = match chart.y {
+            YAxis::Rows(_) => Vec::new(),
+            YAxis::Linear(end) => ticks(&(0.0..end), Y_TICKS)
+                .into_iter()
+                .map(|value| (chart.y(value), tick(value)))
+                .collect(),
+            YAxis::Logarithmic(floor) => decades(floor)
+                .map(|share| (chart.y(share), tick(share * 100.0)))
+                .collect(),
+        };
+        if y_ticks.is_empty() {
+            for (x, _) in x_ticks.clone() {
+                svg.line(&[(x, top), (x, bottom)], Ink::Grid, 1.0);
+            }
         } else {
-            mesh.disable_y_mesh().disable_y_axis();
+            for (y, _) in &y_ticks {
+                svg.line(&[(left, *y), (right, *y)], Ink::Grid, 1.0);
+            }
+            svg.line(&[(left, top), (left, bottom)], Ink::Axis, 1.0);
         }
-        mesh.draw()?;
-        heading(area, (0, 9 * PX), self.heading)?;
-        write(area, (0, 29 * PX), self.y_title, Ink::Muted, Align::Left)?;
-        write(
-            area,
-            (width as i32 - self.right * PX, height as i32 - 8 * PX),
-            self.x_title,
-            Ink::Muted,
-            Align::Right,
-        )?;
-        Ok(chart)
+        svg.line(&[(left, bottom), (right, bottom)], Ink::Axis, 1.0);
+        for (x, value) in x_ticks {
+            svg.line(&[(x, bottom), (x, bottom + TICK)], Ink::Axis, 1.0);
+            svg.text((x, bottom + 13.5), &tick(value), style);
+        }
+        for (y, text) in &y_ticks {
+            svg.line(&[(left - TICK, *y), (left, *y)], Ink::Axis, 1.0);
+            svg.text((left - 2.0 * TICK, *y), text, style.aligned(Align::Right));
+        }
+        svg.text((0.0, 9.0), self.heading, Text::HEADING);
+        if !self.y_title.is_empty() {
+            svg.text((0.0, 29.0), self.y_title, Text::NOTE);
+        }
+        let below = (right, self.height - 8.0);
+        svg.text(below, self.x_title, Text::NOTE.aligned(Align::Right));
+        chart
     }
+}
+
+/// Plot with its axes.
+pub struct Chart {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+    x: Range<f64>,
+    y: YAxis,
+}
+
+impl Chart {
+    /// Returns the horizontal position of a value, which is kept within the plot.
+    pub fn x(&self, value: f64) -> f64 {
+        let value = value.clamp(self.x.start, self.x.end);
+        let share = (value - self.x.start) / (self.x.end - self.x.start);
+        self.left + share * (self.right - self.left)
+    }
+
+    /// Whether a value lies within the horizontal axis.
+    pub fn has_x(&self, value: f64) -> bool {
+        (self.x.start..=self.x.end).contains(&value)
+    }
+
+    /// Returns the vertical position of a value, which is kept within the plot.
+    pub fn y(&self, value: f64) -> f64 {
+        let share = match self.y {
+            YAxis::Rows(rows) => 1.0 - value / rows as f64,
+            YAxis::Linear(end) => value / end,
+            YAxis::Logarithmic(floor) => 1.0 - value.log10() / f64::from(floor),
+        };
+        self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
+    }
+
+    /// Returns the position of a pair of values.
+    pub fn at(&self, (x, y): Point) -> Point {
+        (self.x(x), self.y(y))
+    }
+
+    /// Draws the lines of transports with their marks, and their labels at the right edge.
+    pub fn curves(&self, svg: &mut Svg, curves: &[Curve<'_>], width: f64, marks: Marks) {
+        let mut labels = Vec::new();
+        for curve in curves {
+            let path: Vec<Point> = curve.points.iter().map(|point| self.at(*point)).collect();
+            let Some(end) = path.last().copied() else {
+                continue;
+            };
+            svg.line(&path, Ink::Dashed(curve.series), width);
+            let (first, every) = match marks {
+                // With very many trials the marks would hide one another.
+                Marks::Each => (0, path.len().div_ceil(150)),
+                // At other places on each line, so that lines that lie together can be told apart.
+                Marks::Four => {
+                    let every = path.len().div_ceil(4);
+                    ((every * (2 * curve.series + 1) / 10) % every, every)
+                }
+            };
+            for point in path.iter().skip(first).step_by(every) {
+                svg.mark(curve.series, *point, 3.2, false);
+            }
+            labels.push((curve, end));
+        }
+        self.end_labels(svg, &labels);
+    }
+
+    /// Writes labels right of the plot at the height where their lines end, moved apart where they
+    /// would collide, each with the transport's mark and a thin line from where its line ends.
+    fn end_labels(&self, svg: &mut Svg, labels: &[(&Curve<'_>, Point)]) {
+        let wanted: Vec<f64> = labels.iter().map(|(_, (_, y))| *y).collect();
+        let placed = spread(&wanted, 15.0, Frame::TOP + 4.0, self.bottom - 4.0);
+        for ((curve, (x_end, y_end)), y) in labels.iter().zip(placed) {
+            let elbow = (self.right - 2.0).max(*x_end);
+            let leader = [(*x_end, *y_end), (elbow, *y_end), (self.right + 4.0, y)];
+            svg.line(&leader, Ink::Leader, 0.8);
+            svg.mark(curve.series, (self.right + 10.0, y), 4.0, false);
+            let label = shorten(curve.label, LABEL_CHARACTERS);
+            svg.text((self.right + 18.0, y), &label, Text::LABEL);
+        }
+    }
+}
+
+/// Line of a transport in the units of the axes.
+pub struct Curve<'a> {
+    /// Position of the transport in the study.
+    pub series: usize,
+    /// Label of the transport.
+    pub label: &'a str,
+    /// Points from left to right.
+    pub points: Vec<Point>,
+}
+
+impl Curve<'_> {
+    /// Returns this line with converted points.
+    pub fn map(&self, point: impl Fn(Point) -> Point) -> Self {
+        Self {
+            points: self.points.iter().copied().map(point).collect(),
+            ..*self
+        }
+    }
+}
+
+/// Marks of the transports on their lines.
+#[derive(Debug, Clone, Copy)]
+pub enum Marks {
+    /// On each point.
+    Each,
+    /// Four on a line.
+    Four,
+}
+
+/// Returns the finest ticks at multiples of 1, 2 or 5 times a power of ten of which at most `most` lie
+/// within the range.
+fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
+    let least_step = (range.end - range.start) / (most + 1) as f64;
+    let decade = 10_f64.powf(least_step.log10().floor());
+    // A tick at the very end of the range is there whatever the rounding.
+    let multiples = |step: f64| {
+        let [first, last] = [range.start / step - 1e-9, range.end / step + 1e-9];
+        first.ceil() as i64..=last.floor() as i64
+    };
+    [1.0, 2.0, 5.0, 10.0, 20.0]
+        .map(|factor| factor * decade)
+        .into_iter()
+        .find(|step| multiples(*step).count() <= most)
+        .map(|step| multiples(step).map(|n| n as f64 * step).collect())
+        .unwrap_or_default()
+}
+
+/// Returns the powers of ten from 10 to the power of `floor` to 1; every second one where there are many.
+fn decades(floor: i32) -> impl Iterator<Item = f64> {
+    let step = if floor < -(Y_TICKS as i32) { 2 } else { 1 };
+    (floor..=0).step_by(step).map(|power| 10_f64.powi(power))
 }
 
 /// Formats a tick in the axis's own unit, without needless decimals.
@@ -128,53 +273,33 @@ pub fn axis_end(largest: f64) -> f64 {
     }
 }
 
-/// Label for the end of a line.
-pub struct EndLabel<'a> {
-    /// Position of the transport in the study.
-    pub series: usize,
-    /// Label of the transport.
-    pub text: &'a str,
-    /// End of the line, in drawing units.
-    pub at: (i32, i32),
+/// Returns the largest of some values, or zero.
+pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, f64::max)
 }
 
 /// Returns the width that the labels of some transports need right of a plot, in CSS pixels.
-pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> i32 {
-    labels
-        .map(|label| width_of(&shorten(label, LABEL_CHARACTERS)) / PX + 26)
-        .max()
-        .unwrap_or(0)
-        .clamp(40, 150)
+pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
+    largest(labels.map(|label| width_of(&shorten(label, LABEL_CHARACTERS)) + 26.0))
+        .clamp(40.0, 150.0)
 }
 
-/// Writes labels right of the plot at the height where their lines end, moved apart where they
-/// would collide, each with the transport's mark and a thin line from where its line ends.
-pub fn end_labels(
-    area: &Area<'_>,
-    right_edge: i32,
-    top: i32,
-    bottom: i32,
-    labels: &[EndLabel<'_>],
-) -> Drawn {
-    let wanted: Vec<i32> = labels.iter().map(|label| label.at.1).collect();
-    let placed = spread(&wanted, 15 * PX, top, bottom);
-    for (label, y) in labels.iter().zip(placed) {
-        let (x_end, y_end) = label.at;
-        let elbow = (right_edge - 2 * PX).max(x_end);
-        line(
-            area,
-            vec![(x_end, y_end), (elbow, y_end), (right_edge + 4 * PX, y)],
-            Ink::Leader,
-            0.8,
-        )?;
-        mark(area, label.series, (right_edge + 10 * PX, y), 4.0, false)?;
-        write(
-            area,
-            (right_edge + 18 * PX, y),
-            &shorten(label.text, LABEL_CHARACTERS),
-            Ink::Text,
-            Align::Left,
-        )?;
+/// Returns the width that the labels of rows need left of a plot, in CSS pixels.
+pub fn room_for_rows<'a>(labels: impl Iterator<Item = &'a str>, characters: usize) -> f64 {
+    largest(labels.map(|label| width_of(&shorten(label, characters)) + 22.0)).max(60.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        assert_eq!(ticks(&(0.0..106.0), 5), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(&(0.0..31.8), 6), [0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(ticks(&(-1.06..1.06), 6), [-1.0, -0.5, 0.0, 0.5, 1.0]);
+        assert_eq!(ticks(&(0.0..10.0), 6), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(decades(-2).collect::<Vec<_>>(), [0.01, 0.1, 1.0]);
+        assert_eq!(decades(-6).count(), 4);
     }
-    Ok(())
 }

@@ -3,24 +3,22 @@
 
 use std::borrow::Cow;
 
-use plotters::prelude::*;
-use regatta_model::{MetricDefinition, Outcome, WorkloadKind, metric};
+use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 
 use super::{
-    Figure, anchor,
-    canvas::{Align, Area, Drawn, Ink, PX, Panel, line, mark, text_style, width_of, write},
-    capital,
-    frame::{Frame, LABEL_CHARACTERS, axis_end},
-    places,
+    Figure, Place, anchor, capital, drawn,
+    frame::{Chart, Frame, LABEL_CHARACTERS, YAxis, axis_end, largest, room_for_rows},
+    panels,
+    svg::{Ink, Panel, Svg, Text},
+    values,
 };
 use crate::{
-    ReportError, RunData, Summary,
+    RunData, Summary,
     analysis::Cell,
     format::{Scale, shorten},
 };
 
-const WIDTH: i32 = 420;
-const ROW: i32 = 34;
+const ROW: f64 = 34.0;
 
 /// Longest label of a transport and a workload, in characters.
 const SPREAD_LABEL_CHARACTERS: usize = 27;
@@ -36,22 +34,25 @@ struct Row<'a> {
 }
 
 /// Draws the figure of one metric, or nothing if no trial has it.
-pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figure>, ReportError> {
-    let Some(definition) = metric::find(name) else {
-        return Ok(None);
-    };
-    let places = places(data);
+pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) -> Option<Figure> {
+    let name = definition.name;
+    let mut panels = panels(data, |series, label, condition, workload| {
+        Some(row(
+            data,
+            summary,
+            name,
+            (series, label),
+            condition,
+            workload,
+        ))
+    });
+    for (panel, (condition, workload, _)) in panels.iter_mut().zip(super::places(data)) {
+        panel
+            .rows
+            .extend(only_published(data, name, condition, workload));
+    }
     // A workload that has other metrics has no panel here.
-    let panels: Vec<(String, Vec<Row<'_>>)> = places
-        .iter()
-        .map(|(condition, workload, heading)| {
-            (
-                heading.clone(),
-                rows(data, summary, name, condition, workload),
-            )
-        })
-        .filter(|(_, rows)| rows.iter().any(|row| !row.trials.is_empty()))
-        .collect();
+    panels.retain(|panel| panel.rows.iter().any(|row| !row.trials.is_empty()));
     let title = format!(
         "{}: each transport under each condition",
         capital(definition.title)
@@ -65,11 +66,8 @@ pub fn draw(data: &RunData, summary: &Summary, name: &str) -> Result<Option<Figu
 pub fn draw_spread(
     data: &RunData,
     summary: &Summary,
-    name: &str,
-) -> Result<Option<Figure>, ReportError> {
-    let Some(definition) = metric::find(name) else {
-        return Ok(None);
-    };
+    definition: &MetricDefinition,
+) -> Option<Figure> {
     let study = &data.header.study;
     let spread: Vec<&str> = study
         .workloads
@@ -78,169 +76,145 @@ pub fn draw_spread(
         .map(|workload| workload.name.as_str())
         .collect();
     if spread.len() < 2 {
-        return Ok(None);
+        return None;
     }
-    let panels: Vec<(String, Vec<Row<'_>>)> = study
-        .conditions
-        .iter()
-        .map(|condition| {
-            let mut beside = Vec::new();
-            for series in 0..study.transports.len() {
-                for workload in &spread {
-                    let of_workload = rows(data, summary, name, &condition.name, workload);
-                    beside.extend(of_workload.into_iter().filter_map(|mut row| {
-                        if row.series != Some(series) || row.trials.is_empty() {
-                            return None;
-                        }
-                        row.label = format!("{}, {workload}", row.label).into();
-                        Some(row)
-                    }));
+    let mut panels: Vec<Place<'_, Row<'_>>> = Vec::new();
+    for condition in &study.conditions {
+        let mut rows = Vec::new();
+        for transport in study.transports.iter().enumerate() {
+            let transport = (transport.0, transport.1.label.as_str());
+            for workload in &spread {
+                let name = definition.name;
+                let mut row = row(data, summary, name, transport, &condition.name, workload);
+                if !row.trials.is_empty() {
+                    row.label = format!("{}, {workload}", row.label).into();
+                    rows.push(row);
                 }
             }
-            (condition.name.clone(), beside)
-        })
-        .filter(|(_, rows)| !rows.is_empty())
-        .collect();
+        }
+        panels.push(Place {
+            condition: &condition.name,
+            heading: condition.name.clone(),
+            rows,
+        });
+    }
+    panels.retain(|panel| !panel.rows.is_empty());
     let title = format!("{}: the same messages, spread", capital(definition.title));
-    let id = format!("spread-{}", anchor(name));
+    let id = format!("spread-{}", anchor(definition.name));
     figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }
 
 fn figure(
     definition: &MetricDefinition,
-    panels: &[(String, Vec<Row<'_>>)],
+    panels: &[Place<'_, Row<'_>>],
     id: &str,
     title: String,
     longest_label: usize,
-) -> Result<Option<Figure>, ReportError> {
+) -> Option<Figure> {
     let name = definition.name;
     if panels.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let largest = panels
-        .iter()
-        .flat_map(|(_, rows)| rows)
-        .flat_map(|row| {
-            let interval = mean(row, name).and_then(|(_, ci)| ci);
-            row.trials
-                .iter()
-                .copied()
-                .chain(row.published)
-                .chain(interval.map(|[_, high]| high))
-        })
-        .fold(0.0, f64::max);
+    let rows = || panels.iter().flat_map(|panel| &panel.rows);
+    let ends = rows().filter_map(|row| mean(row, name)?.1);
+    let highest_end = largest(ends.map(|[_, high]| high));
+    let values = rows().flat_map(|row| row.trials.iter().copied().chain(row.published));
+    let highest_value = largest(values);
     // An interval of very few trials can be far wider than anything that was measured; the axis
     // follows the values and lets such an interval run out of the panel.
-    let values = panels
-        .iter()
-        .flat_map(|(_, rows)| rows)
-        .flat_map(|row| row.trials.iter().copied().chain(row.published))
-        .fold(0.0, f64::max);
-    let largest = largest.min(values * 1.5);
-    let scale = Scale::for_largest(definition.unit, largest);
+    let highest = highest_value.max(highest_end).min(highest_value * 1.5);
+    let scale = Scale::for_largest(definition.unit, highest);
     let axis = scale.heading(definition.title);
-    let end = axis_end(scale.apply(largest));
-    let published = panels
-        .iter()
-        .any(|(_, rows)| rows.iter().any(|row| row.published.is_some()));
+    let end = axis_end(scale.apply(highest));
 
-    let mut drawn = Vec::new();
-    for (number, (heading, rows)) in panels.iter().enumerate() {
-        let id = format!("{id}-{number}");
-        let said: Vec<String> = rows
-            .iter()
+    let drawn = drawn(panels, |number, panel| {
+        let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| Some(format!("{} {}", row.label, scale.text(mean(row, name)?.0))))
             .collect();
-        drawn.push(
-            Panel {
-                id: &id,
-                title: &format!("Mean {axis} under {heading}"),
-                description: &format!("{}.", said.join("; ")),
-                width: WIDTH,
-                height: Frame::HEADING + Frame::BOTTOM + ROW * rows.len() as i32,
+        let height = Frame::HEADING + Frame::BOTTOM + ROW * panel.rows.len() as f64;
+        Panel {
+            id: &format!("{id}-{number}"),
+            title: &format!("Mean {axis} under {}", panel.heading),
+            description: &format!("{}.", said.join("; ")),
+            height,
+        }
+        .draw(|svg| {
+            let labels = panel.rows.iter().map(|row| &*row.label);
+            let frame = Frame {
+                heading: &panel.heading,
+                y_title: "",
+                x_title: &axis,
+                height,
+                left: room_for_rows(labels, longest_label).min(54.0 + 6.0 * longest_label as f64),
+                right: 54.0,
+            };
+            let chart = frame.draw(svg, 0.0..end, YAxis::Rows(panel.rows.len()));
+            for (position, row) in panel.rows.iter().enumerate() {
+                let y = chart.y(position as f64 + 0.5);
+                draw_row(svg, &chart, row, y, (name, longest_label), scale);
             }
-            .draw(|area| {
-                panel(
-                    area,
-                    heading,
-                    &axis,
-                    rows,
-                    (name, longest_label),
-                    scale,
-                    end,
-                )
-            })?,
-        );
-    }
-    Ok(Some(Figure {
+        })
+    });
+    let published = if rows().any(|row| row.published.is_some()) {
+        " Hollow mark: published value, see the notes below its table."
+    } else {
+        ""
+    };
+    Some(Figure {
         id: format!("figure-{id}"),
         title,
         caption: format!(
             "Large mark and bar: geometric mean and its 95 % confidence interval (Student's t). Small dots: \
-             every measured trial.{} {}",
-            if published {
-                " Hollow mark: published value, see the notes below its table."
-            } else {
-                ""
-            },
+             every measured trial.{published} {}",
             definition.definition
         ),
         panels: drawn,
-    }))
+    })
 }
 
-fn rows<'a>(
+/// Returns the row of a transport, given as its position in the study and its label.
+fn row<'a>(
     data: &'a RunData,
     summary: &'a Summary,
     name: &str,
+    (series, label): (usize, &'a str),
     condition: &'a str,
     workload: &'a str,
-) -> Vec<Row<'a>> {
-    let transports = &data.header.study.transports;
-    let published = |label: &str| {
-        data.header
-            .study
-            .published
-            .iter()
-            .find(|p| {
-                p.transport == label
-                    && p.condition == condition
-                    && p.is_of_workload(workload)
-                    && p.metric == name
-            })
-            .map(|p| p.value)
-    };
-    let mut rows: Vec<Row<'a>> = transports
-        .iter()
-        .enumerate()
-        .map(|(series, transport)| Row {
-            label: transport.label.as_str().into(),
-            series: Some(series),
-            cell: summary.cell(&transport.label, condition, workload),
-            trials: data
-                .measured(&transport.label, condition, workload)
-                .filter_map(|trial| trial.metrics.get(name).copied())
-                .filter(|value| value.is_finite())
-                .collect(),
-            published: published(&transport.label),
+) -> Row<'a> {
+    let published = data.header.study.published.iter();
+    let mut published = published.filter(|p| {
+        p.transport == label
+            && p.condition == condition
+            && p.is_of_workload(workload)
+            && p.metric == name
+    });
+    Row {
+        label: label.into(),
+        series: Some(series),
+        cell: summary.cell(label, condition, workload),
+        trials: values(data, label, condition, workload, name),
+        published: published.next().map(|p| p.value),
+    }
+}
+
+/// Returns the rows of transports that are only in the publication.
+fn only_published<'a>(
+    data: &'a RunData,
+    name: &str,
+    condition: &str,
+    workload: &str,
+) -> impl Iterator<Item = Row<'a>> {
+    let study = &data.header.study;
+    (study.published.iter())
+        .filter(move |p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
+        .filter(|p| !study.transports.iter().any(|t| t.label == p.transport))
+        .map(|p| Row {
+            label: p.transport.as_str().into(),
+            series: None,
+            cell: None,
+            trials: Vec::new(),
+            published: Some(p.value),
         })
-        .collect();
-    rows.extend(
-        data.header
-            .study
-            .published
-            .iter()
-            .filter(|p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
-            .filter(|p| !transports.iter().any(|t| t.label == p.transport))
-            .map(|p| Row {
-                label: p.transport.as_str().into(),
-                series: None,
-                cell: None,
-                trials: Vec::new(),
-                published: Some(p.value),
-            }),
-    );
-    rows
 }
 
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
@@ -266,99 +240,45 @@ fn absence(cell: &Cell) -> &'static str {
     })
 }
 
-fn panel(
-    area: &Area<'_>,
-    heading: &str,
-    axis: &str,
-    rows: &[Row<'_>],
+fn draw_row(
+    svg: &mut Svg,
+    chart: &Chart,
+    row: &Row<'_>,
+    y: f64,
     (name, longest_label): (&str, usize),
     scale: Scale,
-    end: f64,
-) -> Drawn {
-    let left = rows
-        .iter()
-        .map(|row| width_of(&shorten(&row.label, longest_label)) / PX + 22)
-        .max()
-        .unwrap_or(60)
-        .clamp(60, 54 + 6 * longest_label as i32);
-    let frame = Frame {
-        heading,
-        y_title: "",
-        x_title: axis,
-        left,
-        right: 54,
-        y_ticks: false,
-    };
-    let chart = frame.draw(area, 0.0..end, 0.0..rows.len() as f64, |_| String::new())?;
-    let at = |value: f64, row: f64| {
-        chart.backend_coord(&(scale.apply(value).clamp(0.0, end), rows.len() as f64 - row))
-    };
-    for (position, row) in rows.iter().enumerate() {
-        let middle = position as f64 + 0.5;
-        let y = at(0.0, middle).1;
-        let ink = row.series.map_or(Ink::Muted, Ink::Series);
-        if let Some(series) = row.series {
-            mark(area, series, (7 * PX, y), 4.5, false)?;
-        }
-        write(
-            area,
-            (17 * PX, y),
-            &shorten(&row.label, longest_label),
-            Ink::Text,
-            Align::Left,
-        )?;
-        for value in &row.trials {
-            let (x, _) = at(*value, middle);
-            area.draw(&Circle::new(
-                (x, y + 9 * PX),
-                2 * PX,
-                ink.key().mix(0.65).filled(),
-            ))?;
-        }
-        if let Some(value) = row.published {
-            match row.series {
-                Some(series) => mark(area, series, at(value, middle), 7.0, true)?,
-                None => area.draw(&Circle::new(
-                    at(value, middle),
-                    6 * PX,
-                    ink.key().stroke_width(15),
-                ))?,
-            }
-        }
-        match (mean(row, name), row.series, row.cell) {
-            (Some((value, interval)), Some(series), _) => {
-                if let Some([low, high]) = interval {
-                    let ends = [low, high].map(|value| at(value, middle).0);
-                    line(area, ends.map(|x| (x, y)).to_vec(), ink, 2.0)?;
-                    // An interval that runs out of the panel has no cap there.
-                    let inside = |value: f64| (0.0..=end).contains(&scale.apply(value));
-                    for (x, _) in ends
-                        .into_iter()
-                        .zip([low, high])
-                        .filter(|(_, v)| inside(*v))
-                    {
-                        line(area, vec![(x, y - 8 * PX), (x, y + 8 * PX)], ink, 2.0)?;
-                    }
-                }
-                mark(area, series, at(value, middle), 5.0, false)?;
-                let (width, _) = area.dim_in_pixel();
-                area.draw_text(
-                    &scale.text(value),
-                    &text_style(12.0, Ink::Text, Align::Right, true),
-                    (width as i32 - PX, y),
-                )?;
-            }
-            (None, _, Some(cell)) => {
-                write(
-                    area,
-                    (at(0.0, middle).0 + 6 * PX, y),
-                    absence(cell),
-                    Ink::Muted,
-                    Align::Left,
-                )?;
-            }
-            _ => {}
-        }
+) {
+    let x = |value: f64| chart.x(scale.apply(value));
+    let ink = row.series.map_or(Ink::Muted, Ink::Series);
+    if let Some(series) = row.series {
+        svg.mark(series, (7.0, y), 4.5, false);
     }
-    Ok(())
+    svg.text((17.0, y), &shorten(&row.label, longest_label), Text::LABEL);
+    for value in &row.trials {
+        svg.dot((x(*value), y + 9.0), 2.0, ink, 0.65);
+    }
+    match (row.published, row.series) {
+        (Some(value), Some(series)) => svg.mark(series, (x(value), y), 7.0, true),
+        (Some(value), None) => svg.ring((x(value), y), 6.0, ink, 1.5),
+        (None, _) => {}
+    }
+    match (mean(row, name), row.series, row.cell) {
+        (Some((value, interval)), Some(series), _) => {
+            if let Some(ends) = interval {
+                let bar = ends.map(|end| (x(end), y));
+                svg.line(&bar, ink, 2.0);
+                // An interval that runs out of the panel has no cap there.
+                for (x, _) in (ends.iter().zip(bar))
+                    .filter(|(end, _)| chart.has_x(scale.apply(**end)))
+                    .map(|(_, at)| at)
+                {
+                    svg.line(&[(x, y - 8.0), (x, y + 8.0)], ink, 2.0);
+                }
+            }
+            svg.mark(series, (x(value), y), 5.0, false);
+            svg.text((Panel::WIDTH - 1.0, y), &scale.text(value), Text::VALUE);
+        }
+        (None, _, Some(cell)) => svg.text((chart.left + 6.0, y), absence(cell), Text::NOTE),
+        _ => {}
+    }
 }

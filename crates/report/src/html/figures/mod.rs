@@ -1,18 +1,19 @@
 //! Figures of the report, one file each, and their common code.
 
 mod by_trial;
-mod canvas;
 mod delay;
 mod distribution;
 mod frame;
 mod means;
 mod over_time;
 mod steps;
+mod svg;
 
+use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
-use crate::{ReportError, RunData, Summary};
-pub use canvas::escape;
+use crate::{RunData, Summary};
+pub use svg::escape;
 
 /// Figure with its panels.
 #[derive(Debug, Serialize)]
@@ -45,13 +46,7 @@ pub struct Figures {
 }
 
 /// Draws every figure for which there are values.
-pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
-    let collect = |figures: Vec<Result<Option<Figure>, ReportError>>| {
-        figures
-            .into_iter()
-            .filter_map(Result::transpose)
-            .collect::<Result<Vec<Figure>, ReportError>>()
-    };
+pub fn all(data: &RunData, summary: &Summary) -> Figures {
     // What each kind of work is ranked by, each once.
     let mut primary: Vec<&str> = Vec::new();
     for workload in &data.header.study.workloads {
@@ -60,62 +55,110 @@ pub fn all(data: &RunData, summary: &Summary) -> Result<Figures, ReportError> {
             primary.push(name);
         }
     }
-    Ok(Figures {
-        headline: collect(
-            primary
-                .iter()
-                .map(|name| means::draw(data, summary, name))
-                .chain([means::draw_spread(data, summary, "message_delay_p95_ns")])
-                .collect(),
-        )?,
-        means: collect(vec![
-            means::draw(data, summary, "time_to_first_byte_p50_ns"),
-            means::draw(data, summary, "round_trip_delay_ns"),
-            means::draw(data, summary, "cpu_host_ratio"),
-            means::draw(data, summary, "goodput_per_core_percent_bps"),
-        ])?,
-        over_time: collect(
-            [
-                &over_time::GOODPUT,
-                &over_time::RECEIVED,
-                &over_time::DELAY,
-                &over_time::CPU,
-            ]
-            .map(|what| over_time::draw(data, what))
-            .into(),
-        )?,
-        trials: collect(vec![
-            distribution::draw(data, "goodput_bps"),
-            distribution::draw(data, "message_delay_p95_ns"),
-            distribution::draw(data, "time_to_completion_p50_ns"),
-            distribution::draw(data, "round_trip_delay_ns"),
-            distribution::draw(data, "goodput_per_core_percent_bps"),
-            by_trial::draw(data, "goodput_bps"),
-            by_trial::draw(data, "round_trip_delay_ns"),
-            by_trial::draw(data, "cpu_host_ratio"),
-        ])?,
-        delay: collect(vec![
-            delay::draw(data, "round_trip_delay_ns"),
-            delay::draw(data, "stream_round_trip_delay_ns"),
-            delay::draw(data, "one_way_delay_ns"),
-            delay::draw(data, "message_delay_ns"),
-            delay::draw(data, "time_to_first_byte_ns"),
-            delay::draw(data, "time_to_completion_ns"),
-        ])?,
-        inside: collect(
-            [
-                &over_time::WINDOW,
-                &over_time::RETRANSMISSIONS,
-                &over_time::PACKETS,
-            ]
-            .map(|what| over_time::draw(data, what))
-            .into(),
-        )?,
-    })
+    let metrics = |names: &[&str], draw: &dyn Fn(&MetricDefinition) -> Option<Figure>| {
+        let found = names.iter().filter_map(|name| metric::find(name));
+        found.filter_map(draw).collect::<Vec<Figure>>()
+    };
+    let means = |names: &[&str]| metrics(names, &|metric| means::draw(data, summary, metric));
+    let mut headline = means(&primary);
+    headline.extend(metrics(&["message_delay_p95_ns"], &|metric| {
+        means::draw_spread(data, summary, metric)
+    }));
+    let mut trials = metrics(
+        &[
+            "goodput_bps",
+            "message_delay_p95_ns",
+            "time_to_completion_p50_ns",
+            "round_trip_delay_ns",
+            "goodput_per_core_percent_bps",
+        ],
+        &|metric| distribution::draw(data, metric),
+    );
+    trials.extend(metrics(
+        &["goodput_bps", "round_trip_delay_ns", "cpu_host_ratio"],
+        &|metric| by_trial::draw(data, metric),
+    ));
+    let over_time = |series: &[over_time::What]| {
+        let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
+        drawn.collect()
+    };
+    Figures {
+        headline,
+        means: means(&[
+            "time_to_first_byte_p50_ns",
+            "round_trip_delay_ns",
+            "cpu_host_ratio",
+            "goodput_per_core_percent_bps",
+        ]),
+        over_time: over_time(&over_time::TRANSFER),
+        trials,
+        delay: delay::HISTOGRAMS
+            .iter()
+            .filter_map(|histogram| delay::draw(data, histogram))
+            .collect(),
+        inside: over_time(&over_time::INSIDE),
+    }
 }
 
-/// Returns the panels of a figure: one for each condition and workload of the study, as
-/// `(condition, workload, heading)`.
+/// Panel of a figure under construction: one condition and workload of the study.
+struct Place<'a, T> {
+    condition: &'a str,
+    heading: String,
+    /// One for each transport that has values.
+    rows: Vec<T>,
+}
+
+/// Returns the panels of a figure. `row` makes the row or line of a transport from its position in the
+/// study, its label, the condition and the workload; `None` if it has no values.
+fn panels<'a, T>(
+    data: &'a RunData,
+    row: impl Fn(usize, &'a str, &'a str, &'a str) -> Option<T>,
+) -> Vec<Place<'a, T>> {
+    let transports = &data.header.study.transports;
+    let places = places(data).into_iter();
+    places
+        .map(|(condition, workload, heading)| Place {
+            condition,
+            heading,
+            rows: (transports.iter().enumerate())
+                .filter_map(|(series, transport)| {
+                    row(series, &transport.label, condition, workload)
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+/// Draws the panels that have rows; `draw` gets a panel and its number.
+fn drawn<T>(panels: &[Place<'_, T>], draw: impl Fn(usize, &Place<'_, T>) -> String) -> Vec<String> {
+    let with_rows = panels.iter().enumerate();
+    with_rows
+        .filter(|(_, panel)| !panel.rows.is_empty())
+        .map(|(number, panel)| draw(number, panel))
+        .collect()
+}
+
+/// Returns the labels of a study's transports.
+fn labels(data: &RunData) -> impl Iterator<Item = &str> {
+    let transports = data.header.study.transports.iter();
+    transports.map(|transport| transport.label.as_str())
+}
+
+/// Returns the finite values of a metric in the measured trials of a cell.
+fn values<'a>(
+    data: &'a RunData,
+    label: &'a str,
+    condition: &'a str,
+    workload: &'a str,
+    name: &str,
+) -> Vec<f64> {
+    data.measured(label, condition, workload)
+        .filter_map(|trial| trial.metrics.get(name).copied())
+        .filter(|value| value.is_finite())
+        .collect()
+}
+
+/// Returns each condition with each workload of the study, as `(condition, workload, heading)`.
 fn places(data: &RunData) -> Vec<(&str, &str, String)> {
     let study = &data.header.study;
     let several = study.workloads.len() > 1;

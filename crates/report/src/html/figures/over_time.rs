@@ -3,21 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plotters::prelude::*;
 use regatta_model::{TrialRecord, metric};
 
 use super::{
-    Figure, anchor,
-    canvas::{Area, Drawn, Ink, PX, Panel, line, mark},
-    capital,
-    frame::{EndLabel, Frame, axis_end, end_labels, room_for_labels, tick},
-    places,
+    Figure, Place, anchor, capital, drawn,
+    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels, tick},
+    labels, panels,
     steps::{self, Step, steps},
+    svg::{Ink, Panel, Point, Svg},
 };
-use crate::{ReportError, RunData, format::Scale};
+use crate::{RunData, format::Scale};
 
-const WIDTH: i32 = 420;
-const HEIGHT: i32 = 290;
+const HEIGHT: f64 = 290.0;
 /// Maximum number of points on a panel; more would not be visible.
 const MOST_POINTS: f64 = 300.0;
 
@@ -30,156 +27,136 @@ pub struct What {
     how: &'static str,
 }
 
-/// Goodput.
-pub const GOODPUT: What = What {
-    series: "goodput_bps",
-    sides: &["receiver"],
-    title: "Goodput over the time of a trial",
-    how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
-};
-/// Bits received on the receiver's interface.
-pub const RECEIVED: What = What {
-    series: "received_bps",
-    sides: &["receiver"],
-    title: "Bits received over the time of a trial",
-    how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
-};
-/// Message round-trip delay under load.
-pub const DELAY: What = What {
-    series: "round_trip_delay_ns",
-    sides: &["sender"],
-    title: "Round-trip delay under load over the time of a trial",
-    how: "Each probe message counts at its scheduled departure.",
-};
-/// CPU usage of both ends.
-pub const CPU: What = What {
-    series: "cpu_ratio",
-    sides: &["sender", "receiver"],
-    title: "CPU of both ends over the time of a trial",
-    how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
-};
-/// The sender's congestion window.
-pub const WINDOW: What = What {
-    series: "congestion_window_bytes",
-    sides: &["sender"],
-    title: "Congestion window over the time of a trial",
-    how: "As the sending stack itself reports it.",
-};
-/// Retransmissions.
-pub const RETRANSMISSIONS: What = What {
-    series: "retransmitted_packets",
-    sides: &["sender"],
-    title: "Retransmissions over the time of a trial",
-    how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
-};
-/// Packets sent by the sending host.
-pub const PACKETS: What = What {
-    series: "packets_sent_per_second",
-    sides: &["sender"],
-    title: "Packets sent over the time of a trial",
-    how: "IP packets that left the sending host's interface.",
-};
+/// Quantities of the transfer and its hosts.
+pub const TRANSFER: [What; 4] = [
+    What {
+        series: "goodput_bps",
+        sides: &["receiver"],
+        title: "Goodput over the time of a trial",
+        how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
+    },
+    What {
+        series: "received_bps",
+        sides: &["receiver"],
+        title: "Bits received over the time of a trial",
+        how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
+    },
+    What {
+        series: "round_trip_delay_ns",
+        sides: &["sender"],
+        title: "Round-trip delay under load over the time of a trial",
+        how: "Each probe message counts at its scheduled departure.",
+    },
+    What {
+        series: "cpu_ratio",
+        sides: &["sender", "receiver"],
+        title: "CPU of both ends over the time of a trial",
+        how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
+    },
+];
+
+/// Quantities of the transport's internal state.
+pub const INSIDE: [What; 3] = [
+    What {
+        series: "congestion_window_bytes",
+        sides: &["sender"],
+        title: "Congestion window over the time of a trial",
+        how: "As the sending stack itself reports it.",
+    },
+    What {
+        series: "retransmitted_packets",
+        sides: &["sender"],
+        title: "Retransmissions over the time of a trial",
+        how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
+    },
+    What {
+        series: "packets_sent_per_second",
+        sides: &["sender"],
+        title: "Packets sent over the time of a trial",
+        how: "IP packets that left the sending host's interface.",
+    },
+];
 
 /// One transport in one panel: `(seconds, lower quartile, median, upper quartile)`.
-struct Line<'a> {
+struct Row<'a> {
     series: usize,
     label: &'a str,
     points: Vec<[f64; 4]>,
 }
 
 /// Draws the figure of one series, or nothing if no trial has it.
-pub fn draw(data: &RunData, what: &What) -> Result<Option<Figure>, ReportError> {
-    let Some(definition) = metric::find_series(what.series) else {
-        return Ok(None);
-    };
-    let places = places(data);
-    let panels: Vec<(&str, Vec<Line<'_>>)> = places
-        .iter()
-        .map(|(condition, workload, heading)| {
-            (heading.as_str(), lines(data, what, condition, workload))
+pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
+    let definition = metric::find_series(what.series)?;
+    let study = &data.header.study;
+    let interval = study.sample_interval.as_secs_f64();
+    let panels = panels(data, |series, label, condition, workload| {
+        let trials: Vec<&TrialRecord> = data.measured(label, condition, workload).collect();
+        let points = quartiles(&trials, what, interval);
+        (!points.is_empty()).then_some(Row {
+            series,
+            label,
+            points,
         })
-        .collect();
+    });
     let points = || {
-        panels
-            .iter()
-            .flat_map(|(_, lines)| lines)
-            .flat_map(|line| &line.points)
+        let rows = panels.iter().flat_map(|panel| &panel.rows);
+        rows.flat_map(|row| &row.points)
     };
-    if points().next().is_none() {
-        return Ok(None);
-    }
-    let scale = Scale::for_largest(definition.unit, points().map(|p| p[3]).fold(0.0, f64::max));
-    let y_end = axis_end(points().map(|p| scale.apply(p[3])).fold(0.0, f64::max));
-    let ends: Vec<f64> = panels
-        .iter()
-        .map(|(_, lines)| {
-            lines
-                .iter()
-                .flat_map(|line| &line.points)
-                .map(|p| p[0])
-                .fold(0.0, f64::max)
-        })
-        .collect();
-    let longest = ends.iter().copied().fold(0.0, f64::max);
+    points().next()?;
+    let highest = largest(points().map(|p| p[3]));
+    let scale = Scale::for_largest(definition.unit, highest);
+    let y_end = axis_end(scale.apply(highest));
+    let end_of = |panel: &Place<'_, Row<'_>>| {
+        let points = panel.rows.iter().flat_map(|row| &row.points);
+        largest(points.map(|p| p[0]))
+    };
+    let longest = largest(panels.iter().map(end_of));
     // One axis for all, unless that would squeeze a panel into its left half.
-    let own_axes = ends.iter().any(|end| *end > 0.0 && *end < longest / 2.0);
-    let labels = data
-        .header
-        .study
-        .transports
-        .iter()
-        .map(|t| t.label.as_str());
-    let right = room_for_labels(labels);
-    let y_title = scale.heading(definition.title);
-
-    let schedules: Vec<Vec<Step>> = places
-        .iter()
-        .map(|(condition, _, _)| {
-            let conditions = &data.header.study.conditions;
-            let found = conditions.iter().find(|c| c.name == *condition);
-            found.map(steps).unwrap_or_default()
-        })
-        .collect();
-    let has_steps = schedules.iter().any(|steps| !steps.is_empty());
+    let own_axes = (panels.iter().map(end_of)).any(|end| end > 0.0 && end < longest / 2.0);
+    let steps_of = |condition: &str| -> Vec<Step> {
+        let found = study.conditions.iter().find(|c| c.name == condition);
+        found.map(steps).unwrap_or_default()
+    };
+    let has_steps = (panels.iter()).any(|panel| !steps_of(panel.condition).is_empty());
     // Each condition once, though it be there with several workloads.
-    let listed: BTreeSet<String> = (places.iter().zip(&schedules))
-        .map(|((condition, _, _), schedule)| steps::in_words(condition, schedule))
+    let listed: BTreeSet<String> = (panels.iter())
+        .map(|panel| steps::in_words(panel.condition, &steps_of(panel.condition)))
         .collect();
     let listed = String::from_iter(listed);
 
-    let mut drawn = Vec::new();
-    for (number, (((heading, lines), end), schedule)) in
-        panels.iter().zip(ends).zip(&schedules).enumerate()
-    {
-        if lines.is_empty() {
-            continue;
+    let drawn = drawn(&panels, |number, panel| {
+        let end = end_of(panel);
+        let names: Vec<&str> = panel.rows.iter().map(|row| row.label).collect();
+        Panel {
+            id: &format!("time-{}-{number}", anchor(what.series)),
+            title: &format!("{} under {}", what.title, panel.heading),
+            description: &format!(
+                "Median and quartiles over the rounds of {}, from 0 to {} seconds.",
+                names.join(", "),
+                tick(end)
+            ),
+            height: HEIGHT,
         }
-        let x_end = axis_end(if own_axes { end } else { longest });
-        let names: Vec<&str> = lines.iter().map(|line| line.label).collect();
-        drawn.push(
-            Panel {
-                id: &format!("time-{}-{number}", anchor(what.series)),
-                title: &format!("{} under {heading}", what.title),
-                description: &format!(
-                    "Median and quartiles over the rounds of {}, from 0 to {} seconds.",
-                    names.join(", "),
-                    tick(end)
-                ),
-                width: WIDTH,
+        .draw(|svg| {
+            let frame = Frame {
+                heading: &panel.heading,
+                y_title: &scale.heading(definition.title),
+                x_title: "time since the first connect call, s",
                 height: HEIGHT,
-            }
-            .draw(|area| {
-                let lines = (&lines[..], &schedule[..]);
-                panel(area, heading, &y_title, right, lines, scale, [x_end, y_end])
-            })?,
-        );
-    }
-    Ok(Some(Figure {
+                left: Frame::LEFT,
+                right: room_for_labels(labels(data)),
+            };
+            let x_end = axis_end(if own_axes { end } else { longest });
+            let steps = steps_of(panel.condition);
+            plot(svg, &frame, &panel.rows, &steps, scale, [x_end, y_end]);
+        })
+    });
+    Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
         title: capital(what.title),
         caption: caption(what, has_steps.then_some(&listed), own_axes),
         panels: drawn,
-    }))
+    })
 }
 
 /// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
@@ -200,35 +177,6 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
         text += " The panels have the same vertical axis but times of their own.";
     }
     text
-}
-
-fn lines<'a>(
-    data: &'a RunData,
-    what: &What,
-    condition: &'a str,
-    workload: &'a str,
-) -> Vec<Line<'a>> {
-    data.header
-        .study
-        .transports
-        .iter()
-        .enumerate()
-        .filter_map(|(series, transport)| {
-            let trials: Vec<&TrialRecord> = data
-                .measured(&transport.label, condition, workload)
-                .collect();
-            let points = quartiles(
-                &trials,
-                what,
-                data.header.study.sample_interval.as_secs_f64(),
-            );
-            (!points.is_empty()).then_some(Line {
-                series,
-                label: &transport.label,
-                points,
-            })
-        })
-        .collect()
 }
 
 /// Returns quartiles over trials in equal steps of time.
@@ -298,68 +246,30 @@ fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
     total
 }
 
-fn panel(
-    area: &Area<'_>,
-    heading: &str,
-    y_title: &str,
-    right: i32,
-    (lines, schedule): (&[Line<'_>], &[Step]),
+/// Draws bands and lines of one panel, whose axes end at `x_end` and `y_end`.
+fn plot(
+    svg: &mut Svg,
+    frame: &Frame<'_>,
+    rows: &[Row<'_>],
+    schedule: &[Step],
     scale: Scale,
     [x_end, y_end]: [f64; 2],
-) -> Drawn {
-    let frame = Frame {
-        heading,
-        y_title,
-        x_title: "time since the first connect call, s",
-        left: 44,
-        right,
-        y_ticks: true,
-    };
-    let chart = frame.draw(area, 0.0..x_end, 0.0..y_end, |value| tick(*value))?;
-    let at = |x: f64, y: f64| chart.backend_coord(&(x, scale.apply(y).clamp(0.0, y_end)));
-    let [top, bottom] = [y_end, 0.0].map(|y| chart.backend_coord(&(0.0, y)).1);
-    steps::draw(area, schedule, x_end, |x| at(x, 0.0).0, [top, bottom])?;
-    for Line { series, points, .. } in lines {
-        let band: Vec<(i32, i32)> = points
-            .iter()
-            .map(|p| at(p[0], p[3]))
-            .chain(points.iter().rev().map(|p| at(p[0], p[1])))
-            .collect();
-        area.draw(&Polygon::new(
-            band,
-            Ink::Series(*series).key().mix(0.16).filled(),
-        ))?;
+) {
+    let chart = frame.draw(svg, 0.0..x_end, YAxis::Linear(y_end));
+    steps::draw(svg, &chart, schedule, x_end);
+    let shown = |point: &[f64; 4], value: usize| (point[0], scale.apply(point[value]));
+    for row in rows {
+        let upper = row.points.iter().map(|point| shown(point, 3));
+        let lower = row.points.iter().rev().map(|point| shown(point, 1));
+        let band: Vec<Point> = upper.chain(lower).map(|point| chart.at(point)).collect();
+        svg.polygon(&band, Ink::Series(row.series), 0.16);
     }
-    let mut labels = Vec::new();
-    for Line {
-        series,
-        label,
-        points,
-    } in lines
-    {
-        let path: Vec<(i32, i32)> = points.iter().map(|p| at(p[0], p[2])).collect();
-        let Some(end) = path.last().copied() else {
-            continue;
-        };
-        // Marks at other places on each line, so that lines that lie together can be told apart.
-        let every = path.len().div_ceil(4).max(1);
-        let first = (every * (2 * series + 1) / 10) % every;
-        line(area, path.clone(), Ink::Dashed(*series), 1.8)?;
-        for point in path.iter().skip(first).step_by(every) {
-            mark(area, *series, *point, 3.2, false)?;
-        }
-        labels.push(EndLabel {
-            series: *series,
-            text: label,
-            at: end,
-        });
-    }
-    let right_edge = at(x_end, 0.0).0;
-    end_labels(
-        area,
-        right_edge,
-        (Frame::TOP + 4) * PX,
-        at(0.0, 0.0).1 - 4 * PX,
-        &labels,
-    )
+    let medians: Vec<Curve<'_>> = (rows.iter())
+        .map(|row| Curve {
+            series: row.series,
+            label: row.label,
+            points: row.points.iter().map(|point| shown(point, 2)).collect(),
+        })
+        .collect();
+    chart.curves(svg, &medians, 1.8, Marks::Four);
 }

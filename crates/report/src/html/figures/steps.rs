@@ -2,7 +2,10 @@
 
 use regatta_model::{Condition, Setting, units::format_duration};
 
-use super::canvas::{Align, Area, Drawn, Ink, PX, line, text_style, width_of};
+use super::{
+    frame::Chart,
+    svg::{Ink, Svg, Text, width_of},
+};
 
 /// Step of a schedule, and the change that it makes.
 pub struct Step {
@@ -61,30 +64,26 @@ pub fn in_words(condition: &str, steps: &[Step]) -> String {
 
 /// Draws the steps from the panel's top to its axis: dotted and grey, so that nobody takes them for
 /// data, with labels, or with numbers where a label does not fit before the next step.
-pub fn draw(
-    area: &Area<'_>,
-    steps: &[Step],
-    end_s: f64,
-    at: impl Fn(f64) -> i32,
-    [top, bottom]: [i32; 2],
-) -> Drawn {
+pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end_s: f64) {
     for (number, step) in steps.iter().enumerate() {
         if step.at_s >= end_s {
             break;
         }
-        let x = at(step.at_s);
-        line(area, vec![(x, top), (x, bottom)], Ink::Leader, 1.0)?;
+        let x = chart.x(step.at_s);
+        svg.line(&[(x, chart.top), (x, chart.bottom)], Ink::Leader, 1.0);
         let next = steps.get(number + 1).map_or(end_s, |next| next.at_s);
-        let from = x + 3 * PX;
+        let from = x + 3.0;
         // That is how wide it is in 12 CSS pixels.
-        let fits = |text: &str| from + width_of(text) * 10 / 12 <= at(next.min(end_s));
+        let fits = |text: &str| from + width_of(text) * 10.0 / 12.0 <= chart.x(next);
         let texts = [step.label.clone(), (number + 1).to_string()];
         if let Some(text) = texts.iter().find(|text| fits(text)) {
-            let style = text_style(10.0, Ink::Muted, Align::Left, false);
-            area.draw_text(text, &style, (from, top + 6 * PX))?;
+            let style = Text {
+                size: 10.0,
+                ..Text::NOTE
+            };
+            svg.text((from, chart.top + 6.0), text, style);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,29 +1,44 @@
-//! Drawing primitives of all figures: colours that follow the page's theme, marks, labels.
+//! Drawings of the report as SVG: colours that follow the page's theme, marks, labels.
 //!
-//! Figures are laid out by `plotters` with one colour per *role*; afterwards each role becomes a
-//! CSS variable, so that one drawing serves the light page, the dark one and paper. Drawing units
-//! are tenths of a CSS pixel, because the library rounds coordinates to whole units.
+//! Coordinates and sizes are in CSS pixels. Colours are CSS variables, so that one drawing serves the light
+//! page, the dark one and paper.
 
-use plotters::{
-    coord::Shift,
-    drawing::DrawingAreaErrorKind,
-    prelude::*,
-    style::text_anchor::{HPos, Pos, VPos},
-};
+use std::fmt::{Arguments, Write as _};
 
-use crate::ReportError;
-
-/// Drawing units per CSS pixel.
-pub const PX: i32 = 10;
 /// Number of colours before they repeat; markers and dashes repeat with other periods, so that
 /// transports stay distinct.
 const COLOURS: usize = 8;
-/// Dash patterns in drawing units; the first is a solid line.
-const DASHES: [&str; 5] = ["", "70 40", "20 35", "110 35 20 35", "160 60"];
+/// Dash patterns of the transports' lines; the first is a solid line.
+const DASHES: [&str; 5] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6"];
+/// Dash pattern of [`Ink::Leader`].
+const DOTS: &str = "1 2";
 
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub type DrawError = DrawingAreaErrorKind<std::io::Error>;
-pub type Drawn = Result<(), DrawError>;
+/// Corners of the transports' marks, in units of the mark's radius; the first one is a circle.
+const MARKS: [&[Point]; 7] = [
+    &[],
+    &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+    &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+    &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+    &[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
+    &[
+        (-0.4, -1.2),
+        (0.4, -1.2),
+        (0.4, -0.4),
+        (1.2, -0.4),
+        (1.2, 0.4),
+        (0.4, 0.4),
+        (0.4, 1.2),
+        (-0.4, 1.2),
+        (-0.4, 0.4),
+        (-1.2, 0.4),
+        (-1.2, -0.4),
+        (-0.4, -0.4),
+    ],
+    &[(-1.4, -0.6), (1.4, -0.6), (1.4, 0.6), (-1.4, 0.6)],
+];
+
+/// Position from the upper left corner.
+pub type Point = (f64, f64);
 
 /// Colour by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,42 +63,186 @@ pub enum Ink {
 }
 
 impl Ink {
-    /// Returns the placeholder colour of this role until the drawing is finished.
-    pub fn key(self) -> RGBColor {
+    /// Returns the colour as a value of CSS.
+    fn colour(self) -> String {
         match self {
-            Self::Series(i) => RGBColor(1, (i % COLOURS) as u8, 0),
-            Self::Dashed(i) => RGBColor(2, (i % COLOURS) as u8, (i % DASHES.len()) as u8),
-            Self::Text => RGBColor(3, 0, 0),
-            Self::Muted => RGBColor(3, 1, 0),
-            Self::Grid => RGBColor(3, 2, 0),
-            Self::Axis => RGBColor(3, 3, 0),
-            Self::Paper => RGBColor(3, 4, 0),
-            Self::Leader => RGBColor(3, 5, 0),
+            Self::Series(series) | Self::Dashed(series) => format!("var(--c{})", series % COLOURS),
+            Self::Text => "var(--text)".to_owned(),
+            Self::Muted => "var(--muted)".to_owned(),
+            Self::Grid => "var(--grid)".to_owned(),
+            Self::Axis | Self::Leader => "var(--axis)".to_owned(),
+            Self::Paper => "var(--paper)".to_owned(),
         }
     }
 
-    /// Returns the value that replaces `"#RRGGBB"` of this placeholder, with the dash if there is
-    /// one.
-    fn value(key: [u8; 3]) -> Option<String> {
-        Some(match key {
-            [1, colour, 0] => format!("\"var(--c{colour})\""),
-            [2, colour, dash] => {
-                let dash = *DASHES.get(usize::from(dash))?;
-                if dash.is_empty() {
-                    format!("\"var(--c{colour})\"")
-                } else {
-                    format!("\"var(--c{colour})\" stroke-dasharray=\"{dash}\"")
-                }
-            }
-            [3, 0, 0] => "\"var(--text)\"".to_owned(),
-            [3, 1, 0] => "\"var(--muted)\"".to_owned(),
-            [3, 2, 0] => "\"var(--grid)\"".to_owned(),
-            [3, 3, 0] => "\"var(--axis)\"".to_owned(),
-            [3, 4, 0] => "\"var(--paper)\"".to_owned(),
-            [3, 5, 0] => "\"var(--axis)\" stroke-dasharray=\"10 20\"".to_owned(),
-            _ => return None,
-        })
+    /// Returns the attributes of a line of this colour and `width`.
+    fn stroke(self, width: f64) -> String {
+        let dash = match self {
+            Self::Dashed(series) => DASHES[series % DASHES.len()],
+            Self::Leader => DOTS,
+            _ => "",
+        };
+        let mut attributes = format!("stroke=\"{}\" stroke-width=\"{width}\"", self.colour());
+        if !dash.is_empty() {
+            let _ = write!(attributes, " stroke-dasharray=\"{dash}\"");
+        }
+        attributes
     }
+
+    /// Returns the attributes of an area of this colour and `opacity`.
+    fn fill(self, opacity: f64) -> String {
+        format!("fill=\"{}\" opacity=\"{opacity}\"", self.colour())
+    }
+}
+
+/// Alignment of a text relative to its point.
+#[derive(Debug, Clone, Copy)]
+pub enum Align {
+    Left,
+    Middle,
+    Right,
+}
+
+/// Style of a text, which is vertically centred on its point.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    pub size: f64,
+    pub ink: Ink,
+    pub align: Align,
+    pub bold: bool,
+}
+
+impl Text {
+    /// Label of a transport.
+    pub const LABEL: Self = Self {
+        size: 12.0,
+        ink: Ink::Text,
+        align: Align::Left,
+        bold: false,
+    };
+    /// Title of an axis, and words in the place of a figure.
+    pub const NOTE: Self = Self {
+        ink: Ink::Muted,
+        ..Self::LABEL
+    };
+    /// Heading of a panel.
+    pub const HEADING: Self = Self {
+        size: 13.0,
+        bold: true,
+        ..Self::LABEL
+    };
+    /// Figure at the end of a row.
+    pub const VALUE: Self = Self {
+        align: Align::Right,
+        bold: true,
+        ..Self::LABEL
+    };
+
+    /// Returns this style with another alignment.
+    pub const fn aligned(self, align: Align) -> Self {
+        Self { align, ..self }
+    }
+}
+
+/// Drawing under construction.
+#[derive(Default)]
+pub struct Svg(String);
+
+impl Svg {
+    fn element(&mut self, element: Arguments<'_>) {
+        let _ = writeln!(self.0, "<{element}/>");
+    }
+
+    /// Draws a line through points.
+    pub fn line(&mut self, points: &[Point], ink: Ink, width: f64) {
+        let (points, stroke) = (coordinates(points), ink.stroke(width));
+        self.element(format_args!(
+            "polyline fill=\"none\" {stroke} points=\"{points}\""
+        ));
+    }
+
+    /// Fills a polygon.
+    pub fn polygon(&mut self, corners: &[Point], ink: Ink, opacity: f64) {
+        let (points, fill) = (coordinates(corners), ink.fill(opacity));
+        self.element(format_args!("polygon {fill} points=\"{points}\""));
+    }
+
+    /// Fills a circle.
+    pub fn dot(&mut self, centre: Point, radius: f64, ink: Ink, opacity: f64) {
+        let (circle, fill) = (circle(centre, radius), ink.fill(opacity));
+        self.element(format_args!("{circle} {fill}"));
+    }
+
+    /// Draws a circle as a line.
+    pub fn ring(&mut self, centre: Point, radius: f64, ink: Ink, width: f64) {
+        let (circle, stroke) = (circle(centre, radius), ink.stroke(width));
+        self.element(format_args!("{circle} fill=\"none\" {stroke}"));
+    }
+
+    /// Draws a transport's mark, whose shape identifies the transport besides its colour.
+    pub fn mark(&mut self, series: usize, at: Point, radius: f64, hollow: bool) {
+        let (fill, outline, width) = if hollow {
+            (Ink::Paper, Ink::Series(series), 1.5)
+        } else {
+            (Ink::Series(series), Ink::Paper, 0.7)
+        };
+        let (fill, stroke) = (fill.colour(), outline.stroke(width));
+        let corners = MARKS[series % MARKS.len()];
+        let shape = if corners.is_empty() {
+            circle(at, radius)
+        } else {
+            let corners = corners.iter();
+            let placed: Vec<Point> = corners
+                .map(|(x, y)| (at.0 + x * radius, at.1 + y * radius))
+                .collect();
+            format!("polygon points=\"{}\"", coordinates(&placed))
+        };
+        self.element(format_args!("{shape} fill=\"{fill}\" {stroke}"));
+    }
+
+    /// Writes a text.
+    pub fn text(&mut self, (x, y): Point, text: &str, style: Text) {
+        let anchor = match style.align {
+            Align::Left => "start",
+            Align::Middle => "middle",
+            Align::Right => "end",
+        };
+        let bold = if style.bold {
+            " font-weight=\"bold\""
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            self.0,
+            "<text x=\"{}\" y=\"{}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{}\"{bold} \
+             fill=\"{}\">{}</text>",
+            tenths(x),
+            tenths(y),
+            style.size,
+            style.ink.colour(),
+            escape(text)
+        );
+    }
+}
+
+/// Rounds to a tenth of a pixel.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+fn coordinates(points: &[Point]) -> String {
+    let each = points
+        .iter()
+        .map(|(x, y)| format!("{},{}", tenths(*x), tenths(*y)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+fn circle((x, y): Point, radius: f64) -> String {
+    format!(
+        "circle cx=\"{}\" cy=\"{}\" r=\"{radius}\"",
+        tenths(x),
+        tenths(y)
+    )
 }
 
 /// Panel of a figure, a drawing of its own.
@@ -94,69 +253,28 @@ pub struct Panel<'a> {
     pub title: &'a str,
     /// Description for readers who do not see the panel.
     pub description: &'a str,
-    /// Width in CSS pixels.
-    pub width: i32,
-    /// Height in CSS pixels.
-    pub height: i32,
+    /// Height.
+    pub height: f64,
 }
 
 impl Panel<'_> {
+    /// Width of every panel.
+    pub const WIDTH: f64 = 420.0;
+
     /// Draws the panel and returns it as an `svg` element.
-    pub fn draw(&self, paint: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ReportError> {
-        let mut drawing = String::new();
-        let size = ((self.width * PX) as u32, (self.height * PX) as u32);
-        {
-            let area = SVGBackend::with_string(&mut drawing, size).into_drawing_area();
-            paint(&area)
-                .and_then(|()| area.present())
-                .map_err(|error| ReportError::Figure {
-                    figure: self.id.to_owned(),
-                    message: error.to_string(),
-                })?;
-        }
-        let body = drawing.split_once(">\n").map_or("", |(_, body)| body);
+    pub fn draw(&self, paint: impl FnOnce(&mut Svg)) -> String {
+        let mut drawing = Svg::default();
+        paint(&mut drawing);
         let (id, title, description) = (self.id, escape(self.title), escape(self.description));
-        Ok(format!(
+        format!(
             "<svg class=\"panel\" viewBox=\"0 0 {} {}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
-             <desc id=\"{id}-d\">{description}</desc>\n{}",
-            size.0,
-            size.1,
-            themed(body)
-        ))
+             <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
+            Self::WIDTH,
+            self.height,
+            drawing.0
+        )
     }
-}
-
-/// Replaces placeholder colours by CSS variables, and drops attributes that the style sheet sets.
-fn themed(body: &str) -> String {
-    let mut out = String::with_capacity(body.len());
-    let mut rest = body;
-    while let Some(at) = rest.find("\"#") {
-        let (before, key) = rest.split_at(at);
-        out.push_str(before);
-        let value = key
-            .get(2..8)
-            .filter(|_| key.as_bytes().get(8) == Some(&b'"'))
-            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-            .and_then(|number| {
-                let [_, red, green, blue] = number.to_be_bytes();
-                Ink::value([red, green, blue])
-            });
-        match value {
-            Some(value) => {
-                out.push_str(&value);
-                rest = &key[9..];
-            }
-            None => {
-                out.push_str("\"#");
-                rest = &key[2..];
-            }
-        }
-    }
-    out.push_str(rest);
-    out.replace(" opacity=\"1\"", "")
-        .replace(" font-family=\"sans-serif\"", "")
-        .replace(" stroke=\"none\"", "")
 }
 
 /// Escapes text for an element or a quoted attribute.
@@ -168,152 +286,25 @@ pub fn escape(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
-/// Alignment of a text relative to its point.
-#[derive(Debug, Clone, Copy)]
-pub enum Align {
-    Left,
-    Middle,
-    Right,
-}
-
-/// Returns a text style with a size of `pixels` CSS pixels, vertically centred.
-pub fn text_style(pixels: f64, ink: Ink, align: Align, bold: bool) -> TextStyle<'static> {
-    let h_pos = match align {
-        Align::Left => HPos::Left,
-        Align::Middle => HPos::Center,
-        Align::Right => HPos::Right,
-    };
-    // The library writes font sizes divided by 1.24.
-    let font = ("sans-serif", pixels * f64::from(PX) * 1.24).into_font();
-    let font = if bold {
-        font.style(FontStyle::Bold)
-    } else {
-        font
-    };
-    let mut style = TextStyle::from(font).pos(Pos::new(h_pos, VPos::Center));
-    style.color = ink.key().to_backend_color();
-    style
-}
-
-/// Writes a text of 12 CSS pixels.
-pub fn write(area: &Area<'_>, at: (i32, i32), text: &str, ink: Ink, align: Align) -> Drawn {
-    area.draw_text(text, &text_style(12.0, ink, align, false), at)
-}
-
-/// Writes the panel's own heading.
-pub fn heading(area: &Area<'_>, at: (i32, i32), text: &str) -> Drawn {
-    area.draw_text(text, &text_style(13.0, Ink::Text, Align::Left, true), at)
-}
-
-/// Estimates the width of a text of 12 CSS pixels, in drawing units. Fonts differ; the estimate is
-/// on the wide side.
-pub fn width_of(text: &str) -> i32 {
+/// Estimates the width of a text of 12 pixels. Fonts differ; the estimate is on the wide side.
+pub fn width_of(text: &str) -> f64 {
     text.chars()
         .map(|c| match c {
-            'i' | 'l' | 'j' | 't' | 'f' | '.' | ',' | '-' | ' ' | '\'' => 50,
-            'm' | 'w' | 'M' | 'W' | '%' => 105,
-            c if c.is_ascii_uppercase() => 85,
-            c if c.is_ascii() => 77,
-            _ => 120,
+            'i' | 'l' | 'j' | 't' | 'f' | '.' | ',' | '-' | ' ' | '\'' => 5.0,
+            'm' | 'w' | 'M' | 'W' | '%' => 10.5,
+            c if c.is_ascii_uppercase() => 8.5,
+            c if c.is_ascii() => 7.7,
+            _ => 12.0,
         })
         .sum()
 }
 
-/// Draws a line through points in drawing units.
-pub fn line(area: &Area<'_>, points: Vec<(i32, i32)>, ink: Ink, pixels: f64) -> Drawn {
-    let style = ShapeStyle {
-        color: ink.key().to_rgba(),
-        filled: false,
-        stroke_width: (pixels * f64::from(PX)) as u32,
-    };
-    area.draw(&PathElement::new(points, style))
-}
-
-/// Draws a transport's mark, whose shape identifies the transport besides its colour.
-pub fn mark(area: &Area<'_>, series: usize, at: (i32, i32), radius: f64, hollow: bool) -> Drawn {
-    let r = (radius * f64::from(PX)) as i32;
-    let (x, y) = at;
-    let corners: Vec<(i32, i32)> = match series % 7 {
-        0 => {
-            // A circle as many corners, so that hollow and filled marks are drawn alike.
-            (0..20)
-                .map(|step| {
-                    let angle = f64::from(step) * std::f64::consts::TAU / 20.0;
-                    let r = f64::from(r);
-                    (x + (r * angle.cos()) as i32, y + (r * angle.sin()) as i32)
-                })
-                .collect()
-        }
-        1 => {
-            let r = r * 9 / 10;
-            vec![
-                (x - r, y - r),
-                (x + r, y - r),
-                (x + r, y + r),
-                (x - r, y + r),
-            ]
-        }
-        2 => vec![
-            (x, y - r * 12 / 10),
-            (x + r * 11 / 10, y + r * 8 / 10),
-            (x - r * 11 / 10, y + r * 8 / 10),
-        ],
-        3 => {
-            let r = r * 13 / 10;
-            vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)]
-        }
-        4 => vec![
-            (x, y + r * 12 / 10),
-            (x + r * 11 / 10, y - r * 8 / 10),
-            (x - r * 11 / 10, y - r * 8 / 10),
-        ],
-        5 => {
-            let (r, t) = (r * 12 / 10, r * 4 / 10);
-            vec![
-                (x - t, y - r),
-                (x + t, y - r),
-                (x + t, y - t),
-                (x + r, y - t),
-                (x + r, y + t),
-                (x + t, y + t),
-                (x + t, y + r),
-                (x - t, y + r),
-                (x - t, y + t),
-                (x - r, y + t),
-                (x - r, y - t),
-                (x - t, y - t),
-            ]
-        }
-        _ => vec![
-            (x - r * 14 / 10, y - r * 6 / 10),
-            (x + r * 14 / 10, y - r * 6 / 10),
-            (x + r * 14 / 10, y + r * 6 / 10),
-            (x - r * 14 / 10, y + r * 6 / 10),
-        ],
-    };
-    let fill = if hollow {
-        Ink::Paper
-    } else {
-        Ink::Series(series)
-    };
-    area.draw(&Polygon::new(corners.clone(), fill.key().filled()))?;
-    let mut outline = corners;
-    outline.push(outline[0]);
-    outline.push(outline[1]);
-    let ink = if hollow {
-        Ink::Series(series)
-    } else {
-        Ink::Paper
-    };
-    line(area, outline, ink, if hollow { 1.5 } else { 0.7 })
-}
-
 /// Moves positions apart until neighbours are `gap` apart, within `low..=high` where there is
 /// room, keeping their order. Returns the new positions in the order of the old ones.
-pub fn spread(positions: &[i32], gap: i32, low: i32, high: i32) -> Vec<i32> {
+pub fn spread(positions: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..positions.len()).collect();
-    order.sort_by_key(|&i| positions[i]);
-    let mut placed = vec![0; positions.len()];
+    order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b]));
+    let mut placed = vec![0.0; positions.len()];
     let mut next = low;
     for &i in &order {
         placed[i] = positions[i].max(next);
@@ -333,17 +324,13 @@ mod tests {
 
     #[test]
     fn labels_do_not_collide() {
-        assert_eq!(spread(&[50, 50, 52], 10, 0, 100), [50, 60, 70]);
-        assert_eq!(spread(&[99, 98, 10], 10, 0, 100), [100, 90, 10]);
+        let spread = |positions: &[f64]| spread(positions, 10.0, 0.0, 100.0);
+        assert_eq!(spread(&[50.0, 50.0, 52.0]), [50.0, 60.0, 70.0]);
+        assert_eq!(spread(&[99.0, 98.0, 10.0]), [100.0, 90.0, 10.0]);
     }
 
     #[test]
-    fn every_role_has_a_variable_and_text_is_left_alone() {
-        let themed = themed("<line stroke=\"#020301\" opacity=\"1\"/>&quot;#030000&quot; \"#zz\"");
-        assert_eq!(
-            themed,
-            "<line stroke=\"var(--c3)\" stroke-dasharray=\"70 40\"/>&quot;#030000&quot; \"#zz\""
-        );
+    fn every_role_has_a_variable_and_text_is_escaped() {
         for ink in [
             Ink::Text,
             Ink::Muted,
@@ -354,8 +341,17 @@ mod tests {
             Ink::Series(9),
             Ink::Dashed(14),
         ] {
-            let RGBColor(r, g, b) = ink.key();
-            assert!(Ink::value([r, g, b]).is_some(), "{ink:?}");
+            assert!(ink.colour().starts_with("var(--"), "{ink:?}");
         }
+        let mut svg = Svg::default();
+        svg.line(&[(1.0, 2.04), (3.0, 4.0)], Ink::Dashed(11), 1.8);
+        svg.text((0.0, 9.0), "a<b", Text::HEADING);
+        assert_eq!(
+            svg.0,
+            "<polyline fill=\"none\" stroke=\"var(--c3)\" stroke-width=\"1.8\" \
+             stroke-dasharray=\"7 4\" points=\"1,2 3,4\"/>\n\
+             <text x=\"0\" y=\"9\" dy=\"0.5ex\" text-anchor=\"start\" font-size=\"13\" \
+             font-weight=\"bold\" fill=\"var(--text)\">a&lt;b</text>\n"
+        );
     }
 }
