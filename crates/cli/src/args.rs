@@ -1,7 +1,7 @@
 //! Command line of `regatta`.
 
-mod behind;
 mod path;
+mod path_command;
 pub mod wdt;
 
 use std::{path::PathBuf, time::Duration};
@@ -13,8 +13,8 @@ use clap::{
 use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, units::parse_duration};
 
 pub use self::{
-    behind::BehindArgs,
     path::{Assignment, Limit, PathArgs},
+    path_command::PathCommandArgs,
 };
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
@@ -51,7 +51,7 @@ pub enum Command {
     /// Say how many rounds a study needs to detect a difference
     Plan(PlanArgs),
     /// Run any program behind an emulated path
-    Path(Box<BehindArgs>),
+    Path(Box<PathCommandArgs>),
     /// Move files over Warp Data Transfer, by the wire protocol of the reference program
     Wdt(Box<wdt::WdtArgs>),
     /// Go on with a run that was stopped or killed

@@ -2,7 +2,6 @@
 
 mod adhoc;
 mod args;
-mod behind;
 mod charset;
 mod checks;
 mod describe;
@@ -14,6 +13,7 @@ mod list;
 mod listen;
 mod option_words;
 mod output;
+mod path_command;
 mod path_options;
 mod plan;
 mod provenance;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => run::run(&args, colour),
         Command::Plan(args) => plan::plan(&args),
-        Command::Path(args) => match behind::path(&args) {
+        Command::Path(args) => match path_command::path(&args) {
             // It is the command's own code, or what its signal is in a shell.
             Ok(code) => return ExitCode::from(code),
             Err(failure) => Err(failure),

@@ -3,7 +3,6 @@
 //! Tests run at once on a busy machine, and none of them measures the exactness of this machine's
 //! time. Tests that compare exact results are in `guests`, in virtual time.
 
-mod behind;
 mod capture;
 mod dry_run;
 mod faults;
@@ -15,6 +14,7 @@ mod input;
 mod kills;
 mod machine;
 mod mptcp;
+mod path_command;
 mod real_time;
 mod resume;
 mod wdt;

@@ -18,7 +18,7 @@ the server did not start; 77 no path can be made here.";
 /// `regatta path`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct BehindArgs {
+pub struct PathCommandArgs {
     #[command(flatten)]
     pub path: PathArgs,
     /// Take the path of a study, a file or a built-in one: its first condition, or the one that

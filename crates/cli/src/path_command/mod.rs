@@ -1,4 +1,4 @@
-//! `regatta path`: any program behind an emulated path.
+//! `regatta path`: runs a program on one host of an emulated path, and its server on the other.
 
 mod ending;
 mod server;
@@ -29,7 +29,7 @@ use toml::{Table, Value};
 
 use self::{ending::Foreground, server::Server};
 use crate::{
-    args::BehindArgs,
+    args::PathCommandArgs,
     directory,
     exit::Failure,
     interrupt, output, path_options,
@@ -49,7 +49,7 @@ const FROM_KERNEL: i32 = 0x80;
 ///
 /// # Errors
 /// Errors that prevent the command from being started.
-pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
+pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
     let (condition, setup) = wanted(args)?;
     let no_signals = |error: nix::Error| Failure::failed(error).context("cannot watch for signals");
     let mut signals = Signals::new().map_err(no_signals)?;
@@ -152,7 +152,7 @@ pub fn path(args: &BehindArgs) -> Result<u8, Failure> {
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
-fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
+fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
     let file = match &args.study {
         Some(name) => study::read(name)?.file,
         None => nameless(args)?,
@@ -184,7 +184,7 @@ fn wanted(args: &BehindArgs) -> Result<(Condition, PathSetup), Failure> {
 
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
-fn nameless(args: &BehindArgs) -> Result<StudyFile, Failure> {
+fn nameless(args: &PathCommandArgs) -> Result<StudyFile, Failure> {
     let section = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter();
         let table: Table = pairs
