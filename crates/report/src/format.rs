@@ -124,6 +124,14 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// Capitalises a title for the beginning of a sentence.
+pub(crate) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
+}
+
 /// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`.
 #[must_use]
 pub fn signed_percent(ratio: f64) -> String {

@@ -3,12 +3,15 @@
 use regatta_model::MetricDefinition;
 
 use super::{
-    Figure, anchor, capital, drawn,
+    Figure, anchor, drawn,
     frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels},
     labels, panels,
     svg::{Panel, Point},
 };
-use crate::{RunData, format::Scale};
+use crate::{
+    RunData,
+    format::{Scale, capital},
+};
 
 const HEIGHT: f64 = 270.0;
 

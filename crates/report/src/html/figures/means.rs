@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 
 use super::{
-    Figure, Place, anchor, capital, drawn,
+    Figure, Place, anchor, drawn,
     frame::{Chart, Frame, LABEL_CHARACTERS, YAxis, axis_end, largest, room_for_rows},
     panels,
     svg::{Ink, Panel, Svg, Text},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     RunData, Summary,
     analysis::Cell,
-    format::{Scale, shorten},
+    format::{Scale, capital, shorten},
 };
 
 const ROW: f64 = 34.0;

@@ -184,11 +184,3 @@ fn places(data: &RunData) -> Vec<(&str, &str, String)> {
 fn anchor(name: &str) -> String {
     name.replace('_', "-")
 }
-
-/// Capitalises a title for the beginning of a sentence.
-fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(characters).collect()
-    })
-}

@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use regatta_model::{TrialRecord, metric};
 
 use super::{
-    Figure, Place, anchor, capital, drawn,
+    Figure, Place, anchor, drawn,
     frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels, tick},
     labels, panels,
     steps::{self, Step, steps},
     svg::{Ink, Panel, Point, Svg},
 };
-use crate::{RunData, format::Scale};
+use crate::{
+    RunData,
+    format::{Scale, capital},
+};
 
 const HEIGHT: f64 = 290.0;
 /// Maximum number of points on a panel; more would not be visible.

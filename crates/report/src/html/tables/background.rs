@@ -3,61 +3,47 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, StackFact, metric::Unit,
-    units::format_duration,
+    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, metric::Unit, units::format_duration,
 };
 
-use super::{Row, Table, figure, series, words};
+use super::{Entry, Table, figure, row, transport_row, words};
 use crate::{RunData, Summary, analysis::StackRow, format::Scale};
 
 /// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
-    let mut head = vec!["transport".to_owned(), "condition".to_owned()];
-    head.extend(Outcome::ALL.map(|outcome| outcome.name().replace('_', " ")));
-    head.push("at the deadline".to_owned());
-    head.push("why not measured".to_owned());
-    Table {
-        caption: "How the trials of each cell ended".to_owned(),
-        head,
-        rows: summary
-            .cells
-            .iter()
-            .map(|cell| {
-                let place = if data.header.study.workloads.len() > 1 {
-                    format!("{}, {}", cell.condition, cell.workload)
+    let outcomes = Outcome::ALL.map(|outcome| outcome.name().replace('_', " "));
+    let head = ["transport".to_owned(), "condition".to_owned()].into_iter();
+    let tail = ["at the deadline".to_owned(), "why not measured".to_owned()];
+    let several = data.header.study.workloads.len() > 1;
+    let rows = summary.cells.iter().map(|cell| {
+        let place = if several {
+            format!("{}, {}", cell.condition, cell.workload)
+        } else {
+            cell.condition.clone()
+        };
+        let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
+        let why: Vec<String> = (cell.reasons.iter())
+            .map(|reason| {
+                let hint = if reason.hint.is_empty() {
+                    String::new()
                 } else {
-                    cell.condition.clone()
+                    format!(" (hint: {})", reason.hint)
                 };
-                let mut entries = vec![words(place)];
-                entries
-                    .extend(Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string())));
-                entries.push(figure(cell.deadline_reached.to_string()));
-                let why: Vec<String> = cell
-                    .reasons
-                    .iter()
-                    .map(|reason| {
-                        let hint = if reason.hint.is_empty() {
-                            String::new()
-                        } else {
-                            format!(" (hint: {})", reason.hint)
-                        };
-                        format!(
-                            "{}: {}{hint}",
-                            reason.outcome.replace('_', " "),
-                            reason.reasons.join(": ")
-                        )
-                    })
-                    .collect();
-                entries.push(words(why.join("; ")));
-                Row {
-                    series: series(data, &cell.transport),
-                    heading: cell.transport.clone(),
-                    cells: entries,
-                }
+                let outcome = reason.outcome.replace('_', " ");
+                format!("{outcome}: {}{hint}", reason.reasons.join(": "))
             })
-            .collect(),
-        folded: false,
-    }
+            .collect();
+        let cells = [words(place)].into_iter().chain(counts).chain([
+            figure(cell.deadline_reached.to_string()),
+            words(why.join("; ")),
+        ]);
+        transport_row(data, &cell.transport, cells)
+    });
+    Table::new(
+        "How the trials of each cell ended",
+        head.chain(outcomes).chain(tail),
+        rows,
+    )
 }
 
 /// Returns the unit of a quantity of the path, by the suffix of its name.
@@ -100,104 +86,51 @@ pub fn path_left_out(summary: &Summary) -> usize {
 
 /// Returns the table of the path's configured and achieved values.
 pub fn path(summary: &Summary) -> Table {
-    let rows = listed(summary)
-        .into_iter()
-        .flat_map(|check| {
-            check.quantities.iter().map(|quantity| {
-                let unit = path_unit(&quantity.name);
-                let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
-                let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
-                let name = quantity
-                    .name
-                    .trim_end_matches("_ns")
-                    .trim_end_matches("_bps");
-                Row {
-                    series: -1,
-                    heading: name.trim_end_matches("_ratio").replace('_', " "),
-                    cells: vec![
-                        words(match check.step_at_ns {
-                            0 => check.condition.clone(),
-                            at => format!(
-                                "{} from {} on",
-                                check.condition,
-                                format_duration(Duration::from_nanos(at))
-                            ),
-                        }),
-                        show(quantity.asked),
-                        show(quantity.achieved),
-                        figure(format!(
-                            "{} to {} {}",
-                            scale.text(quantity.lowest),
-                            scale.text(quantity.highest),
-                            scale.unit
-                        )),
-                        figure(quantity.n.to_string()),
-                        words(match (&check.spoiled, quantity.within) {
-                            (Some(_), _) => "spoiled by the machine",
-                            (None, true) => "✓ within",
-                            (None, false) => "✗ outside",
-                        }),
-                    ],
-                }
-            })
-        })
-        .collect();
-    Table {
-        caption: "The emulated path: asked for and achieved".to_owned(),
-        head: [
-            "quantity",
-            "condition",
-            "asked",
-            "achieved",
-            "tolerance",
-            "n",
-            "verdict",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows,
-        folded: false,
-    }
+    const HEAD: [&str; 7] = [
+        "quantity",
+        "condition",
+        "asked",
+        "achieved",
+        "tolerance",
+        "n",
+        "verdict",
+    ];
+    let quantities = listed(summary).into_iter().flat_map(|check| {
+        let quantities = check.quantities.iter();
+        quantities.map(move |quantity| (check, quantity))
+    });
+    let rows = quantities.map(|(check, quantity)| {
+        let unit = path_unit(&quantity.name);
+        let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
+        let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
+        let name = quantity.name.trim_end_matches("_ns");
+        let name = name.trim_end_matches("_bps").trim_end_matches("_ratio");
+        let from = match check.step_at_ns {
+            0 => String::new(),
+            at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
+        };
+        let [lowest, highest] = [quantity.lowest, quantity.highest].map(|v| scale.text(v));
+        let verdict = match (&check.spoiled, quantity.within) {
+            (Some(_), _) => "spoiled by the machine",
+            (None, true) => "✓ within",
+            (None, false) => "✗ outside",
+        };
+        let cells = [
+            words(format!("{}{from}", check.condition)),
+            show(quantity.asked),
+            show(quantity.achieved),
+            figure(format!("{lowest} to {highest} {}", scale.unit)),
+            figure(quantity.n.to_string()),
+            words(verdict),
+        ];
+        row(name.replace('_', " "), cells)
+    });
+    Table::new("The emulated path: asked for and achieved", HEAD, rows)
 }
 
 /// Returns the table of the conditions' settings.
 pub fn conditions(data: &RunData) -> Table {
-    let conditions = &data.header.study.conditions;
-    let is_further = conditions
-        .iter()
-        .any(|condition| condition.links().any(|link| !link.particulars().is_empty()));
-    let row = |condition: &Condition, at: Duration, direction: &str, link: &Link| {
-        let mut cells = vec![
-            words(if at.is_zero() {
-                direction.to_owned()
-            } else {
-                format!("{direction}, from {} on", format_duration(at))
-            }),
-            figure(format_duration(link.delay)),
-            figure(if link.jitter.is_zero() {
-                "none".to_owned()
-            } else {
-                format!("± {}", format_duration(link.jitter))
-            }),
-            figure(if link.loss == Ratio(0.0) {
-                "none".to_owned()
-            } else {
-                link.loss.to_string()
-            }),
-            figure(link.rate_in_words()),
-            figure(link.queue_in_words(condition.queue_limit(link))),
-            figure(format!("{} B", condition.mtu_bytes)),
-        ];
-        if is_further {
-            cells.push(words(link.particulars().join("; ")));
-        }
-        Row {
-            series: -1,
-            heading: condition.name.clone(),
-            cells,
-        }
-    };
-    let mut head = vec![
+    const HEAD: [&str; 9] = [
         "condition",
         "direction",
         "delay",
@@ -206,26 +139,48 @@ pub fn conditions(data: &RunData) -> Table {
         "link rate",
         "queue limit",
         "largest packet",
+        "further",
     ];
-    if is_further {
-        head.push("further");
-    }
-    Table {
-        caption: "The conditions, as the study asks for them".to_owned(),
-        head: head.into_iter().map(str::to_owned).collect(),
-        rows: conditions
-            .iter()
-            .flat_map(|c| {
-                c.settings().flat_map(move |setting| {
-                    [
-                        row(c, setting.at, "sender to receiver", setting.forward),
-                        row(c, setting.at, "receiver to sender", setting.reverse),
-                    ]
-                })
-            })
-            .collect(),
-        folded: false,
-    }
+    let conditions = &data.header.study.conditions;
+    let is_further = conditions
+        .iter()
+        .any(|condition| condition.links().any(|link| !link.particulars().is_empty()));
+    let columns = HEAD.len() - usize::from(!is_further);
+    let of_link = |condition: &Condition, at: Duration, direction: &str, link: &Link| {
+        let from = if at.is_zero() {
+            String::new()
+        } else {
+            format!(", from {} on", format_duration(at))
+        };
+        let jitter =
+            (!link.jitter.is_zero()).then(|| format!("± {}", format_duration(link.jitter)));
+        let loss = (link.loss != Ratio::ZERO).then(|| link.loss.to_string());
+        let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| "none".to_owned()));
+        let cells = [
+            words(format!("{direction}{from}")),
+            figure(format_duration(link.delay)),
+            or_none(jitter),
+            or_none(loss),
+            figure(link.rate_in_words()),
+            figure(link.queue_in_words(condition.queue_limit(link))),
+            figure(format!("{} B", condition.mtu_bytes)),
+            words(link.particulars().join("; ")),
+        ];
+        row(&*condition.name, cells.into_iter().take(columns - 1))
+    };
+    let rows = conditions.iter().flat_map(|c| {
+        c.settings().flat_map(move |setting| {
+            [
+                of_link(c, setting.at, "sender to receiver", setting.forward),
+                of_link(c, setting.at, "receiver to sender", setting.reverse),
+            ]
+        })
+    });
+    Table::new(
+        "The conditions, as the study asks for them",
+        HEAD.into_iter().take(columns),
+        rows,
+    )
 }
 
 /// Returns the values that the trials of a transport read back for a fact, shortened if there are
@@ -242,108 +197,70 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }
 
+/// Returns the values of a fact that the trials of each transport read back.
+fn across(data: &RunData, fact: &str) -> impl Iterator<Item = Entry> {
+    let transports = data.header.study.transports.iter();
+    transports
+        .map(move |t| words(read_back(data, &t.label, fact).unwrap_or_else(|| "–".to_owned())))
+}
+
+/// Returns the labels of the transports after the titles of the first columns.
+fn with_labels<'a>(first: &'a [&'a str], data: &'a RunData) -> impl Iterator<Item = &'a str> {
+    let transports = data.header.study.transports.iter();
+    let labels = transports.map(|transport| transport.label.as_str());
+    first.iter().copied().chain(labels)
+}
+
 /// Returns the table of transports: driver and options.
 pub fn transports(data: &RunData) -> Table {
-    let transports = &data.header.study.transports;
-    let rows = transports
-        .iter()
-        .map(|transport| {
-            let options: Vec<String> = transport
-                .options
-                .iter()
-                .map(|(name, value)| {
-                    let value = serde_json::to_string(value).unwrap_or_default();
-                    format!("{name} = {value}")
-                })
-                .collect();
-            let cells = vec![
-                words(transport.driver.clone()),
-                words(if options.is_empty() {
-                    "defaults".to_owned()
-                } else {
-                    options.join(", ")
-                }),
-            ];
-            Row {
-                series: series(data, &transport.label),
-                heading: transport.label.clone(),
-                cells,
-            }
-        })
-        .collect();
-    Table {
-        caption: "The transports".to_owned(),
-        head: ["transport", "driver", "options"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows,
-        folded: false,
-    }
+    let rows = data.header.study.transports.iter().map(|transport| {
+        let options: Vec<String> = (transport.options.iter())
+            .map(|(name, value)| {
+                let value = serde_json::to_string(value).unwrap_or_default();
+                format!("{name} = {value}")
+            })
+            .collect();
+        let options = if options.is_empty() {
+            "defaults".to_owned()
+        } else {
+            options.join(", ")
+        };
+        let cells = [words(&*transport.driver), words(options)];
+        transport_row(data, &transport.label, cells)
+    });
+    Table::new("The transports", ["transport", "driver", "options"], rows)
 }
 
 /// Returns the table of facts that tell whether transports were compared on equal terms: facts
 /// down, transports across.
 pub fn stacks(data: &RunData, summary: &Summary) -> Table {
-    let transports = &data.header.study.transports;
-    let mut head = vec!["fact".to_owned(), "alike".to_owned()];
-    head.extend(transports.iter().map(|transport| transport.label.clone()));
-    let of = |fact: &StackFact| -> Vec<&StackRow> {
-        let rows = summary.stacks.iter();
-        rows.filter(|row| row.fact == fact.name).collect()
-    };
-    Table {
-        caption: "What the stacks did, as their drivers state it".to_owned(),
-        head,
-        rows: (STACK_FACTS.iter())
-            .filter(|fact| !of(fact).is_empty())
-            .map(|fact| {
-                let alike = if of(fact).iter().any(|row| row.differs) {
-                    "≠ differs"
-                } else {
-                    "="
-                };
-                let values = transports.iter().map(|t| {
-                    words(read_back(data, &t.label, fact.name).unwrap_or_else(|| "–".to_owned()))
-                });
-                Row {
-                    series: -1,
-                    heading: fact.title.to_owned(),
-                    cells: [words(alike)].into_iter().chain(values).collect(),
-                }
-            })
-            .collect(),
-        folded: false,
-    }
+    let rows = STACK_FACTS.iter().filter_map(|fact| {
+        let of_fact = summary.stacks.iter().filter(|row| row.fact == fact.name);
+        let of_fact: Vec<&StackRow> = of_fact.collect();
+        let alike = if of_fact.iter().any(|row| row.differs) {
+            "≠ differs"
+        } else {
+            "="
+        };
+        let cells = [words(alike)].into_iter().chain(across(data, fact.name));
+        (!of_fact.is_empty()).then(|| row(fact.title, cells))
+    });
+    Table::new(
+        "What the stacks did, as their drivers state it",
+        with_labels(&["fact", "alike"], data),
+        rows,
+    )
 }
 
 /// Returns the table of all facts that were read back: facts down, transports across.
 pub fn facts(data: &RunData) -> Table {
-    let transports = &data.header.study.transports;
-    let names: BTreeSet<&str> = data
-        .trials
-        .iter()
+    let trials = data.trials.iter();
+    let names: BTreeSet<&str> = trials
         .flat_map(|trial| trial.facts.keys().map(String::as_str))
         .collect();
-    let mut head = vec!["fact".to_owned()];
-    head.extend(transports.iter().map(|transport| transport.label.clone()));
-    Table {
-        caption: "All that was read back in the trials".to_owned(),
-        head,
-        rows: names
-            .into_iter()
-            .map(|name| Row {
-                series: -1,
-                heading: name.to_owned(),
-                cells: transports
-                    .iter()
-                    .map(|t| {
-                        words(read_back(data, &t.label, name).unwrap_or_else(|| "–".to_owned()))
-                    })
-                    .collect(),
-            })
-            .collect(),
-        folded: true,
-    }
+    let rows = names.into_iter().map(|name| row(name, across(data, name)));
+    let head = with_labels(&["fact"], data);
+    Table::new("All that was read back in the trials", head, rows).folded(true)
 }
 
 /// Returns the table of facts about the hosts; facts that are the same on all hosts are listed
@@ -354,35 +271,23 @@ pub fn hosts(data: &RunData) -> Table {
         .values()
         .flat_map(|facts| facts.0.keys().map(String::as_str))
         .collect();
-    let mut head = vec!["fact".to_owned()];
     let same = |name: &str| {
         let mut values = hosts.values().map(|facts| facts.0.get(name));
         let first = values.next().flatten();
         values.all(|value| value == first)
     };
-    let all_same = names.iter().all(|name| same(name));
-    if all_same && hosts.len() > 1 {
-        let hosts: Vec<&str> = hosts.keys().map(String::as_str).collect();
-        head.push(hosts.join(" and "));
+    let labels: Vec<&str> = hosts.keys().map(String::as_str).collect();
+    let columns = if names.iter().all(|name| same(name)) && hosts.len() > 1 {
+        vec![labels.join(" and ")]
     } else {
-        head.extend(hosts.keys().cloned());
-    }
-    let columns = head.len() - 1;
-    Table {
-        caption: "Facts about the hosts".to_owned(),
-        head,
-        rows: names
-            .into_iter()
-            .map(|name| Row {
-                series: -1,
-                heading: name.to_owned(),
-                cells: hosts
-                    .values()
-                    .take(columns)
-                    .map(|facts| words(facts.0.get(name).map_or("–", String::as_str)))
-                    .collect(),
-            })
-            .collect(),
-        folded: true,
-    }
+        labels.into_iter().map(str::to_owned).collect()
+    };
+    let rows = names.into_iter().map(|name| {
+        let values = hosts.values().take(columns.len());
+        let values = values.map(|facts| facts.0.get(name).map_or("–", String::as_str));
+        row(name, values.map(words))
+    });
+    let rows: Vec<_> = rows.collect();
+    let head = ["fact".to_owned()].into_iter().chain(columns);
+    Table::new("Facts about the hosts", head, rows).folded(true)
 }

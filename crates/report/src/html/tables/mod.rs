@@ -1,20 +1,16 @@
 //! Tables of the page.
 
 mod background;
+mod compared;
 mod results;
 
 use regatta_model::{MetricDefinition, Outcome, metric};
 use serde::Serialize;
 
-use crate::{
-    RunData, Summary,
-    analysis::{Cell, MetricSummary},
-    format::Scale,
-};
+use crate::{RunData, Summary, analysis::Cell, format::Scale};
 pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
-pub use results::{
-    comparisons, descriptions, differences, every_metric, loss, means, published, published_notes,
-};
+pub use compared::{comparisons, differences, published, published_notes};
+pub use results::{descriptions, every_metric, loss, means};
 
 /// Table under a caption.
 #[derive(Debug, Serialize)]
@@ -45,6 +41,44 @@ pub struct Entry {
     words: bool,
 }
 
+impl Table {
+    fn new<H: Into<String>>(
+        caption: impl Into<String>,
+        head: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Self {
+        Self {
+            caption: caption.into(),
+            head: head.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+            folded: false,
+        }
+    }
+
+    fn folded(self, folded: bool) -> Self {
+        Self { folded, ..self }
+    }
+}
+
+/// Creates a row of something other than a transport.
+fn row(heading: impl Into<String>, cells: impl IntoIterator<Item = Entry>) -> Row {
+    Row {
+        series: -1,
+        heading: heading.into(),
+        cells: cells.into_iter().collect(),
+    }
+}
+
+/// Creates the row of the transport with this label.
+fn transport_row(data: &RunData, label: &str, cells: impl IntoIterator<Item = Entry>) -> Row {
+    let mut transports = data.header.study.transports.iter();
+    let position = transports.position(|transport| transport.label == label);
+    Row {
+        series: position.map_or(-1, |position| position as i64),
+        ..row(label, cells)
+    }
+}
+
 fn figure(text: impl Into<String>) -> Entry {
     Entry {
         text: text.into(),
@@ -52,16 +86,60 @@ fn figure(text: impl Into<String>) -> Entry {
     }
 }
 
+/// Creates a figure with a second line.
+fn figure_over(text: impl Into<String>, sub: impl Into<String>) -> Entry {
+    Entry {
+        sub: sub.into(),
+        ..figure(text)
+    }
+}
+
 fn words(text: impl Into<String>) -> Entry {
     Entry {
-        text: text.into(),
         words: true,
-        ..Entry::default()
+        ..figure(text)
     }
 }
 
 fn none() -> Entry {
     figure("–")
+}
+
+/// Formats an interval as `[low, high]`; empty without one.
+fn interval(ends: Option<[f64; 2]>, text: impl Fn(f64) -> String) -> String {
+    ends.map_or_else(String::new, |[low, high]| {
+        format!("[{}, {}]", text(low), text(high))
+    })
+}
+
+/// Metrics in the columns of a table with their scales.
+struct Columns(Vec<(&'static MetricDefinition, Scale)>);
+
+impl Columns {
+    /// Returns those of `metrics` that a cell has of which `of` is true.
+    fn present(
+        summary: &Summary,
+        metrics: &[&'static MetricDefinition],
+        of: impl Fn(&Cell) -> bool,
+    ) -> Self {
+        let is_present = |metric: &MetricDefinition| {
+            let mut cells = summary.cells.iter();
+            cells.any(|cell| of(cell) && cell.metrics.contains_key(metric.name))
+        };
+        let present = metrics.iter().filter(|metric| is_present(metric));
+        Self(present.map(|m| (*m, scale(summary, m))).collect())
+    }
+
+    fn headings(&self) -> impl Iterator<Item = String> {
+        let columns = self.0.iter();
+        columns.map(|(metric, scale)| scale.heading(metric.title))
+    }
+
+    /// Returns the means of a cell.
+    fn means(&self, cell: &Cell) -> impl Iterator<Item = Entry> {
+        let columns = self.0.iter();
+        columns.map(|(metric, scale)| mean_entry(cell, metric.name, *scale))
+    }
 }
 
 fn definitions(names: &[&str]) -> Vec<&'static MetricDefinition> {
@@ -76,15 +154,6 @@ fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
         .filter_map(|cell| Some(cell.shown(definition.name)?.0))
         .fold(0.0, f64::max);
     Scale::for_largest(definition.unit, largest)
-}
-
-fn series(data: &RunData, label: &str) -> i64 {
-    data.header
-        .study
-        .transports
-        .iter()
-        .position(|transport| transport.label == label)
-        .map_or(-1, |position| position as i64)
 }
 
 fn places(data: &RunData) -> Vec<(String, &str, &str)> {
@@ -129,16 +198,16 @@ fn outcome_words(cell: &Cell) -> String {
     }
 }
 
-fn mean_entry(name: &str, metric: &MetricSummary, scale: Scale) -> Entry {
-    let (value, interval) = metric.shown(name);
-    Entry {
-        text: scale.text(value),
-        sub: match interval {
-            None => "no interval: one trial".to_owned(),
-            // Nothing varies where every trial has the same value.
-            Some([low, high]) if low >= high => String::new(),
-            Some([low, high]) => format!("[{}, {}]", scale.text(low), scale.text(high)),
-        },
-        words: false,
-    }
+/// Returns the mean of a cell with its interval.
+fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
+    let Some((value, ends)) = cell.shown(name) else {
+        return none();
+    };
+    let sub = match ends {
+        None => "no interval: one trial".to_owned(),
+        // Nothing varies where every trial has the same value.
+        Some([low, high]) if low >= high => String::new(),
+        Some(_) => interval(ends, |end| scale.text(end)),
+    };
+    figure_over(scale.text(value), sub)
 }

@@ -1,0 +1,249 @@
+//! Tables of differences: between conditions, between transports, and from published figures.
+
+use std::collections::BTreeSet;
+
+use regatta_model::{MetricDefinition, metric};
+
+use super::{
+    Entry, Row, Table, definitions, figure, figure_over, interval, none, places, row, scale,
+    transport_row,
+};
+use crate::{
+    RunData, Summary,
+    analysis::{
+        Comparison, DIFFERENCE_METRICS, Difference, Failure, HEADLINE_METRICS, PublishedBeside,
+    },
+    format::{Scale, capital, list, number, p_value, signed_percent},
+};
+
+/// Returns the tables of each transport's differences under each further condition.
+pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let study = &data.header.study;
+    let mut tables = Vec::new();
+    for workload in &study.workloads {
+        for condition in study.conditions.iter().skip(1) {
+            let of = |transport: &str, metric: &str| {
+                summary.differences.iter().find(|d| {
+                    d.transport == transport
+                        && d.metric == metric
+                        && d.to == condition.name
+                        && d.workload == workload.name
+                })
+            };
+            let mut columns = definitions(&DIFFERENCE_METRICS);
+            columns.retain(|c| {
+                let mut transports = study.transports.iter();
+                transports.any(|t| of(&t.label, c.name).is_some())
+            });
+            if columns.is_empty() {
+                continue;
+            }
+            let head = columns.iter().map(|column| column.title);
+            let with = if study.workloads.len() > 1 {
+                format!(" with `{}`", workload.name)
+            } else {
+                String::new()
+            };
+            let caption = format!(
+                "Change of the geometric means from `{}` to `{}`{with}, with its interval at the level \
+                 of the run's correction",
+                study.conditions[0].name, condition.name
+            );
+            let rows = (study.transports.iter())
+                .filter(|t| columns.iter().any(|c| of(&t.label, c.name).is_some()))
+                .map(|t| {
+                    let changes = columns.iter().map(|c| of(&t.label, c.name));
+                    transport_row(data, &t.label, changes.map(|d| d.map_or_else(none, change)))
+                });
+            tables.push(Table::new(
+                caption,
+                ["transport"].into_iter().chain(head),
+                rows,
+            ));
+        }
+    }
+    tables
+}
+
+fn change(difference: &Difference) -> Entry {
+    let percent = |ratio: f64| signed_percent(ratio - 1.0);
+    let claim = &difference.claim;
+    let ratio = claim.ratio.map_or_else(|| "–".to_owned(), percent);
+    figure_over(ratio, interval(claim.interval, percent))
+}
+
+/// Returns the tables of all pairs.
+pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for definition in definitions(&HEADLINE_METRICS) {
+        let scale = scale(summary, definition);
+        for (heading, condition, workload) in places(data) {
+            let here = summary.comparisons.iter().filter(|c| {
+                c.metric == definition.name && c.condition == condition && c.workload == workload
+            });
+            let rows: Vec<Row> = here.map(|c| pair(summary, c, scale)).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let caption = format!("{}: every pair under {heading}", capital(definition.title));
+            let head = [
+                "pair",
+                "ratio",
+                &scale.heading("first"),
+                &scale.heading("second"),
+                "p (Holm)",
+                "rounds",
+                "detectable",
+                "the first is",
+            ];
+            let is_primary = data.is_primary(definition.name, workload);
+            tables.push(Table::new(caption, head, rows).folded(!is_primary));
+        }
+    }
+    tables
+}
+
+/// Returns the row of a pair of transports.
+fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
+    let claim = &c.claim;
+    let lossy = |label: &str| {
+        let cell = summary.cell(label, &c.condition, &c.workload)?;
+        let failures: Vec<String> = cell.failures.iter().map(Failure::in_words).collect();
+        (!failures.is_empty()).then(|| format!("{label} {}", list(&failures)))
+    };
+    let failures: Vec<String> = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().collect();
+    let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
+    let times = |ratio: Option<f64>| ratio.map_or_else(none, |r| figure(format!("{}×", number(r))));
+    let mut ends = interval(claim.interval, number);
+    if !ends.is_empty() {
+        ends += &format!(" at {} %", level(claim.confidence));
+    }
+    let cells = [
+        Entry {
+            sub: ends,
+            ..times(claim.ratio)
+        },
+        mean(c.geometric_mean_a),
+        mean(c.geometric_mean_b),
+        claim.p_holm.map_or_else(none, |p| figure(p_value(p))),
+        figure(claim.n.to_string()),
+        times(claim.detectable_ratio),
+        Entry {
+            words: true,
+            ..figure_over(claim.conclusion.name(), failures.join("; "))
+        },
+    ];
+    row(format!("{} against {}", c.a, c.b), cells)
+}
+
+/// Formats a confidence in per cent with as many digits as distinguish it from 100.
+fn level(confidence: f64) -> String {
+    let percent = format!("{:.4}", confidence * 100.0);
+    percent
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
+}
+
+/// Returns the notes on published figures, each once with the figures that it is about.
+pub fn published_notes(summary: &Summary) -> Vec<String> {
+    let mut notes: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for figure in &summary.published {
+        let Some(note) = figure.note.as_deref() else {
+            continue;
+        };
+        let about = format!("`{}` under `{}`", figure.metric, figure.condition);
+        let known = notes
+            .iter_mut()
+            .find(|(transport, known, _)| *transport == figure.transport && *known == note);
+        match known {
+            Some((_, _, figures)) => figures.push(about),
+            None => notes.push((&figure.transport, note, vec![about])),
+        }
+    }
+    notes
+        .into_iter()
+        .map(|(transport, note, figures)| {
+            let all = summary
+                .published
+                .iter()
+                .filter(|p| p.transport == transport)
+                .count();
+            if figures.len() == all {
+                format!("`{transport}`: {note}")
+            } else {
+                format!("`{transport}`, {}: {note}", list(&figures))
+            }
+        })
+        .collect()
+}
+
+/// Returns tables of published figures beside the measured ones, one for each condition and
+/// workload.
+pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let study = &data.header.study;
+    let mut tables = Vec::new();
+    // Figures that name no workload stand before those that do.
+    let workloads = study.workloads.iter().map(|workload| Some(&workload.name));
+    let workloads: Vec<Option<&String>> = std::iter::once(None).chain(workloads).collect();
+    for condition in &study.conditions {
+        for workload in &workloads {
+            let figures = summary.published.iter();
+            let here: Vec<&PublishedBeside> = figures
+                .filter(|p| p.condition == condition.name && p.workload.as_ref() == *workload)
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            let with = workload.map_or_else(String::new, |workload| format!(" with `{workload}`"));
+            let caption = format!(
+                "Published beside measured, under `{}`{with}",
+                condition.name
+            );
+            tables.push(beside(data, &here, caption));
+        }
+    }
+    tables
+}
+
+/// Returns the table of some published figures beside the measured ones.
+fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Table {
+    let names: BTreeSet<&str> = figures.iter().map(|p| p.metric.as_str()).collect();
+    let columns: Vec<(&MetricDefinition, Scale)> = (metric::METRICS.iter())
+        .filter(|m| names.contains(m.name))
+        .map(|column| {
+            let values = figures.iter().filter(|p| p.metric == column.name);
+            let values = values.map(|p| p.published.max(p.measured.unwrap_or(0.0)));
+            let largest = values.fold(0.0, f64::max);
+            (column, Scale::for_largest(column.unit, largest))
+        })
+        .collect();
+    let mut labels: Vec<&str> = Vec::new();
+    for p in figures {
+        if !labels.contains(&p.transport.as_str()) {
+            labels.push(&p.transport);
+        }
+    }
+    let mut head = vec!["transport".to_owned()];
+    for (column, scale) in &columns {
+        head.push(format!("{}: published", scale.heading(column.title)));
+        head.push("measured".to_owned());
+    }
+    let cells = |label: &str, (column, scale): &(&MetricDefinition, Scale)| {
+        let mut of_label = figures.iter().filter(|p| p.transport == label);
+        let found = of_label.find(|p| p.metric == column.name);
+        let measured = found.and_then(|p| {
+            let ends = interval(p.measured_ci95, |end| scale.text(end));
+            Some(figure_over(scale.text(p.measured?), ends))
+        });
+        [
+            found.map_or_else(none, |p| figure(scale.text(p.published))),
+            measured.unwrap_or_else(none),
+        ]
+    };
+    let rows = labels.into_iter().map(|label| {
+        let cells = columns.iter().flat_map(|column| cells(label, column));
+        transport_row(data, label, cells)
+    });
+    Table::new(caption, head, rows)
+}
