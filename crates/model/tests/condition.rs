@@ -180,139 +180,138 @@ fn a_staircase_is_the_same_as_its_steps() {
     assert_eq!(rates, [10, 20, 25]);
 }
 
+/// Asserts that the keys are refused with this message at this place, and with a hint.
+#[track_caller]
+fn assert_refused(keys: &str, expected: &str, place: &str) {
+    let shown = read(keys).expect_err(keys);
+    assert!(
+        shown.contains(expected),
+        "expected {expected:?} in:\n{shown}"
+    );
+    assert!(shown.contains(place), "expected {place} in:\n{shown}");
+    assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+}
+
 #[test]
-fn what_cannot_be_is_shown_with_its_place_and_what_to_write() {
-    let step = |keys: &str| format!("rtt = \"30ms\"\n[[condition.step]]\n{keys}");
-    let stairs = |keys: &str| format!("steps = {{ {keys} }}");
+fn a_bottleneck_that_cannot_be_is_shown_with_its_place() {
     for (keys, expected, place) in [
-        ("rate = \"0bit/s\"".to_owned(), "a rate of zero", "^^^^^^^^"),
+        ("rate = \"0bit/s\"", "a rate of zero", "^^^^^^^^"),
         (
-            "rtt = \"-1ms\"".to_owned(),
-            "a time cannot be negative",
-            "^^^^^^",
-        ),
-        (
-            "discipline = \"codel\"".to_owned(),
+            "discipline = \"codel\"",
             "CoDel on a link without a rate",
             "^^^^^^^",
         ),
         (
-            "discipline = \"red\"".to_owned(),
+            "discipline = \"red\"",
             "`red` is not a value of `discipline`",
             "^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\ntrace = \"lte.trace\"".to_owned(),
+            "rate = \"1Mbit/s\"\ntrace = \"lte.trace\"",
             "`trace` and `rate` both",
             "^^^^^^^^^^^",
         ),
         (
-            "trace = \"empty.trace\"".to_owned(),
+            "trace = \"empty.trace\"",
             "the trace `empty.trace` is empty",
             "^^^^^^^^^^^^^",
         ),
         (
-            "trace = \"garbage.trace\"".to_owned(),
+            "trace = \"garbage.trace\"",
             "line 1 of the trace",
             "^^^^^^^^^^^^^^^",
         ),
         (
-            "trace = \"falling.trace\"".to_owned(),
+            "trace = \"falling.trace\"",
             "goes back in time, from 5 to 4",
             "^^^^^^^^^^^^^^^",
         ),
         (
-            "trace = \"none.trace\"".to_owned(),
+            "trace = \"none.trace\"",
             "cannot read `none.trace`",
             "^^^^^^^^^^^^",
         ),
+        ("burst = \"15kB\"", "the link has no rate", "^^^^^^"),
         (
-            "loss = \"101%\"".to_owned(),
-            "is not between 0 % and 100 %",
-            "^^^^^^",
-        ),
-        (
-            "rtt = \"4ms\"\njitter = \"3ms\"".to_owned(),
-            "`jitter` is larger than",
-            "^^^^^",
-        ),
-        (
-            "rtt = \"4ms\"\njitter_distribution = \"normal\"".to_owned(),
-            "but no `jitter`",
-            "^^^^^^^^",
-        ),
-        (
-            "rtt = \"4ms\"\njitter_correlation = \"9ms\"".to_owned(),
-            "but no `jitter`",
-            "^^^^^",
-        ),
-        (
-            "rtt = \"4ms\"\njitter = \"1ms\"\njitter_reorders = true\njitter_correlation = \"9ms\""
-                .to_owned(),
-            "is drawn for each of them",
-            "^^^^^",
-        ),
-        (
-            "reorder = \"1%\"".to_owned(),
-            "there is no delay to skip",
-            "^^^^",
-        ),
-        (
-            "loss_list = [17, 3]".to_owned(),
-            "do not rise from 1",
-            "^^^^^^^",
-        ),
-        ("loss_list = [0]".to_owned(), "do not rise from 1", "^^^"),
-        (
-            "loss_list = [\"3\"]".to_owned(),
-            "a list of whole numbers",
-            "^^^",
-        ),
-        (
-            "loss_list = \"words.txt\"".to_owned(),
-            "line 2 of `words.txt` is no whole number",
-            "^^^^^^^^^^^",
-        ),
-        (
-            "loss_bursts = { to_bad = \"1%\" }".to_owned(),
-            "has no `to_good`",
-            "^^^",
-        ),
-        (
-            "burst = \"15kB\"".to_owned(),
-            "the link has no rate",
-            "^^^^^^",
-        ),
-        (
-            "rate = \"1Mbit/s\"\nburst = \"1kB\"".to_owned(),
+            "rate = \"1Mbit/s\"\nburst = \"1kB\"",
             "lets none pass",
             "^^^^^",
         ),
+        ("queue = \"2 BDP\"", "but the link has no rate", "^^^^^^^"),
         (
-            "queue = \"2 BDP\"".to_owned(),
-            "but the link has no rate",
-            "^^^^^^^",
-        ),
-        (
-            "rate = \"1Mbit/s\"\nqueue = \"0 packets\"".to_owned(),
+            "rate = \"1Mbit/s\"\nqueue = \"0 packets\"",
             "a queue of no packet",
             "^^^^^^^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\nqueue = \"1kB\"".to_owned(),
+            "rate = \"1Mbit/s\"\nqueue = \"1kB\"",
             "a queue smaller than one packet",
             "^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\ncodel_target = \"1ms\"".to_owned(),
+            "rate = \"1Mbit/s\"\ncodel_target = \"1ms\"",
             "the queue is not under CoDel",
             "^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\ncodel_target = \"200ms\"".to_owned(),
+            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\ncodel_target = \"200ms\"",
             "CoDel's target is not between",
             "^^^^^^^",
         ),
+    ] {
+        assert_refused(keys, expected, place);
+    }
+}
+
+#[test]
+fn impairments_that_cannot_be_are_shown_with_their_place() {
+    for (keys, expected, place) in [
+        ("rtt = \"-1ms\"", "a time cannot be negative", "^^^^^^"),
+        ("loss = \"101%\"", "is not between 0 % and 100 %", "^^^^^^"),
+        (
+            "rtt = \"4ms\"\njitter = \"3ms\"",
+            "`jitter` is larger than",
+            "^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter_distribution = \"normal\"",
+            "but no `jitter`",
+            "^^^^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter_correlation = \"9ms\"",
+            "but no `jitter`",
+            "^^^^^",
+        ),
+        (
+            "rtt = \"4ms\"\njitter = \"1ms\"\njitter_reorders = true\njitter_correlation = \"9ms\"",
+            "is drawn for each of them",
+            "^^^^^",
+        ),
+        ("reorder = \"1%\"", "there is no delay to skip", "^^^^"),
+        ("loss_list = [17, 3]", "do not rise from 1", "^^^^^^^"),
+        ("loss_list = [0]", "do not rise from 1", "^^^"),
+        ("loss_list = [\"3\"]", "a list of whole numbers", "^^^"),
+        (
+            "loss_list = \"words.txt\"",
+            "line 2 of `words.txt` is no whole number",
+            "^^^^^^^^^^^",
+        ),
+        (
+            "loss_bursts = { to_bad = \"1%\" }",
+            "has no `to_good`",
+            "^^^",
+        ),
+    ] {
+        assert_refused(keys, expected, place);
+    }
+}
+
+#[test]
+fn steps_that_cannot_be_are_shown_with_their_place() {
+    let step = |keys: &str| format!("rtt = \"30ms\"\n[[condition.step]]\n{keys}");
+    let stairs = |keys: &str| format!("steps = {{ {keys} }}");
+    for (keys, expected, place) in [
         (step("rtt = \"1ms\""), "has no `at`", "^"),
         (step("at = \"0s\""), "does not come after the start", "^^^^"),
         (
@@ -349,13 +348,7 @@ fn what_cannot_be_is_shown_with_its_place_and_what_to_write() {
             "^^^^^",
         ),
     ] {
-        let shown = read(&keys).expect_err(&keys);
-        assert!(
-            shown.contains(expected),
-            "expected {expected:?} in:\n{shown}"
-        );
-        assert!(shown.contains(place), "expected {place} in:\n{shown}");
-        assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+        assert_refused(&keys, expected, place);
     }
 }
 

@@ -15,6 +15,7 @@ mod checksum;
 mod displaced;
 mod error;
 pub mod exports;
+mod insert;
 mod open;
 mod query;
 mod reader;

@@ -6,17 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{PathCheck, RunHeader, Series, TrialRecord, Warning, metric};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState,
-    busy::wait_for_locks,
-    checksum,
+    FILE_NAME, ResultsError, RunState, checksum,
     displaced::{self, FileIdentity},
-    exports,
+    exports, insert,
     open::{beside, connect, explain, explain_io, has_log, missing},
-    query::{Source, value_not_kept},
+    query::Source,
     schema,
 };
 
@@ -70,7 +68,7 @@ impl Store {
             }
             Err(source) => return Err(explain_io(source, "create", &path)),
         }
-        let begun = begin(&path, header).and_then(|connection| {
+        let begun = insert::begin(&path, header).and_then(|connection| {
             // The name of a new file is as much to be kept as what is in it.
             lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
             Ok((connection, FileIdentity::of(&path)?))
@@ -157,7 +155,7 @@ impl Store {
         if duplicate {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
-        self.write(|transaction| insert_trial(transaction, trial))?;
+        self.write(|transaction| insert::insert_trial(transaction, trial))?;
         self.kept += 1;
         Ok(())
     }
@@ -185,7 +183,7 @@ impl Store {
                     "INSERT INTO path_quantity VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                     params![
                         id,
-                        signed(position),
+                        insert::signed(position),
                         quantity.name,
                         quantity.asked,
                         quantity.achieved,
@@ -206,7 +204,7 @@ impl Store {
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
         self.write(|transaction| {
-            insert_warning(transaction, None, warning)?;
+            insert::insert_warning(transaction, None, warning)?;
             checksum::WARNING.seal(transaction, transaction.last_insert_rowid())
         })
     }
@@ -358,7 +356,7 @@ impl Claim {
         drop(reader);
         let path = dir.join(FILE_NAME);
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        prepare(&connection)
+        insert::prepare(&connection)
             .and_then(|()| modernise(&mut connection))
             .map_err(|e| explain(e, "open", &path).keeping(kept))?;
         Ok(Store {
@@ -431,13 +429,6 @@ fn lock(dir: &Path) -> Result<File, ResultsError> {
     }
 }
 
-/// Applies the settings of every connection that writes.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // FULL flushes the log at every commit; WAL's default would lose the last ones in a power cut.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
-}
-
 /// Upgrades the tables of an older version.
 fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -446,196 +437,4 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(schema::FROM_1_TO_2)?;
     }
     transaction.commit()
-}
-
-/// Creates the tables and the header of a new run, in one transaction.
-fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
-    let study = serde_json::to_string(&header.study)
-        .map_err(|e| explain_io(e.into(), "write the study to", path))?;
-    let begun = || -> rusqlite::Result<Connection> {
-        let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        wait_for_locks(&mut connection, path)?;
-        prepare(&connection)?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(schema::TABLES)?;
-        transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", schema::VERSION)?;
-        transaction.execute(
-            "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '', NULL)",
-            params![
-                header.run_id,
-                header.regatta_version,
-                header.started_unix_ns,
-                header.study.name,
-                study,
-                header.study_text,
-                header.bed,
-            ],
-        )?;
-        for (host, facts) in &header.hosts {
-            transaction.execute("INSERT INTO host VALUES (?1)", [host])?;
-            for (name, value) in &facts.0 {
-                transaction.execute(
-                    "INSERT INTO host_fact VALUES (?1, ?2, ?3)",
-                    params![host, name, value],
-                )?;
-            }
-        }
-        define_metrics(&transaction)?;
-        checksum::RUN.seal(&transaction, 1)?;
-        transaction.commit()?;
-        Ok(connection)
-    };
-    begun().map_err(|e| explain(e, "create", path))
-}
-
-fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    for metric in metric::METRICS {
-        transaction.execute(
-            "INSERT OR IGNORE INTO metric_definition VALUES (?1, ?2, ?3, ?4)",
-            params![
-                metric.name,
-                metric.unit.name(),
-                metric.title,
-                metric.definition
-            ],
-        )?;
-    }
-    Ok(())
-}
-
-fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
-    transaction.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)",
-        params![
-            trial.index,
-            trial.round,
-            trial.transport,
-            trial.condition,
-            trial.workload,
-            trial.started_unix_ns,
-            trial.seed.to_string(),
-            trial.outcome.name(),
-            trial.hint,
-            trial.attempt,
-        ],
-    )?;
-    for (position, reason) in trial.reasons.iter().enumerate() {
-        transaction.execute(
-            "INSERT INTO reason VALUES (?1, ?2, ?3)",
-            params![trial.index, signed(position), reason],
-        )?;
-    }
-    let mut warnings = trial.warnings.clone();
-    for (name, &value) in &trial.metrics {
-        let refusal = if metric::find(name).is_none() {
-            Some(format!("`{name}` is not a metric and was not kept"))
-        } else if !value.is_finite() {
-            Some(format!("`{name}` came out as {value} and was not kept"))
-        } else {
-            None
-        };
-        if let Some(message) = refusal {
-            warnings.push(value_not_kept(message));
-            continue;
-        }
-        insert_metric(transaction, trial.index, name, value)?;
-    }
-    for (position, series) in trial.series.iter().enumerate() {
-        let (samples, t_ns, values) = blobs(series);
-        transaction.execute(
-            "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                trial.index,
-                signed(position),
-                series.side,
-                series.name,
-                signed(samples),
-                t_ns,
-                values,
-            ],
-        )?;
-    }
-    for (position, histogram) in trial.histograms.iter().enumerate() {
-        transaction.execute(
-            "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                trial.index,
-                signed(position),
-                histogram.side,
-                histogram.name,
-                histogram.hdr_v2_base64,
-            ],
-        )?;
-    }
-    for (name, value) in &trial.facts {
-        transaction.execute(
-            "INSERT INTO fact VALUES (?1, ?2, ?3)",
-            params![trial.index, name, value],
-        )?;
-    }
-    for warning in &warnings {
-        insert_warning(transaction, Some(trial.index), warning)?;
-    }
-    checksum::TRIAL.seal(transaction, trial.index.into())
-}
-
-/// Stores a metric, with its definition if a run that an older Regatta began lacks it.
-fn insert_metric(
-    transaction: &Transaction<'_>,
-    trial: u32,
-    name: &str,
-    value: f64,
-) -> rusqlite::Result<()> {
-    let insert = || {
-        transaction
-            .execute(
-                "INSERT INTO metric VALUES (?1, ?2, ?3)",
-                params![trial, name, value],
-            )
-            .map(|_| ())
-    };
-    match insert() {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-            define_metrics(transaction)?;
-            insert()
-        }
-        other => other,
-    }
-}
-
-fn insert_warning(
-    transaction: &Transaction<'_>,
-    trial: Option<u32>,
-    warning: &Warning,
-) -> rusqlite::Result<()> {
-    transaction
-        .execute(
-            "INSERT INTO warning (trial, code, message, hint) VALUES (?1, ?2, ?3, ?4)",
-            params![trial, warning.code, warning.message, warning.hint],
-        )
-        .map(|_| ())
-}
-
-/// Returns the number of samples, and times and values of a series as they are stored.
-fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
-    let finite = || {
-        series
-            .t_ns
-            .iter()
-            .zip(&series.values)
-            .filter(|(_, value)| value.is_finite())
-    };
-    (
-        finite().count(),
-        finite().flat_map(|(t, _)| t.to_le_bytes()).collect(),
-        finite()
-            .flat_map(|(_, value)| value.to_le_bytes())
-            .collect(),
-    )
-}
-
-/// Converts a position or a count to SQLite's integer; none comes near the limit.
-fn signed(value: usize) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,8 @@
 //! Ordinary use without failures.
 
+use std::path::Path;
+
+use regatta_model::TrialRecord;
 use regatta_results::{Reader, RunState};
 use serde_json::Value;
 
@@ -26,52 +29,42 @@ fn assert_fits(schema: &str, value: &Value) {
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
-#[test]
-fn a_study_file_becomes_results_and_reports() {
-    let bench = Bench::new();
-    bench.write("small.toml", SMALL);
-    let done = bench.run(&["run", "small.toml", "--out", "out"]);
-    let out = bench.path("out");
-
-    let trials = trials(&out);
-    assert_eq!(trials.len(), 4, "2 transports, 2 rounds: {done:#?}");
-    for trial in &trials {
-        assert_ran(trial);
-        let metric = |name: &str| {
-            *trial
-                .metrics
-                .get(name)
-                .unwrap_or_else(|| panic!("no `{name}` of `{}`", trial.transport))
-        };
-        assert!(metric("goodput_bps") > 1e6);
-        assert!(metric("goodput_bps") < 50e6, "faster than the path");
-        assert!(metric("cpu_sender_ratio") > 0.0);
-        assert!(metric("cpu_receiver_ratio") > 0.0);
-        // 10 ms each round trip; a timer that is early would measure less than the path has.
-        assert!(metric("round_trip_delay_idle_ns") > 9.9e6);
-        assert!(metric("path_packets") > 600.0);
-        // The path counts from before the idle probe, the sender from the connect call.
-        assert!(metric("path_packets") > metric("packets_sent"));
-        for name in trial.metrics.keys() {
-            assert!(
-                regatta_model::metric::find(name).is_some(),
-                "`{name}` has no definition"
-            );
-        }
-        for series in &trial.series {
-            assert!(
-                regatta_model::metric::find_series(&series.name).is_some(),
-                "`{}` has no definition",
-                series.name
-            );
-            assert_eq!(series.t_ns.len(), series.values.len());
-        }
+/// Asserts that a trial over the path of [`SMALL`] has every metric, each with a definition.
+fn assert_measured(trial: &TrialRecord) {
+    let metric = |name: &str| {
+        *trial
+            .metrics
+            .get(name)
+            .unwrap_or_else(|| panic!("no `{name}` of `{}`", trial.transport))
+    };
+    assert!(metric("goodput_bps") > 1e6);
+    assert!(metric("goodput_bps") < 50e6, "faster than the path");
+    assert!(metric("cpu_sender_ratio") > 0.0);
+    assert!(metric("cpu_receiver_ratio") > 0.0);
+    // 10 ms each round trip; a timer that is early would measure less than the path has.
+    assert!(metric("round_trip_delay_idle_ns") > 9.9e6);
+    assert!(metric("path_packets") > 600.0);
+    // The path counts from before the idle probe, the sender from the connect call.
+    assert!(metric("path_packets") > metric("packets_sent"));
+    for name in trial.metrics.keys() {
+        assert!(
+            regatta_model::metric::find(name).is_some(),
+            "`{name}` has no definition"
+        );
     }
-    let tcp = trials.iter().find(|t| t.transport == "tcp").expect("tcp");
-    assert_eq!(tcp.metrics["bytes_delivered"], 1e6);
-    assert_eq!(tcp.facts["congestion_control.sender"], "cubic");
+    for series in &trial.series {
+        assert!(
+            regatta_model::metric::find_series(&series.name).is_some(),
+            "`{}` has no definition",
+            series.name
+        );
+        assert_eq!(series.t_ns.len(), series.values.len());
+    }
+}
 
-    let reader = Reader::open(&out).expect("results");
+/// Asserts that the results have the study as it was written and the facts of the build.
+fn assert_stored(out: &Path) {
+    let reader = Reader::open(out).expect("results");
     assert_eq!(reader.state().expect("a state"), RunState::Complete);
     let header = reader.header().expect("a header");
     assert_eq!(header.study_text, SMALL);
@@ -94,44 +87,23 @@ fn a_study_file_becomes_results_and_reports() {
     let checks = reader.path_checks().expect("checks");
     let (_, repeated) = checks.split_last().expect("a check");
     assert!(repeated.iter().all(|check| check.spoiled.is_some()));
-    drop(reader);
+}
 
-    let summary: Value = serde_json::from_str(
-        &std::fs::read_to_string(out.join("summary.json")).expect("summary.json"),
-    )
-    .expect("JSON");
-    assert_fits(SUMMARY_SCHEMA, &summary);
-    done.assert_code(expected_code(&summary));
-    assert_eq!(
-        summary["builds"][0]["hosts"].as_array().map(Vec::len),
-        Some(2)
-    );
-    // The tests run a build with debug assertions, which every run warns of.
-    let codes = summary["warnings"].as_array().expect("warnings");
-    let is_warned = codes.iter().any(|warning| warning["code"] == "debug_build");
-    assert_eq!(is_warned, cfg!(debug_assertions));
-
+fn assert_exported(out: &Path) {
     let trials_csv = std::fs::read_to_string(out.join("trials.csv")).expect("trials.csv");
     assert_eq!(trials_csv.lines().count(), 1 + 4);
     let series_csv = std::fs::read_to_string(out.join("series.csv")).expect("series.csv");
     assert!(series_csv.lines().count() > 4);
     let html = std::fs::read_to_string(out.join("report.html")).expect("report.html");
     assert!(html.contains("<svg"), "the report has figures");
+}
 
-    assert!(done.stdout.contains("tcp"), "{}", done.stdout);
-    assert!(done.stdout.contains("report.html"), "{}", done.stdout);
-    assert!(
-        done.stderr.contains("[4/4]"),
-        "one line per trial off a terminal: {}",
-        done.stderr
-    );
-    bench.assert_nothing_left();
-
-    // Reports can be had again from the results file alone.
+/// Asserts that the reports of a run can be made again from the results file alone.
+fn assert_reported_again(bench: &Bench, out: &Path, summary: &Value) {
+    let code = expected_code(summary);
     for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
         std::fs::remove_file(out.join(name)).expect("the file is there");
     }
-    let code = expected_code(&summary);
     bench.run(&["report", "out"]).assert_code(code);
     for name in ["summary.json", "report.html", "trials.csv", "series.csv"] {
         assert!(out.join(name).exists(), "{name}");
@@ -160,7 +132,53 @@ fn a_study_file_becomes_results_and_reports() {
     json.assert_code(code);
     let again: Value = serde_json::from_str(&json.stdout).expect("JSON alone on stdout");
     assert_eq!(again["cells"], summary["cells"]);
+}
 
+#[test]
+fn a_study_file_becomes_results_and_reports() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let done = bench.run(&["run", "small.toml", "--out", "out"]);
+    let out = bench.path("out");
+
+    let trials = trials(&out);
+    assert_eq!(trials.len(), 4, "2 transports, 2 rounds: {done:#?}");
+    for trial in &trials {
+        assert_ran(trial);
+        assert_measured(trial);
+    }
+    let tcp = trials.iter().find(|t| t.transport == "tcp").expect("tcp");
+    assert_eq!(tcp.metrics["bytes_delivered"], 1e6);
+    assert_eq!(tcp.facts["congestion_control.sender"], "cubic");
+
+    assert_stored(&out);
+    let summary: Value = serde_json::from_str(
+        &std::fs::read_to_string(out.join("summary.json")).expect("summary.json"),
+    )
+    .expect("JSON");
+    assert_fits(SUMMARY_SCHEMA, &summary);
+    done.assert_code(expected_code(&summary));
+    assert_eq!(
+        summary["builds"][0]["hosts"].as_array().map(Vec::len),
+        Some(2)
+    );
+    // The tests run a build with debug assertions, which every run warns of.
+    let codes = summary["warnings"].as_array().expect("warnings");
+    let is_warned = codes.iter().any(|warning| warning["code"] == "debug_build");
+    assert_eq!(is_warned, cfg!(debug_assertions));
+
+    assert_exported(&out);
+
+    assert!(done.stdout.contains("tcp"), "{}", done.stdout);
+    assert!(done.stdout.contains("report.html"), "{}", done.stdout);
+    assert!(
+        done.stderr.contains("[4/4]"),
+        "one line per trial off a terminal: {}",
+        done.stderr
+    );
+    bench.assert_nothing_left();
+
+    assert_reported_again(&bench, &out, &summary);
     // Nothing is left to resume, and that is no error.
     let resumed = bench.run(&["resume", "out"]);
     resumed.assert_code(expected_code(&summary));
