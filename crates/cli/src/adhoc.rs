@@ -9,7 +9,7 @@ use regatta_model::{
 };
 use toml::{Table, Value};
 
-use crate::{args::RunArgs, exit::Failure, path_options, registry};
+use crate::{args::RunArgs, exact, exit::Failure, path_options, registry};
 
 /// Whether the options describe a path, a transport or a workload.
 pub fn asked_for(args: &RunArgs) -> bool {
@@ -124,9 +124,9 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         root.insert("kernel".into(), text(&kernel.to_string_lossy()));
     }
     let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
-    root.insert("deadline".into(), text(&path_options::time(deadline)));
+    root.insert("deadline".into(), text(&exact::time(deadline)));
     if let Some(deadline) = args.connect_deadline {
-        let deadline = text(&path_options::time(deadline));
+        let deadline = text(&exact::time(deadline));
         root.insert("connect_deadline".into(), deadline);
     }
 
@@ -156,13 +156,10 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     let mut workload = Table::new();
     let size = args.size.unwrap_or(Bytes(10_000_000));
     let message = args.message_size.unwrap_or(Bytes(10_000.min(size.0)));
-    workload.insert(
-        "name".into(),
-        text(&format!("bulk {}", path_options::bytes(size))),
-    );
+    workload.insert("name".into(), text(&format!("bulk {}", exact::bytes(size))));
     workload.insert("kind".into(), text("bulk"));
-    workload.insert("size".into(), text(&path_options::bytes(size)));
-    workload.insert("message".into(), text(&path_options::bytes(message)));
+    workload.insert("size".into(), text(&exact::bytes(size)));
+    workload.insert("message".into(), text(&exact::bytes(message)));
     root.insert("workload".into(), one(workload));
 
     let text = toml::to_string(&root).map_err(Failure::failed)?;

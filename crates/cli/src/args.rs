@@ -13,7 +13,7 @@ use clap::{
 use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, units::parse_duration};
 
 pub use self::{
-    path::{Assignment, Limit, PathArgs},
+    path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
 };
 

@@ -7,6 +7,7 @@ mod checks;
 mod describe;
 mod directory;
 mod doctor;
+mod exact;
 mod exit;
 mod interrupt;
 mod list;

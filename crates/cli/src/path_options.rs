@@ -1,79 +1,26 @@
 //! Conversion of the options of a path to keys of a study file, and their application to a parsed
 //! study.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use regatta_model::{
-    BitRate, Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement,
-    RateOf, Ratio, UnitError,
-    study::{LONGEST_NAME, change_condition},
-    units::{QueueSize, format_duration, parse_duration},
+    Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement, UnitError,
+    study::{KeyKind, LONGEST_NAME, PATH_KEYS, change_condition},
 };
 use toml::{Table, Value};
 
 use crate::{
-    args::{Assignment, Limit, PathArgs},
+    args::{Assignment, PathArgs, table},
+    exact,
     exit::Failure,
     option_words, text_file,
 };
-
-/// Formats a time exactly, in the usual unit if that loses nothing.
-pub fn time(value: Duration) -> String {
-    let ns = value.as_nanos();
-    let whole = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let whole = whole.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
-    let (unit, name) = whole.copied().unwrap_or((1, "ns"));
-    let exact = format!("{} {name}", ns / unit);
-    let short = format_duration(value);
-    if parse_duration(&short) == Ok(value) {
-        short
-    } else {
-        exact
-    }
-}
 
 /// Formats the part of packets that a capture keeps, as in a study.
 pub fn snap(value: CaptureSetup) -> String {
     match value.snap_bytes {
         None => "full".to_owned(),
-        Some(snap) => bytes(Bytes(snap.into())),
-    }
-}
-
-pub fn bytes(value: Bytes) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        short
-    } else {
-        format!("{} B", value.0)
-    }
-}
-
-fn bit_rate(value: BitRate) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        short
-    } else {
-        format!("{} bit/s", value.0)
-    }
-}
-
-fn ratio(value: Ratio) -> String {
-    let short = value.to_string();
-    if short.parse() == Ok(value) {
-        return short;
-    }
-    // The decimal point goes two places on: a hundred times the number would be rounded.
-    let decimal = value.0.to_string();
-    let digits = format!("{:0<3}", decimal.trim_start_matches("0."));
-    let (percent, rest) = digits.split_at(2);
-    format!("{percent}.{rest}%")
-}
-
-fn queue(value: QueueSize) -> String {
-    match value {
-        QueueSize::Bytes(value) => bytes(value),
-        value => value.to_string(),
+        Some(snap) => exact::bytes(Bytes(snap.into())),
     }
 }
 
@@ -125,88 +72,30 @@ struct Given {
     typed: String,
     /// Part of the condition's name.
     called: String,
+    /// Position of that part.
+    position: u32,
 }
 
 /// Returns the given options, in the order in which a condition's name lists them.
 fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
     let mut all = Vec::new();
-    let mut add = |key, value: Option<String>, called: &dyn Fn(&str) -> String| {
-        if let Some(typed) = value {
-            all.push(Given {
-                key,
-                value: value_of(key, &typed),
-                called: called(&typed),
-                typed,
-            });
-        }
-    };
-    let as_it_is = |value: &str| value.to_owned();
-    add("rtt", args.rtt.map(time), &as_it_is);
-    add("delay", args.delay.map(time), &|v| format!("{v} each way"));
-    let rate = args
-        .rate
-        .map(|limit| limit.0.map_or("unlimited".to_owned(), bit_rate));
-    add("rate", rate, &as_it_is);
-    let rate_of = args.rate_of.map(|of| word(of, &RateOf::NAMES).to_owned());
-    add("rate_of", rate_of, &|v| format!("of {v}"));
-    add("trace", args.trace.clone(), &|v| format!("trace {v}"));
-    add("loss", args.loss.map(ratio), &|v| format!("{v} loss"));
-    add("loss_list", args.loss_list.clone(), &|v| {
-        format!("loss of {v}")
-    });
-    add("reorder", args.reorder.map(ratio), &|v| {
-        format!("{v} reordered")
-    });
-    add("duplicate", args.duplicate.map(ratio), &|v| {
-        format!("{v} duplicated")
-    });
-    add("corrupt", args.corrupt.map(ratio), &|v| {
-        format!("{v} corrupted")
-    });
-    add("jitter", args.jitter.map(time), &|v| format!("± {v}"));
-    let distribution = args.jitter_distribution.map(|d| d.name().to_owned());
-    add("jitter_distribution", distribution, &as_it_is);
-    let reorders = args.jitter_reorders.then(|| "true".to_owned());
-    add("jitter_reorders", reorders, &|_| "overtaking".to_owned());
-    add("rtt_jitter", args.rtt_jitter.map(time), &|v| {
-        format!("± {v} of the round trip")
-    });
-    let correlation = args.jitter_correlation.map(time);
-    add("jitter_correlation", correlation, &|v| {
-        format!("correlation {v}")
-    });
-    add("burst", args.burst.map(bytes), &|v| format!("burst {v}"));
-    add("queue", args.queue.map(queue), &|v| format!("queue {v}"));
-    add("discipline", args.discipline.clone(), &as_it_is);
-    add("codel_target", args.codel_target.map(time), &|v| {
-        format!("target {v}")
-    });
-    add("codel_interval", args.codel_interval.map(time), &|v| {
-        format!("interval {v}")
-    });
-    if let Some(mtu) = args.mtu {
+    for (key, typed) in &args.keys.0 {
+        let shown = match key.kind {
+            KeyKind::PacketSize => format!("{} B", size(typed)),
+            _ => typed.clone(),
+        };
         all.push(Given {
-            key: "mtu",
-            value: Value::Integer(i64::try_from(mtu.0).unwrap_or(i64::MAX)),
-            typed: bytes(mtu),
-            called: format!("MTU {} B", mtu.0),
+            key: key.name,
+            value: value_of(key.kind, typed)?,
+            typed: typed.clone(),
+            called: key.in_name.replace("{}", &shown),
+            position: key.name_position,
         });
     }
-    add_tables(args, &mut all)?;
-    Ok(all)
-}
-
-/// Adds the given options that are tables, or lists of them, in a study file.
-fn add_tables(args: &PathArgs, all: &mut Vec<Given>) -> Result<(), Failure> {
-    if let Some(bursts) = &args.loss_bursts {
-        all.push(Given {
-            key: "loss_bursts",
-            value: Value::Table(table_of(&bursts.each)?),
-            typed: bursts.text.clone(),
-            called: "bursts of loss".to_owned(),
-        });
-    }
-    for (key, keys) in [("forward", &args.forward), ("reverse", &args.reverse)] {
+    for (key, keys, position) in [
+        ("forward", &args.forward, 22),
+        ("reverse", &args.reverse, 23),
+    ] {
         if !keys.is_empty() {
             let typed: Vec<_> = keys
                 .iter()
@@ -217,49 +106,55 @@ fn add_tables(args: &PathArgs, all: &mut Vec<Given>) -> Result<(), Failure> {
                 value: Value::Table(table_of(keys)?),
                 called: format!("{key} {}", typed.join(" ")),
                 typed: typed.join(&format!("\" --{key} \"")),
+                position,
             });
         }
-    }
-    if let Some(steps) = &args.steps {
-        all.push(Given {
-            key: "steps",
-            value: Value::Table(table_of(&steps.each)?),
-            typed: steps.text.clone(),
-            called: format!("steps {}", steps.text),
-        });
     }
     if !args.step.is_empty() {
         let mut tables = Vec::new();
         let mut typed = Vec::new();
         for step in &args.step {
+            let at = exact::time(step.at);
             let mut table = table_of(&step.becomes.each)?;
-            table.insert("at".into(), Value::String(time(step.at)));
+            typed.push(format!("{at}:{}", step.becomes.text));
+            table.insert("at".into(), Value::String(at));
             tables.push(Value::Table(table));
-            typed.push(format!("{}:{}", time(step.at), step.becomes.text));
         }
         all.push(Given {
             key: "step",
             value: Value::Array(tables),
             called: typed.join(", "),
             typed: typed.join("\" --step \""),
+            position: 25,
         });
     }
-    Ok(())
+    all.sort_by_key(|given| given.position);
+    Ok(all)
 }
 
-/// Converts a text to a value of a study file.
-fn value_of(key: &str, text: &str) -> Value {
-    let known = match key {
-        "jitter_reorders" => text.parse().ok().map(Value::Boolean),
+/// Returns the bytes of a size that was checked as an argument.
+fn size(text: &str) -> u64 {
+    text.parse().map_or(0, |bytes: Bytes| bytes.0)
+}
+
+/// Converts a value to one of a study file.
+fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
+    let known = match kind {
+        KeyKind::Flag => text.parse().ok().map(Value::Boolean),
+        KeyKind::PacketSize => i64::try_from(size(text)).ok().map(Value::Integer),
         // Numbers, or the name of a file.
-        "loss_list" => text
+        KeyKind::Numbers => text
             .split(',')
             .map(|number| number.trim().parse().ok().map(Value::Integer))
             .collect::<Option<_>>()
             .map(Value::Array),
+        KeyKind::Table { first, .. } => {
+            let keys = table(text, first).map_err(|wrong| Failure::input(wrong, ""))?;
+            Some(Value::Table(table_of(&keys)?))
+        }
         _ => None,
     };
-    known.unwrap_or_else(|| Value::String(text.to_owned()))
+    Ok(known.unwrap_or_else(|| Value::String(text.to_owned())))
 }
 
 /// Converts assignments to a table; `reverse.rate` is a key of the table `reverse`.
@@ -282,10 +177,14 @@ fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
                 .as_table_mut()
                 .ok_or_else(twice)?;
         }
-        if inside
-            .insert(last.to_owned(), value_of(last, value))
-            .is_some()
-        {
+        // What else is no text is refused where it is read.
+        let value = match PATH_KEYS.iter().find(|key| key.name == last) {
+            Some(key) if matches!(key.kind, KeyKind::Flag | KeyKind::Numbers) => {
+                value_of(key.kind, value)?
+            }
+            _ => Value::String(value.clone()),
+        };
+        if inside.insert(last.to_owned(), value).is_some() {
             return Err(twice());
         }
     }
@@ -297,14 +196,20 @@ fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
 /// # Errors
 /// A key is given twice.
 pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
-    let climbing = args.steps.as_ref().and_then(|steps| steps.each.first());
-    let climbs = |keys: &[&str]| climbing.is_some_and(|first| keys.contains(&first.value.as_str()));
+    let climbing = args
+        .keys
+        .get("steps")
+        .and_then(|steps| steps.split(':').next());
+    let is_said = |name: &str| args.keys.get(name).is_some() || climbing == Some(name);
     let mut args = args.clone();
-    if args.delay.is_none() && !climbs(&["rtt", "delay"]) {
-        args.rtt.get_or_insert(Duration::from_millis(30));
-    }
-    if args.trace.is_none() && !climbs(&["rate"]) {
-        args.rate.get_or_insert(Limit(Some(BitRate(100_000_000))));
+    for (key, default, others) in [
+        ("rtt", "30 ms", ["rtt", "delay"]),
+        ("rate", "100 Mbit/s", ["rate", "trace"]),
+    ] {
+        let key = PATH_KEYS.iter().find(|known| known.name == key);
+        if let Some(key) = key.filter(|_| !others.into_iter().any(is_said)) {
+            args.keys.0.push((key, default.to_owned()));
+        }
     }
     let mut section = Table::new();
     let mut name = Vec::new();
@@ -452,22 +357,5 @@ mod tests {
         let long = "x".repeat(70);
         assert_eq!(name_of(&parts(&["30 ms", &long])), "30 ms, …");
         assert_eq!(name_of(&parts(&[&long])).chars().count(), 64);
-    }
-
-    #[test]
-    fn quantities_are_written_without_loss() {
-        let odd = Duration::from_nanos(30_000_001);
-        assert_eq!(parse_duration(&time(odd)), Ok(odd));
-        assert_eq!(time(Duration::from_millis(30)), "30 ms");
-        assert_eq!(bytes(Bytes(1_234_567)).parse(), Ok(Bytes(1_234_567)));
-        assert_eq!(
-            bit_rate(BitRate(99_999_999)).parse(),
-            Ok(BitRate(99_999_999))
-        );
-        let ratios = [0.0, 0.000_012_3, 0.07, 0.29, 1.0 / 3.0, 1.0];
-        let sevenths = (1..7000).map(|n| f64::from(n) / 7000.0);
-        for value in ratios.into_iter().chain(sevenths) {
-            assert_eq!(ratio(Ratio(value)).parse(), Ok(Ratio(value)));
-        }
     }
 }

@@ -1,14 +1,16 @@
 //! Options that describe a path, common to all commands that create one.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
-use clap::Args;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
-    BitRate, Bytes, DelayDistribution, Emulator, LossBy, Offloads, Placement, RateOf, Ratio,
+    BitRate, Bytes, Emulator, LossBy, Offloads, Placement, Ratio,
+    study::{KeyKind, PATH_KEYS, PathKey},
     units::QueueSize,
 };
 
 use super::{duration, quantity};
+use crate::exact;
 
 /// The path: what is not given is a study's, or the default.
 ///
@@ -18,79 +20,8 @@ use super::{duration, quantity};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Path (docs/conditions.md)")]
 pub struct PathArgs {
-    /// Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub rtt: Option<Duration>,
-    /// One-way delay, each way, instead of a round-trip delay
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rtt", allow_hyphen_values = true)]
-    pub delay: Option<Duration>,
-    /// Amplitude of the random delay, each way; it changes steadily in time, so that packets keep
-    /// their order
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub jitter: Option<Duration>,
-    /// How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]
-    #[arg(long, value_name = "NAME", value_parser = distribution)]
-    pub jitter_distribution: Option<DelayDistribution>,
-    /// Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, conflicts_with = "jitter")]
-    pub rtt_jitter: Option<Duration>,
-    /// Time after which the random delay is independent of what it was; 0s draws it for each packet
-    /// [default: four times its widest deviation]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub jitter_correlation: Option<Duration>,
-    /// Let packets overtake one another through jitter, which is drawn for each packet then
-    #[arg(long)]
-    pub jitter_reorders: bool,
-    /// Random loss of packets, each way [default without a STUDY: none]
-    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
-    pub loss: Option<Ratio>,
-    /// Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and
-    /// `:good_loss=…` where they are not 100% and 0%
-    #[arg(long, value_name = "KEY=RATIO:…", value_parser = assignments, allow_hyphen_values = true)]
-    pub loss_bursts: Option<Assignments>,
-    /// Packets that are lost, by their number in each direction, as in `3,17`; or a file with one
-    /// number a line
-    #[arg(long, value_name = "N,N|FILE", allow_hyphen_values = true)]
-    pub loss_list: Option<String>,
-    /// Packets that skip the delay and so overtake others, each way
-    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
-    pub reorder: Option<Ratio>,
-    /// Packets that arrive twice, each way
-    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
-    pub duplicate: Option<Ratio>,
-    /// Packets of which a bit is flipped, each way
-    #[arg(long, value_name = "RATIO", value_parser = quantity::<Ratio>, allow_hyphen_values = true)]
-    pub corrupt: Option<Ratio>,
-    /// Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]
-    #[arg(long, value_name = "RATE", value_parser = rate, allow_hyphen_values = true)]
-    pub rate: Option<Limit>,
-    /// Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default:
-    /// ip]
-    #[arg(long, value_name = "WHAT", value_parser = rate_of)]
-    pub rate_of: Option<RateOf>,
-    /// File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a
-    /// rate
-    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
-    pub trace: Option<String>,
-    /// Bytes that may pass the bottleneck at once after it was idle
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true)]
-    pub burst: Option<Bytes>,
-    /// Limit of the bottleneck's queue, each way: `375kB`, `100 packets` or `2 BDP` [default: one
-    /// bandwidth-delay product, at least 100 packets]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<QueueSize>, allow_hyphen_values = true)]
-    pub queue: Option<QueueSize>,
-    /// Queue discipline: `drop-tail` or `codel` [default: drop-tail]
-    #[arg(long, value_name = "NAME", value_parser = ["drop-tail", "codel"])]
-    pub discipline: Option<String>,
-    /// Standing delay that CoDel accepts [default: 5ms]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub codel_target: Option<Duration>,
-    /// Time within which CoDel wants it [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
-    pub codel_interval: Option<Duration>,
-    /// Largest IP packet [default without a STUDY: 1500B]
-    #[arg(long, value_name = "SIZE", value_parser = mtu, allow_hyphen_values = true)]
-    pub mtu: Option<Bytes>,
+    #[command(flatten)]
+    pub keys: Keys,
     /// A key from the connecting host to the listening one alone, as in `rate=10Mbit/s`; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment, allow_hyphen_values = true)]
     pub forward: Vec<Assignment>,
@@ -101,10 +32,6 @@ pub struct PathArgs {
     /// repeatable
     #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step, allow_hyphen_values = true)]
     pub step: Vec<Step>,
-    /// A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`
-    #[arg(long, value_name = "KEY:from=…:to=…:by=…:every=…", value_parser = steps, allow_hyphen_values = true, conflicts_with = "step")]
-    pub steps: Option<Assignments>,
-
     /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
     /// netem where the kernel has it [default without a STUDY: auto]
     #[arg(long, value_name = "EMULATOR", value_parser = emulator)]
@@ -124,71 +51,109 @@ pub struct PathArgs {
 }
 
 impl PathArgs {
-    /// Whether something of the condition is given.
+    /// Whether something of the condition is given; who emulates it changes nothing of what the path is.
     pub fn describes_a_condition(&self) -> bool {
-        let Self {
-            rtt,
-            delay,
-            jitter,
-            jitter_distribution,
-            rtt_jitter,
-            jitter_correlation,
-            jitter_reorders,
-            loss,
-            loss_bursts,
-            loss_list,
-            reorder,
-            duplicate,
-            corrupt,
-            rate,
-            rate_of,
-            trace,
-            burst,
-            queue,
-            discipline,
-            codel_target,
-            codel_interval,
-            mtu,
-            forward,
-            reverse,
-            step,
-            steps,
-            // Who emulates it changes nothing of what the path is.
-            emulator: _,
-            placement: _,
-            loss_by: _,
-            offloads: _,
-        } = self;
-        let times = [
-            rtt,
-            delay,
-            jitter,
-            rtt_jitter,
-            jitter_correlation,
-            codel_target,
-            codel_interval,
-        ];
-        let ratios = [loss, reorder, duplicate, corrupt];
-        times.into_iter().any(Option::is_some)
-            || ratios.into_iter().any(Option::is_some)
-            || [burst, mtu].into_iter().any(Option::is_some)
-            || [loss_list, trace, discipline]
+        !self.keys.0.is_empty()
+            || ![&self.forward, &self.reverse]
                 .into_iter()
-                .any(Option::is_some)
-            || [loss_bursts, steps].into_iter().any(Option::is_some)
-            || [forward, reverse].into_iter().any(|keys| !keys.is_empty())
-            || jitter_distribution.is_some()
-            || *jitter_reorders
-            || rate.is_some()
-            || rate_of.is_some()
-            || queue.is_some()
-            || !step.is_empty()
+                .all(Vec::is_empty)
+            || !self.step.is_empty()
     }
 }
 
-/// Rate, or `None` for an unlimited one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit(pub Option<BitRate>);
+/// Keys of a condition that were given as options, each with its value as a study has it.
+#[derive(Debug, Clone, Default)]
+pub struct Keys(pub Vec<(&'static PathKey, String)>);
+
+/// Names of the keys' options.
+static OPTIONS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    PATH_KEYS
+        .iter()
+        .map(|key| key.name.replace('_', "-"))
+        .collect()
+});
+
+impl Keys {
+    /// Returns the value of a key, if it was given.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(key, _)| key.name == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl FromArgMatches for Keys {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let given = PATH_KEYS.iter().filter_map(|key| {
+            let value = match key.kind {
+                KeyKind::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
+                _ => matches.get_one::<String>(key.name).cloned(),
+            };
+            Some((key, value?))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Keys {
+    fn augment_args(command: Command) -> Command {
+        let options = PATH_KEYS.iter().zip(OPTIONS.iter());
+        command.args(options.map(|(key, option)| argument(key, option)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Returns the option of a key.
+fn argument(key: &'static PathKey, option: &'static str) -> Arg {
+    let argument = Arg::new(key.name).long(option).help(key.help);
+    let argument = match key.instead_of {
+        Some(other) => argument.conflicts_with(other),
+        None => argument,
+    };
+    let (value_name, hyphens) = match key.kind {
+        KeyKind::Flag => return argument.action(ArgAction::SetTrue),
+        KeyKind::Time => ("TIME", true),
+        KeyKind::Ratio => ("RATIO", true),
+        KeyKind::Rate => ("RATE", true),
+        KeyKind::Size | KeyKind::PacketSize | KeyKind::Queue => ("SIZE", true),
+        KeyKind::Numbers => ("N,N|FILE", true),
+        KeyKind::File => ("FILE", false),
+        KeyKind::Words { value_name, .. } => (value_name, false),
+        KeyKind::Table { value_name, .. } => (value_name, true),
+    };
+    argument
+        .value_name(value_name)
+        .allow_hyphen_values(hyphens)
+        .value_parser(move |text: &str| value(key.kind, text))
+}
+
+/// Returns a value as a study has it, exactly and in one way of writing.
+fn value(kind: KeyKind, text: &str) -> Result<String, String> {
+    Ok(match kind {
+        KeyKind::Time => exact::time(duration(text)?),
+        KeyKind::Ratio => exact::ratio(quantity::<Ratio>(text)?),
+        KeyKind::Rate => rate(text)?,
+        KeyKind::Size => exact::bytes(quantity::<Bytes>(text)?),
+        KeyKind::PacketSize => exact::bytes(packet_size(text)?),
+        KeyKind::Queue => exact::queue(quantity::<QueueSize>(text)?),
+        KeyKind::Words { words, .. } => {
+            let words: Vec<(&str, &str)> = words.iter().map(|word| (*word, *word)).collect();
+            word(text, &words)?.to_owned()
+        }
+        KeyKind::Table { first, .. } => {
+            table(text, first)?;
+            text.to_owned()
+        }
+        KeyKind::Numbers | KeyKind::File | KeyKind::Flag => text.to_owned(),
+    })
+}
 
 /// Key of a condition with its value, as a user writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,19 +190,17 @@ fn assignment(text: &str) -> Result<Assignment, String> {
     })
 }
 
-fn assignments(text: &str) -> Result<Assignments, String> {
+pub fn assignments(text: &str) -> Result<Assignments, String> {
     Ok(Assignments {
         text: text.to_owned(),
         each: text.split(':').map(assignment).collect::<Result<_, _>>()?,
     })
 }
 
-fn steps(text: &str) -> Result<Assignments, String> {
-    // What climbs stands first, without its key.
-    assignments(&format!("key={text}")).map(|steps| Assignments {
-        text: text.to_owned(),
-        ..steps
-    })
+/// Parses the assignments of a table, the first of which stands without its key if that is `first`.
+pub fn table(text: &str, first: Option<&str>) -> Result<Vec<Assignment>, String> {
+    let whole = first.map_or_else(|| text.to_owned(), |first| format!("{first}={text}"));
+    assignments(&whole).map(|table| table.each)
 }
 
 fn step(text: &str) -> Result<Step, String> {
@@ -250,31 +213,23 @@ fn step(text: &str) -> Result<Step, String> {
     })
 }
 
-/// A size, or a number of bytes as `mtu` of a study.
-fn mtu(text: &str) -> Result<Bytes, String> {
+/// Parses a size, or a number of bytes as `mtu` of a study.
+fn packet_size(text: &str) -> Result<Bytes, String> {
     match text.parse() {
         Ok(bytes) => Ok(Bytes(bytes)),
         Err(_) => quantity(text),
     }
 }
 
-fn rate(text: &str) -> Result<Limit, String> {
+fn rate(text: &str) -> Result<String, String> {
     if text == "unlimited" {
-        return Ok(Limit(None));
+        return Ok(text.to_owned());
     }
     let rate: BitRate = quantity(text)?;
     if rate.0 == 0 {
         return Err("a rate of zero carries nothing; write `unlimited` for no limit".to_owned());
     }
-    Ok(Limit(Some(rate)))
-}
-
-fn distribution(text: &str) -> Result<DelayDistribution, String> {
-    word(text, &DelayDistribution::NAMES)
-}
-
-fn rate_of(text: &str) -> Result<RateOf, String> {
-    word(text, &RateOf::NAMES)
+    Ok(exact::bit_rate(rate))
 }
 
 fn emulator(text: &str) -> Result<Emulator, String> {
@@ -293,7 +248,7 @@ fn loss_by(text: &str) -> Result<LossBy, String> {
     word(text, LossBy::WORDS)
 }
 
-fn word<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, String> {
+fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == text);
     known.map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();

@@ -6,21 +6,15 @@ use toml::de::DeTable;
 
 use super::{
     error::StudyError,
+    keys::read_link,
     parts::visible,
-    section::{File, Section},
+    section::{File, Section, Taken},
     steps::{Staircase, read_staircase},
 };
 use crate::{
-    condition::{
-        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, Place, QueueDiscipline,
-        RateOf, Step,
-    },
-    units::{BitRate, Bytes, QueueSize, Ratio, UnitError},
+    condition::{Condition, Link, Place, Step},
+    units::{QueueSize, UnitError},
 };
-
-/// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
-const CODEL_TARGET: Duration = Duration::from_millis(5);
-const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Link under construction: settings that depend on the whole path are not known yet.
 #[derive(Debug, Clone)]
@@ -28,9 +22,9 @@ pub(super) struct Draft {
     pub link: Link,
     /// Queue size as written; multiples of the bandwidth-delay product become bytes when the whole
     /// path is known.
-    queue: Option<QueueSize>,
+    pub queue: Option<QueueSize>,
     /// Places of the keys in the file.
-    places: BTreeMap<&'static str, Range<usize>>,
+    pub places: BTreeMap<&'static str, Range<usize>>,
     /// Place of the section, for keys that it does not have.
     whole: Range<usize>,
 }
@@ -56,10 +50,10 @@ impl Draft {
     }
 
     /// Stores a value of the link and its place, if the file has the key.
-    fn put<T>(
+    pub fn put<T>(
         &mut self,
         key: &'static str,
-        taken: Option<(T, Range<usize>)>,
+        taken: Taken<T>,
         into: impl FnOnce(&mut Link) -> &mut T,
     ) {
         if let Some((value, span)) = taken {
@@ -67,153 +61,16 @@ impl Draft {
             self.places.insert(key, span);
         }
     }
-}
 
-/// Rate, or `None` for an unlimited link.
-#[derive(Debug, Clone, Copy)]
-struct Limit(Option<BitRate>);
-
-fn limit(text: &str) -> Result<Limit, UnitError> {
-    match text.trim() {
-        "unlimited" => Ok(Limit(None)),
-        text => text.parse().map(|rate| Limit(Some(rate))),
+    /// Stores a value that a link need not have.
+    pub fn put_some<T>(
+        &mut self,
+        key: &'static str,
+        taken: Taken<T>,
+        into: impl FnOnce(&mut Link) -> &mut Option<T>,
+    ) {
+        self.put(key, taken.map(|(value, span)| (Some(value), span)), into);
     }
-}
-
-/// Reads the keys of a link that are present, over the given values.
-fn read_link(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-    draft: &mut Draft,
-) -> Result<(), StudyError> {
-    draft.put("delay", section.duration("delay", "15ms")?, |l| {
-        &mut l.delay
-    });
-    draft.put("jitter", section.duration("jitter", "2ms")?, |l| {
-        &mut l.jitter
-    });
-    let distribution = section.choice_at("jitter_distribution", &DelayDistribution::NAMES)?;
-    draft.put("jitter_distribution", distribution, |l| {
-        &mut l.jitter_distribution
-    });
-    if let Some(value) = section.flag("jitter_reorders")? {
-        draft.link.jitter_reorders = value;
-    }
-    let correlation = section.duration("jitter_correlation", "100ms")?;
-    draft.put(
-        "jitter_correlation",
-        correlation.map(|(span, place)| (Some(span), place)),
-        |l| &mut l.jitter_correlation,
-    );
-    draft.put("loss", section.parsed::<Ratio>("loss", "1%")?, |l| {
-        &mut l.loss
-    });
-    if let Some(bursts) = section.section("loss_bursts", "loss_bursts")? {
-        draft.places.insert("loss_bursts", bursts.span());
-        draft.link.loss_bursts = Some(read_bursts(bursts)?);
-    }
-    draft.put("loss_list", section.numbers("loss_list")?, |l| {
-        &mut l.loss_list
-    });
-    draft.put("reorder", section.parsed("reorder", "1%")?, |l| {
-        &mut l.reorder_ratio
-    });
-    draft.put("duplicate", section.parsed("duplicate", "1%")?, |l| {
-        &mut l.duplicate_ratio
-    });
-    draft.put("corrupt", section.parsed("corrupt", "1%")?, |l| {
-        &mut l.corrupt_ratio
-    });
-    read_bottleneck(file, section, draft)
-}
-
-fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
-    let to_bad = section.parsed::<Ratio>("to_bad", "1%")?.map(|t| t.0);
-    let to_bad_ratio = section.required("to_bad", "\"1%\"", to_bad)?;
-    let to_good = section.parsed::<Ratio>("to_good", "30%")?.map(|t| t.0);
-    let to_good_ratio = section.required("to_good", "\"30%\"", to_good)?;
-    let bad_loss = section.parsed::<Ratio>("bad_loss", "100%")?;
-    let good_loss = section.parsed::<Ratio>("good_loss", "0%")?;
-    section.end()?;
-    Ok(GilbertElliott {
-        to_bad_ratio,
-        to_good_ratio,
-        bad_loss_ratio: bad_loss.map_or(Ratio(1.0), |(ratio, _)| ratio),
-        good_loss_ratio: good_loss.map_or(Ratio::ZERO, |(ratio, _)| ratio),
-    })
-}
-
-fn read_bottleneck(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-    draft: &mut Draft,
-) -> Result<(), StudyError> {
-    let rate = section.quantity("rate", "100Mbit/s", limit)?;
-    let trace = section.text("trace")?;
-    if let (Some(_), Some((_, span))) = (&rate, &trace) {
-        return Err(file.error(
-            span.clone(),
-            "`trace` and `rate` both say how fast the link is",
-            "leave one of them out",
-        ));
-    }
-    // One takes the place of the other that was said before, for both ways or an earlier time.
-    if let Some((Limit(rate), span)) = rate {
-        draft.link.rate = rate;
-        draft.link.trace = None;
-        draft.places.insert("rate", span);
-    }
-    let rate_of = section.choice_at("rate_of", &RateOf::NAMES)?;
-    draft.put("rate_of", rate_of, |l| &mut l.rate_of);
-    if let Some((name, span)) = trace {
-        let text = section.file(&name, &span)?;
-        let trace = DeliveryTrace::parse(&name, &text)
-            .map_err(|error| file.error(span.clone(), error.message, error.hint))?;
-        draft.link.trace = Some(trace);
-        draft.link.rate = None;
-        draft.places.insert("trace", span);
-    }
-    let burst = section.parsed::<Bytes>("burst", "15kB")?;
-    draft.put(
-        "burst",
-        burst.map(|(bytes, span)| (Some(bytes), span)),
-        |l| &mut l.burst_bytes,
-    );
-    if let Some((size, span)) = section.parsed::<QueueSize>("queue", "375kB")? {
-        draft.queue = Some(size);
-        draft.places.insert("queue", span);
-    }
-    let disciplines = [("drop-tail", false), ("codel", true)];
-    if let Some((codel, span)) = section.choice_at("discipline", &disciplines)? {
-        draft.link.discipline = if codel {
-            QueueDiscipline::Codel {
-                target: CODEL_TARGET,
-                interval: CODEL_INTERVAL,
-            }
-        } else {
-            QueueDiscipline::DropTail
-        };
-        draft.places.insert("discipline", span);
-    }
-    for (key, example) in [("codel_target", "5ms"), ("codel_interval", "100ms")] {
-        let Some((value, span)) = section.duration(key, example)? else {
-            continue;
-        };
-        let QueueDiscipline::Codel { target, interval } = &mut draft.link.discipline else {
-            return Err(file.error(
-                span,
-                format!("`{key}`, but the queue is not under CoDel"),
-                "add `discipline = \"codel\"`",
-            ));
-        };
-        *(if key == "codel_target" {
-            target
-        } else {
-            interval
-        }) = value;
-        draft.places.insert(key, span);
-    }
-    Ok(())
 }
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
@@ -246,20 +103,19 @@ fn read_ways(
             way.link.jitter = *jitter / 2;
             way.places.insert("jitter", span.clone());
         }
-        read_link(file, section, way)?;
+        read_link(section, way)?;
     }
     Ok(())
 }
 
 fn read_each_way(
-    file: &File<'_>,
     section: &mut Section<'_>,
     name: &str,
     ways: &mut [Draft; 2],
 ) -> Result<(), StudyError> {
     for (key, way) in ["forward", "reverse"].into_iter().zip(ways) {
         if let Some(mut direction) = section.section(key, &format!("[{name}.{key}]"))? {
-            read_link(file, &mut direction, way)?;
+            read_link(&mut direction, way)?;
             direction.end()?;
         }
     }
@@ -331,7 +187,7 @@ fn read_over(
         let mut ways = drafts(&step.forward, &step.reverse);
         let mut keys = section.clone();
         read_ways(file, &mut keys, &mut ways)?;
-        read_each_way(file, &mut keys, "condition", &mut ways)?;
+        read_each_way(&mut keys, "condition", &mut ways)?;
         kept.push(DraftStep {
             at: step.at,
             at_place: whole.clone(),
@@ -340,7 +196,7 @@ fn read_over(
     }
     let mut ways = drafts(&before.forward, &before.reverse);
     read_ways(file, &mut section, &mut ways)?;
-    read_each_way(file, &mut section, "condition", &mut ways)?;
+    read_each_way(&mut section, "condition", &mut ways)?;
     let staircase = section
         .section("steps", "steps")?
         .map(|steps| read_staircase(file, steps))
@@ -385,7 +241,7 @@ fn read_steps(
             way.whole = section.span();
         }
         read_ways(file, &mut section, &mut ways)?;
-        read_each_way(file, &mut section, "condition.step", &mut ways)?;
+        read_each_way(&mut section, "condition.step", &mut ways)?;
         section.end()?;
         steps.push(DraftStep { at, at_place, ways });
     }

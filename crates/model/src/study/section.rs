@@ -76,6 +76,16 @@ impl<'a> Section<'a> {
         self.span.clone()
     }
 
+    /// Returns an error at a place in this table.
+    pub fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> StudyError {
+        self.file.error(span, message, hint)
+    }
+
     fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'a>>> {
         self.known.push(key);
         self.table.remove(key)
