@@ -148,7 +148,7 @@ fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
             .map(|number| number.trim().parse().ok().map(Value::Integer))
             .collect::<Option<_>>()
             .map(Value::Array),
-        KeyKind::Table { first, .. } => {
+        KeyKind::Table(_, first) => {
             let keys = table(text, first).map_err(|wrong| Failure::input(wrong, ""))?;
             Some(Value::Table(table_of(&keys)?))
         }

@@ -125,8 +125,8 @@ fn argument(key: &'static PathKey, option: &'static str) -> Arg {
         KeyKind::Size | KeyKind::PacketSize | KeyKind::Queue => ("SIZE", true),
         KeyKind::Numbers => ("N,N|FILE", true),
         KeyKind::File => ("FILE", false),
-        KeyKind::Words { value_name, .. } => (value_name, false),
-        KeyKind::Table { value_name, .. } => (value_name, true),
+        KeyKind::Words(value_name, _) => (value_name, false),
+        KeyKind::Table(value_name, _) => (value_name, true),
     };
     argument
         .value_name(value_name)
@@ -143,11 +143,11 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
         KeyKind::Size => exact::bytes(quantity::<Bytes>(text)?),
         KeyKind::PacketSize => exact::bytes(packet_size(text)?),
         KeyKind::Queue => exact::queue(quantity::<QueueSize>(text)?),
-        KeyKind::Words { words, .. } => {
+        KeyKind::Words(_, words) => {
             let words: Vec<(&str, &str)> = words.iter().map(|word| (*word, *word)).collect();
             word(text, &words)?.to_owned()
         }
-        KeyKind::Table { first, .. } => {
+        KeyKind::Table(_, first) => {
             table(text, first)?;
             text.to_owned()
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{error::StudyError, path::Draft, section::Section};
 use crate::{
-    condition::{DelayDistribution, DeliveryTrace, GilbertElliott, QueueDiscipline, RateOf},
+    condition::{DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf},
     units::{BitRate, QueueSize, Ratio, UnitError},
 };
 
@@ -32,7 +32,16 @@ pub struct PathKey {
     pub(super) read: Option<Read>,
 }
 
-type Read = fn(&mut Section<'_>, &mut Draft) -> Result<(), StudyError>;
+/// Reader of a key of a link.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Read {
+    /// Time, with an example of one, into this field.
+    Time(&'static str, fn(&mut Link) -> &mut Duration),
+    /// Ratio into this field.
+    Ratio(fn(&mut Link) -> &mut Ratio),
+    /// Any other value.
+    Other(fn(&mut Section<'_>, &mut Draft) -> Result<(), StudyError>),
+}
 
 /// Kind of values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,153 +58,126 @@ pub enum KeyKind {
     PacketSize,
     /// A size, a number of packets or of bandwidth-delay products.
     Queue,
-    /// One of these words.
-    Words {
-        /// Words of a study.
-        words: &'static [&'static str],
-        /// Name of the value in help.
-        value_name: &'static str,
-    },
+    /// Name of the value in help, and the words that it can be.
+    Words(&'static str, &'static [&'static str]),
     /// `true` or `false`.
     Flag,
     /// Numbers, or the name of a file with one on each line.
     Numbers,
     /// Name of a file.
     File,
-    /// Table of further keys.
-    Table {
-        /// Name of the value in help.
-        value_name: &'static str,
-        /// Key of the first value, which stands there without it.
-        first: Option<&'static str>,
-    },
+    /// Table of further keys: its form in help, and the key of the first value if it stands there without.
+    Table(&'static str, Option<&'static str>),
 }
 
-/// Row without words of its own, for the rows of [`PATH_KEYS`].
-const KEY: PathKey = PathKey {
-    name: "",
-    kind: KeyKind::Flag,
-    help: "",
-    in_name: "{}",
-    name_position: 0,
-    instead_of: None,
-    read: None,
-};
+impl PathKey {
+    const fn new(name: &'static str, kind: KeyKind) -> Self {
+        Self {
+            name,
+            kind,
+            help: "",
+            in_name: "{}",
+            name_position: 0,
+            instead_of: None,
+            read: None,
+        }
+    }
+
+    const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    /// Sets the words for a value in the name of a condition, and their position there.
+    const fn in_name(self, name_position: u32, in_name: &'static str) -> Self {
+        Self {
+            in_name,
+            name_position,
+            ..self
+        }
+    }
+
+    const fn instead_of(self, other: &'static str) -> Self {
+        Self {
+            instead_of: Some(other),
+            ..self
+        }
+    }
+
+    const fn read(self, read: Read) -> Self {
+        Self {
+            read: Some(read),
+            ..self
+        }
+    }
+
+    /// Reads the key of a link, if it is one.
+    fn read_into(&self, section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
+        match self.read {
+            Some(Read::Time(example, of)) => {
+                draft.put(self.name, section.duration(self.name, example)?, of);
+            }
+            Some(Read::Ratio(of)) => draft.put(self.name, section.parsed(self.name, "1%")?, of),
+            Some(Read::Other(read)) => read(section, draft)?,
+            None => {}
+        }
+        Ok(())
+    }
+}
 
 /// Keys in the order of help. Those of a link are read in this order.
 pub const PATH_KEYS: &[PathKey] = &[
-    PathKey {
-        name: "rtt",
-        kind: KeyKind::Time,
-        help: "Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]",
-        ..KEY
-    },
-    PathKey {
-        name: "delay",
-        kind: KeyKind::Time,
-        help: "One-way delay, each way, instead of a round-trip delay",
-        in_name: "{} each way",
-        name_position: 1,
-        instead_of: Some("rtt"),
-        read: Some(|section, draft| {
-            draft.put("delay", section.duration("delay", "15ms")?, |link| {
-                &mut link.delay
-            });
-            Ok(())
-        }),
-    },
-    PathKey {
-        name: "jitter",
-        kind: KeyKind::Time,
-        help: "Amplitude of the random delay, each way; it changes steadily in time, so that packets keep their order",
-        in_name: "± {}",
-        name_position: 10,
-        read: Some(|section, draft| {
-            draft.put("jitter", section.duration("jitter", "2ms")?, |link| {
-                &mut link.jitter
-            });
-            Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "jitter_distribution",
-        kind: KeyKind::Words {
-            words: &["uniform", "normal", "pareto"],
-            value_name: "NAME",
-        },
-        help: "How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]",
-        name_position: 11,
-        read: Some(|section, draft| {
+    PathKey::new("rtt", KeyKind::Time)
+        .help("Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]"),
+    PathKey::new("delay", KeyKind::Time)
+        .help("One-way delay, each way, instead of a round-trip delay")
+        .in_name(1, "{} each way")
+        .instead_of("rtt")
+        .read(Read::Time("15ms", |link| &mut link.delay)),
+    PathKey::new("jitter", KeyKind::Time)
+        .help("Amplitude of the random delay, each way; it changes steadily in time, so that packets keep their order")
+        .in_name(10, "± {}")
+        .read(Read::Time("2ms", |link| &mut link.jitter)),
+    PathKey::new("jitter_distribution", KeyKind::Words("NAME", &["uniform", "normal", "pareto"]))
+        .help("How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]")
+        .in_name(11, "{}")
+        .read(Read::Other(|section, draft| {
             let taken = section.choice_at("jitter_distribution", &DelayDistribution::NAMES)?;
             draft.put("jitter_distribution", taken, |link| {
                 &mut link.jitter_distribution
             });
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "rtt_jitter",
-        kind: KeyKind::Time,
-        help: "Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`",
-        in_name: "± {} of the round trip",
-        name_position: 13,
-        instead_of: Some("jitter"),
-        ..KEY
-    },
-    PathKey {
-        name: "jitter_reorders",
-        kind: KeyKind::Flag,
-        help: "Let packets overtake one another through jitter, which is drawn for each packet then",
-        in_name: "overtaking",
-        name_position: 12,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("rtt_jitter", KeyKind::Time)
+        .help("Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`")
+        .in_name(13, "± {} of the round trip")
+        .instead_of("jitter"),
+    PathKey::new("jitter_reorders", KeyKind::Flag)
+        .help("Let packets overtake one another through jitter, which is drawn for each packet then")
+        .in_name(12, "overtaking")
+        .read(Read::Other(|section, draft| {
             if let Some(value) = section.flag("jitter_reorders")? {
                 draft.link.jitter_reorders = value;
             }
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "jitter_correlation",
-        kind: KeyKind::Time,
-        help: "Time after which the random delay is independent of what it was; 0s draws it for each packet [default: four times its widest deviation]",
-        in_name: "correlation {}",
-        name_position: 14,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("jitter_correlation", KeyKind::Time)
+        .help("Time after which the random delay is independent of what it was; 0s draws it for each packet [default: four times its widest deviation]")
+        .in_name(14, "correlation {}")
+        .read(Read::Other(|section, draft| {
             let taken = section.duration("jitter_correlation", "100ms")?;
             draft.put_some("jitter_correlation", taken, |link| {
                 &mut link.jitter_correlation
             });
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "loss",
-        kind: KeyKind::Ratio,
-        help: "Random loss of packets, each way [default without a STUDY: none]",
-        in_name: "{} loss",
-        name_position: 5,
-        read: Some(|section, draft| {
-            let taken = section.parsed("loss", "1%")?;
-            draft.put("loss", taken, |link| &mut link.loss);
-            Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "loss_bursts",
-        kind: KeyKind::Table {
-            value_name: "KEY=RATIO:…",
-            first: None,
-        },
-        help: "Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and `:good_loss=…` where they are not 100% and 0%",
-        in_name: "bursts of loss",
-        name_position: 21,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("loss", KeyKind::Ratio)
+        .help("Random loss of packets, each way [default without a STUDY: none]")
+        .in_name(5, "{} loss")
+        .read(Read::Ratio(|link| &mut link.loss)),
+    PathKey::new("loss_bursts", KeyKind::Table("KEY=RATIO:…", None))
+        .help("Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and `:good_loss=…` where they are not 100% and 0%")
+        .in_name(21, "bursts of loss")
+        .read(Read::Other(|section, draft| {
             if let Some(bursts) = section.section("loss_bursts", "loss_bursts")? {
                 let span = bursts.span();
                 let bursts = read_bursts(bursts)?;
@@ -204,131 +186,65 @@ pub const PATH_KEYS: &[PathKey] = &[
                 });
             }
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "loss_list",
-        kind: KeyKind::Numbers,
-        help: "Packets that are lost, by their number in each direction, as in `3,17`; or a file with one number a line",
-        in_name: "loss of {}",
-        name_position: 6,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("loss_list", KeyKind::Numbers)
+        .help("Packets that are lost, by their number in each direction, as in `3,17`; or a file with one number a line")
+        .in_name(6, "loss of {}")
+        .read(Read::Other(|section, draft| {
             let taken = section.numbers("loss_list")?;
             draft.put("loss_list", taken, |link| &mut link.loss_list);
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "reorder",
-        kind: KeyKind::Ratio,
-        help: "Packets that skip the delay and so overtake others, each way",
-        in_name: "{} reordered",
-        name_position: 7,
-        read: Some(|section, draft| {
-            let taken = section.parsed("reorder", "1%")?;
-            draft.put("reorder", taken, |link| &mut link.reorder_ratio);
-            Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "duplicate",
-        kind: KeyKind::Ratio,
-        help: "Packets that arrive twice, each way",
-        in_name: "{} duplicated",
-        name_position: 8,
-        read: Some(|section, draft| {
-            let taken = section.parsed("duplicate", "1%")?;
-            draft.put("duplicate", taken, |link| &mut link.duplicate_ratio);
-            Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "corrupt",
-        kind: KeyKind::Ratio,
-        help: "Packets of which a bit is flipped, each way",
-        in_name: "{} corrupted",
-        name_position: 9,
-        read: Some(|section, draft| {
-            let taken = section.parsed("corrupt", "1%")?;
-            draft.put("corrupt", taken, |link| &mut link.corrupt_ratio);
-            Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "rate",
-        kind: KeyKind::Rate,
-        help: "Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]",
-        name_position: 2,
-        read: Some(read_rate_or_trace),
-        ..KEY
-    },
-    PathKey {
-        name: "trace",
-        kind: KeyKind::File,
-        help: "File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a rate",
-        in_name: "trace {}",
-        name_position: 4,
-        instead_of: Some("rate"),
-        ..KEY
-    },
-    PathKey {
-        name: "rate_of",
-        kind: KeyKind::Words {
-            words: &["ip", "ethernet"],
-            value_name: "WHAT",
-        },
-        help: "Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]",
-        in_name: "of {}",
-        name_position: 3,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("reorder", KeyKind::Ratio)
+        .help("Packets that skip the delay and so overtake others, each way")
+        .in_name(7, "{} reordered")
+        .read(Read::Ratio(|link| &mut link.reorder_ratio)),
+    PathKey::new("duplicate", KeyKind::Ratio)
+        .help("Packets that arrive twice, each way")
+        .in_name(8, "{} duplicated")
+        .read(Read::Ratio(|link| &mut link.duplicate_ratio)),
+    PathKey::new("corrupt", KeyKind::Ratio)
+        .help("Packets of which a bit is flipped, each way")
+        .in_name(9, "{} corrupted")
+        .read(Read::Ratio(|link| &mut link.corrupt_ratio)),
+    PathKey::new("rate", KeyKind::Rate)
+        .help("Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]")
+        .in_name(2, "{}")
+        .read(Read::Other(read_rate_or_trace)),
+    PathKey::new("trace", KeyKind::File)
+        .help("File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a rate")
+        .in_name(4, "trace {}")
+        .instead_of("rate"),
+    PathKey::new("rate_of", KeyKind::Words("WHAT", &["ip", "ethernet"]))
+        .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
+        .in_name(3, "of {}")
+        .read(Read::Other(|section, draft| {
             let taken = section.choice_at("rate_of", &RateOf::NAMES)?;
             draft.put("rate_of", taken, |link| &mut link.rate_of);
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "burst",
-        kind: KeyKind::Size,
-        help: "Bytes that may pass the bottleneck at once after it was idle",
-        in_name: "burst {}",
-        name_position: 15,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("burst", KeyKind::Size)
+        .help("Bytes that may pass the bottleneck at once after it was idle")
+        .in_name(15, "burst {}")
+        .read(Read::Other(|section, draft| {
             let taken = section.parsed("burst", "15kB")?;
             draft.put_some("burst", taken, |link| &mut link.burst_bytes);
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "queue",
-        kind: KeyKind::Queue,
-        help: "Limit of the bottleneck's queue, each way: `375kB`, `100 packets` or `2 BDP` [default: one bandwidth-delay product, at least 100 packets]",
-        in_name: "queue {}",
-        name_position: 16,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("queue", KeyKind::Queue)
+        .help("Limit of the bottleneck's queue, each way: `375kB`, `100 packets` or `2 BDP` [default: one bandwidth-delay product, at least 100 packets]")
+        .in_name(16, "queue {}")
+        .read(Read::Other(|section, draft| {
             if let Some((size, span)) = section.parsed::<QueueSize>("queue", "375kB")? {
                 draft.queue = Some(size);
                 draft.places.insert("queue", span);
             }
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "discipline",
-        kind: KeyKind::Words {
-            words: &["drop-tail", "codel"],
-            value_name: "NAME",
-        },
-        help: "Queue discipline: `drop-tail` or `codel` [default: drop-tail]",
-        name_position: 17,
-        read: Some(|section, draft| {
+        })),
+    PathKey::new("discipline", KeyKind::Words("NAME", &["drop-tail", "codel"]))
+        .help("Queue discipline: `drop-tail` or `codel` [default: drop-tail]")
+        .in_name(17, "{}")
+        .read(Read::Other(|section, draft| {
             let codel = QueueDiscipline::Codel {
                 target: CODEL_TARGET,
                 interval: CODEL_INTERVAL,
@@ -337,53 +253,28 @@ pub const PATH_KEYS: &[PathKey] = &[
             let taken = section.choice_at("discipline", &choices)?;
             draft.put("discipline", taken, |link| &mut link.discipline);
             Ok(())
-        }),
-        ..KEY
-    },
-    PathKey {
-        name: "codel_target",
-        kind: KeyKind::Time,
-        help: "Standing delay that CoDel accepts [default: 5ms]",
-        in_name: "target {}",
-        name_position: 18,
-        read: Some(|section, draft| read_codel(section, draft, "codel_target", "5ms")),
-        ..KEY
-    },
-    PathKey {
-        name: "codel_interval",
-        kind: KeyKind::Time,
-        help: "Time within which CoDel wants it [default: 100ms]",
-        in_name: "interval {}",
-        name_position: 19,
-        read: Some(|section, draft| read_codel(section, draft, "codel_interval", "100ms")),
-        ..KEY
-    },
-    PathKey {
-        name: "mtu",
-        kind: KeyKind::PacketSize,
-        help: "Largest IP packet [default without a STUDY: 1500B]",
-        in_name: "MTU {}",
-        name_position: 20,
-        ..KEY
-    },
-    PathKey {
-        name: "steps",
-        kind: KeyKind::Table {
-            value_name: "KEY:from=…:to=…:by=…:every=…",
-            first: Some("key"),
-        },
-        help: "A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`",
-        in_name: "steps {}",
-        name_position: 24,
-        instead_of: Some("step"),
-        ..KEY
-    },
+        })),
+    PathKey::new("codel_target", KeyKind::Time)
+        .help("Standing delay that CoDel accepts [default: 5ms]")
+        .in_name(18, "target {}")
+        .read(Read::Other(|section, draft| read_codel(section, draft, "codel_target", "5ms"))),
+    PathKey::new("codel_interval", KeyKind::Time)
+        .help("Time within which CoDel wants it [default: 100ms]")
+        .in_name(19, "interval {}")
+        .read(Read::Other(|section, draft| read_codel(section, draft, "codel_interval", "100ms"))),
+    PathKey::new("mtu", KeyKind::PacketSize)
+        .help("Largest IP packet [default without a STUDY: 1500B]")
+        .in_name(20, "MTU {}"),
+    PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key")))
+        .help("A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
+        .in_name(24, "steps {}")
+        .instead_of("step"),
 ];
 
 /// Reads the keys of a link that are present, over the given values.
 pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
-    let mut readers = PATH_KEYS.iter().filter_map(|key| key.read);
-    readers.try_for_each(|read| read(section, draft))
+    let mut keys = PATH_KEYS.iter();
+    keys.try_for_each(|key| key.read_into(section, draft))
 }
 
 fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
@@ -482,7 +373,7 @@ mod tests {
         let words = |name: &str| {
             let key = PATH_KEYS.iter().find(|key| key.name == name);
             match key.expect("a key").kind {
-                KeyKind::Words { words, .. } => words,
+                KeyKind::Words(_, words) => words,
                 _ => &[],
             }
         };
