@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use regatta_model::{
-    Bytes, CaptureSetup, Condition, Emulator, LossBy, Offloads, PathSetup, Placement, UnitError,
+    Bytes, CaptureSetup, Condition, PathSetup, UnitError, Words,
     study::{KeyKind, LONGEST_NAME, PATH_KEYS, change_condition},
 };
 use toml::{Table, Value};
@@ -24,26 +24,17 @@ pub fn snap(value: CaptureSetup) -> String {
     }
 }
 
-/// Returns the name of a value in a study.
-fn word<T: PartialEq>(value: T, words: &[(&'static str, T)]) -> &'static str {
-    let known = words.iter().find(|(_, known)| *known == value);
-    known.map_or("", |(word, _)| word)
-}
-
 /// Writes the options of the path's emulation into the head of a study file.
 pub fn emulation(args: &PathArgs, root: &mut Table) {
-    let text = |value: &str| Value::String(value.to_owned());
-    if let Some(emulator) = args.emulator {
-        root.insert("emulator".into(), text(word(emulator, Emulator::WORDS)));
-    }
-    if let Some(placement) = args.placement {
-        root.insert("placement".into(), text(word(placement, Placement::WORDS)));
-    }
-    if let Some(loss_by) = args.loss_by {
-        root.insert("loss_by".into(), text(word(loss_by, LossBy::WORDS)));
-    }
-    if let Some(offloads) = args.offloads {
-        root.insert("offloads".into(), text(word(offloads, Offloads::WORDS)));
+    for (key, word) in [
+        ("emulator", args.emulator.map(Words::word)),
+        ("placement", args.placement.map(Words::word)),
+        ("loss_by", args.loss_by.map(Words::word)),
+        ("offloads", args.offloads.map(Words::word)),
+    ] {
+        if let Some(word) = word {
+            root.insert(key.into(), Value::String(word.to_owned()));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     checks, describe, directory,
     exit::{self, Code, Failure},
     interrupt::Held,
-    listen::{Daemon, JsonLines, Listeners, Progress, Tally},
+    listen::{JsonLines, Listeners, Progress, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
     report, study,
 };
@@ -71,16 +71,16 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         done: Done::default(),
         files: files_of(&dir, &chosen.study)?,
     };
-    let race = Race {
+    let session = RunSession {
         dir: &dir,
-        daemon: Daemon::new(&dir),
+        store: StoreListener::new(&dir),
         json: args.json,
         silent: args.no_progress,
         colour,
         jobs,
         image,
     };
-    let result = race.start(held, plan, options);
+    let result = session.start(held, plan, options);
     if result.is_err() {
         // A run that could not start leaves nothing behind; this fails for one that did.
         let _ = std::fs::remove_dir(&dir);
@@ -131,16 +131,16 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
             Some(guest::find(guest.kernel.as_deref(), guest.clock).map_err(checks::no_kernel)?)
         }
     };
-    let store = claim.open().map_err(open)?;
+    let opened = claim.open().map_err(open)?;
     let options = RunOptions {
         run_id: header.run_id,
         study_text: header.study_text,
         done,
         files: files_of(dir, &header.study)?,
     };
-    Race {
+    RunSession {
         dir,
-        daemon: Daemon::resumed(dir, store, tally),
+        store: StoreListener::resumed(dir, opened, tally),
         json: args.json,
         silent: args.no_progress,
         colour,
@@ -151,9 +151,9 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
 }
 
 /// Run that is about to start or to continue.
-struct Race<'a> {
+struct RunSession<'a> {
     dir: &'a Path,
-    daemon: Daemon,
+    store: StoreListener,
     json: bool,
     silent: bool,
     colour: Colour,
@@ -162,11 +162,11 @@ struct Race<'a> {
     image: Option<Image>,
 }
 
-impl Race<'_> {
+impl RunSession<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
         let executable = own_executable()?;
         let mut listeners = Listeners {
-            daemon: self.daemon,
+            store: self.store,
             progress: Progress::new(self.silent),
             json: self.json.then_some(JsonLines),
         };
@@ -189,15 +189,15 @@ impl Race<'_> {
             }
         };
         let Listeners {
-            mut daemon,
+            mut store,
             progress,
             json,
         } = listeners;
         drop(progress);
         match result {
             Ok(ending) => {
-                let tally = daemon.tally();
-                drop(daemon);
+                let tally = store.tally();
+                drop(store);
                 // By this machine's clock, whichever the run went by.
                 output::err(&format!(
                     "the run took {}",
@@ -205,10 +205,10 @@ impl Race<'_> {
                 ));
                 finish(self.dir, json, self.colour, tally, Some(&ending))
             }
-            Err(error) if !daemon.started() => Err(not_started(error)),
+            Err(error) if !store.started() => Err(not_started(error)),
             Err(error) => {
-                let failure = broken(self.dir, error, &mut daemon);
-                drop(daemon);
+                let failure = stopped_by(self.dir, error, &mut store);
+                drop(store);
                 Err(failure)
             }
         }
@@ -252,7 +252,7 @@ fn not_started(error: EngineError) -> Failure {
 
 /// Creates the error of a run that failed after its start: measured trials are kept, and reported
 /// if possible.
-fn broken(dir: &Path, error: EngineError, daemon: &mut Daemon) -> Failure {
+fn stopped_by(dir: &Path, error: EngineError, store: &mut StoreListener) -> Failure {
     let mut causes = vec![error.to_string()];
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
     while let Some(inner) = cause {
@@ -269,14 +269,14 @@ fn broken(dir: &Path, error: EngineError, daemon: &mut Daemon) -> Failure {
     };
     let stopped = format!(
         "the run stopped after {}",
-        counted(daemon.tally().trials, "trial")
+        counted(store.tally().trials, "trial")
     );
     let Some(kept_in) = kept_in else {
         return failed(error).context(stopped);
     };
     // A disk that is full takes neither of these; the trials are safe without them.
     if kept_in == dir {
-        let _ = daemon.interrupted(&causes.join(": "));
+        let _ = store.interrupted(&causes.join(": "));
     }
     let _ = regatta_report::write_all(&kept_in);
     failed(error)

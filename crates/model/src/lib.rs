@@ -11,6 +11,7 @@ pub mod shell;
 pub mod stack;
 pub mod study;
 pub mod units;
+pub mod words;
 pub mod workload;
 
 pub use condition::{
@@ -28,6 +29,7 @@ pub use study::{
     PathSetup, Placement, Published, Source, Study, Transport,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
+pub use words::Words;
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement, Spread,
     Verify, Workload, WorkloadKind,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 use crate::units::{Bytes, format_duration, nanos, optional_nanos};
 
 /// Content of a message after its header.
@@ -20,6 +22,8 @@ pub enum Pattern {
     File,
 }
 
+words!(Pattern: "data" => Data, "zeros" => Zeros, "random" => Random, "file" => File);
+
 /// Host whose sent data is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,14 +37,7 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
-    /// Names in a study file.
-    pub const CHOICES: &[(&str, Self)] = &[
-        ("forward", Self::Forward),
-        ("reverse", Self::Reverse),
-        ("both", Self::Both),
-    ];
-}
+words!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
 /// Condition for the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -54,10 +51,7 @@ pub enum Finish {
     Abandon,
 }
 
-impl Finish {
-    /// Names in a study file.
-    pub const CHOICES: &[(&str, Self)] = &[("agree", Self::Agree), ("abandon", Self::Abandon)];
-}
+words!(Finish: "agree" => Agree, "abandon" => Abandon);
 
 /// Extent of the comparison of received with sent data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -70,10 +64,7 @@ pub enum Verify {
     Digest,
 }
 
-impl Verify {
-    /// Names in a study file.
-    pub const CHOICES: &[(&str, Self)] = &[("ends", Self::Ends), ("digest", Self::Digest)];
-}
+words!(Verify: "ends" => Ends, "digest" => Digest);
 
 /// Kind of handshake that a connection makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -93,15 +84,7 @@ pub enum Handshake {
     Retry,
 }
 
-impl Handshake {
-    /// Names in a study file.
-    pub const CHOICES: &[(&str, Self)] = &[
-        ("full", Self::Full),
-        ("resumed", Self::Resumed),
-        ("0-rtt", Self::EarlyData),
-        ("retry", Self::Retry),
-    ];
-}
+words!(Handshake: "full" => Full, "resumed" => Resumed, "0-rtt" => EarlyData, "retry" => Retry);
 
 /// Schedule of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -130,13 +113,7 @@ pub enum Spread {
     Connections,
 }
 
-impl Spread {
-    /// Names in a study file.
-    pub const CHOICES: &[(&str, Self)] = &[
-        ("streams", Self::Streams),
-        ("connections", Self::Connections),
-    ];
-}
+words!(Spread: "streams" => Streams, "connections" => Connections);
 
 /// Options of a bulk transfer; the defaults are one flow from the connecting host, all of it
 /// measured.
@@ -203,6 +180,8 @@ pub enum ProbePlacement {
     /// for its congestion window, too.
     Stream,
 }
+
+words!(ProbePlacement: "connection" => Connection, "stream" => Stream);
 
 impl ProbePlacement {
     /// Returns the name in the fact `probe.placement`.

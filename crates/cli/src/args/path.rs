@@ -4,7 +4,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
-    BitRate, Bytes, Emulator, LossBy, Offloads, Placement, Ratio,
+    BitRate, Bytes, Emulator, LossBy, Offloads, Placement, Ratio, Words,
     study::{KeyKind, PATH_KEYS, PathKey},
     units::QueueSize,
 };
@@ -34,19 +34,19 @@ pub struct PathArgs {
     pub step: Vec<Step>,
     /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
     /// netem where the kernel has it [default without a STUDY: auto]
-    #[arg(long, value_name = "EMULATOR", value_parser = emulator)]
+    #[arg(long, value_name = "EMULATOR", value_parser = word::<Emulator>)]
     pub emulator: Option<Emulator>,
     /// Where netem stands: `between` the hosts, or on both `ends` as in published experiments
     /// [default without a STUDY: between]
-    #[arg(long, value_name = "WHERE", value_parser = placement)]
+    #[arg(long, value_name = "WHERE", value_parser = word::<Placement>)]
     pub placement: Option<Placement>,
     /// Who loses packets on netem's paths: the `emulator`, or `iptables` by its statistic match
     /// [default without a STUDY: emulator]
-    #[arg(long, value_name = "WHO", value_parser = loss_by)]
+    #[arg(long, value_name = "WHO", value_parser = word::<LossBy>)]
     pub loss_by: Option<LossBy>,
     /// Whether the hosts' offloads stay on with netem, so that loss takes whole super-packets: `on` or
     /// `off` [default without a STUDY: off]
-    #[arg(long, value_name = "WHETHER", value_parser = offloads)]
+    #[arg(long, value_name = "WHETHER", value_parser = word::<Offloads>)]
     pub offloads: Option<Offloads>,
 }
 
@@ -143,10 +143,8 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
         KeyKind::Size => exact::bytes(quantity::<Bytes>(text)?),
         KeyKind::PacketSize => exact::bytes(packet_size(text)?),
         KeyKind::Queue => exact::queue(quantity::<QueueSize>(text)?),
-        KeyKind::Words(_, words) => {
-            let words: Vec<(&str, &str)> = words.iter().map(|word| (*word, *word)).collect();
-            word(text, &words)?.to_owned()
-        }
+        KeyKind::Words(_, words) if words.contains(&text) => text.to_owned(),
+        KeyKind::Words(_, words) => return Err(is_none_of(words.iter().copied())),
         KeyKind::Table(_, first) => {
             table(text, first)?;
             text.to_owned()
@@ -232,26 +230,16 @@ fn rate(text: &str) -> Result<String, String> {
     Ok(exact::bit_rate(rate))
 }
 
-fn emulator(text: &str) -> Result<Emulator, String> {
-    word(text, Emulator::WORDS)
+/// Parses a word of a type.
+fn word<T: Words>(text: &str) -> Result<T, String> {
+    let known = T::WORDS.iter().find(|(word, _)| *word == text);
+    let words = T::WORDS.iter().map(|(word, _)| *word);
+    known
+        .map(|(_, value)| *value)
+        .ok_or_else(|| is_none_of(words))
 }
 
-fn placement(text: &str) -> Result<Placement, String> {
-    word(text, Placement::WORDS)
-}
-
-fn offloads(text: &str) -> Result<Offloads, String> {
-    word(text, Offloads::WORDS)
-}
-
-fn loss_by(text: &str) -> Result<LossBy, String> {
-    word(text, LossBy::WORDS)
-}
-
-fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let known = words.iter().find(|(word, _)| *word == text);
-    known.map(|(_, value)| *value).ok_or_else(|| {
-        let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-        format!("it is one of {}", words.join(", "))
-    })
+fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
+    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
+    format!("it is one of {}", words.join(", "))
 }

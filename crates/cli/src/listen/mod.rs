@@ -7,13 +7,13 @@ mod store;
 pub use json::JsonLines;
 pub use progress::Progress;
 use regatta_engine::{Event, Listener, ListenerError};
-pub use store::{Daemon, Tally};
+pub use store::{StoreListener, Tally};
 
 /// All listeners of a run. The results file is the first: events that the others print are stored
 /// by then.
 pub struct Listeners {
     /// Listener that stores events in the results file.
-    pub daemon: Daemon,
+    pub store: StoreListener,
     /// Listener that shows progress on the terminal.
     pub progress: Progress,
     /// Listener that writes JSON lines to standard output.
@@ -22,7 +22,7 @@ pub struct Listeners {
 
 impl Listener for Listeners {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.daemon.hear(event)?;
+        self.store.hear(event)?;
         self.progress.hear(event)?;
         if let Some(json) = &mut self.json {
             json.hear(event)?;

@@ -39,13 +39,13 @@ impl Tally {
 }
 
 /// Results file of a run, once there is one.
-pub struct Daemon {
+pub struct StoreListener {
     dir: PathBuf,
     store: Option<Store>,
     tally: Tally,
 }
 
-impl Daemon {
+impl StoreListener {
     /// Creates the listener of a new run: the file is created when the run has started.
     pub fn new(dir: &Path) -> Self {
         Self {
@@ -120,7 +120,7 @@ fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
     })
 }
 
-impl Listener for Daemon {
+impl Listener for StoreListener {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
         if let Event::RunStarted { header, .. } = event {
             match &mut self.store {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 use super::trace::DeliveryTrace;
 use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
 
@@ -23,24 +25,9 @@ pub enum DelayDistribution {
     Pareto,
 }
 
+words!(DelayDistribution: "uniform" => Uniform, "normal" => Normal, "pareto" => Pareto);
+
 impl DelayDistribution {
-    /// Names of the distributions in a study.
-    pub const NAMES: [(&'static str, Self); 3] = [
-        ("uniform", Self::Uniform),
-        ("normal", Self::Normal),
-        ("pareto", Self::Pareto),
-    ];
-
-    /// Returns the name of the distribution in a study.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Normal => "normal",
-            Self::Pareto => "pareto",
-        }
-    }
-
     /// Returns the largest deviation of a delay above its mean, in units of `jitter`.
     #[must_use]
     pub const fn reach(self) -> u32 {
@@ -114,10 +101,9 @@ pub enum RateOf {
     Ethernet,
 }
 
-impl RateOf {
-    /// Names of the choices in a study.
-    pub const NAMES: [(&'static str, Self); 2] = [("ip", Self::Ip), ("ethernet", Self::Ethernet)];
+words!(RateOf: "ip" => Ip, "ethernet" => Ethernet);
 
+impl RateOf {
     /// Shortest payload of an Ethernet frame, in bytes.
     const SHORTEST_PAYLOAD: u64 = 46;
 

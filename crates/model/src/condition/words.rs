@@ -1,7 +1,10 @@
 //! Descriptions of a link in words, for plans and reports.
 
 use super::{DelayDistribution, Link, QueueDiscipline, RateOf};
-use crate::units::{Bytes, format_duration};
+use crate::{
+    units::{Bytes, format_duration},
+    words::Words as _,
+};
 
 impl Link {
     /// Describes the link's rate: a rate, a trace, or no limit.
@@ -30,7 +33,7 @@ impl Link {
     pub fn particulars(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if !self.jitter.is_zero() && self.jitter_distribution != DelayDistribution::Uniform {
-            parts.push(format!("{} jitter", self.jitter_distribution.name()));
+            parts.push(format!("{} jitter", self.jitter_distribution.word()));
         }
         if !self.jitter.is_zero() && self.jitter_reorders {
             parts.push("jitter lets packets overtake".to_owned());

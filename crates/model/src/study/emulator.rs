@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::words::words;
+
 /// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,14 +18,7 @@ pub enum Emulator {
     Userspace,
 }
 
-impl Emulator {
-    /// Names in studies and options.
-    pub const WORDS: &[(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("netem", Self::Netem),
-        ("userspace", Self::Userspace),
-    ];
-}
+words!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace);
 
 /// Placement of netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,10 +32,7 @@ pub enum Placement {
     Ends,
 }
 
-impl Placement {
-    /// Names in studies and options.
-    pub const WORDS: &[(&'static str, Self)] = &[("between", Self::Between), ("ends", Self::Ends)];
-}
+words!(Placement: "between" => Between, "ends" => Ends);
 
 /// Source of the random losses of a path that netem carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -54,11 +46,7 @@ pub enum LossBy {
     Iptables,
 }
 
-impl LossBy {
-    /// Names in studies.
-    pub const WORDS: &[(&'static str, Self)] =
-        &[("emulator", Self::Emulator), ("iptables", Self::Iptables)];
-}
+words!(LossBy: "emulator" => Emulator, "iptables" => Iptables);
 
 /// Setting for the offloads of the hosts: packets that are larger than those of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -72,10 +60,9 @@ pub enum Offloads {
     On,
 }
 
-impl Offloads {
-    /// Names in studies and options.
-    pub const WORDS: &[(&'static str, Self)] = &[("off", Self::Off), ("on", Self::On)];
+words!(Offloads: "off" => Off, "on" => On);
 
+impl Offloads {
     fn are_off(&self) -> bool {
         *self == Self::Off
     }

@@ -9,8 +9,7 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    BedKind, CaptureSetup, Emulator, GuestSetup, Guests, LossBy, Offloads, PathSetup, Placement,
-    Study,
+    BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     error::StudyError,
     parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
     path::read_condition,
@@ -78,9 +77,7 @@ impl StudyFile {
         let [name, title, description] = read_heading(&source, &mut root)?;
         let (rounds, until) = read_rounds(&source, &mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
-        let bed = root
-            .choice("bed", &[("netns", BedKind::Netns), ("uml", BedKind::Uml)])?
-            .unwrap_or(BedKind::Netns);
+        let bed = root.choice("bed")?.unwrap_or(BedKind::Netns);
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
         let mut path = read_path(&source, &mut root, guest.guests)?;
         let capture = read_capture(&source, &mut root, &mut path)?;
@@ -256,11 +253,12 @@ fn read_path(
     root: &mut Section<'_>,
     guests: Guests,
 ) -> Result<PathSetup, StudyError> {
-    let first = root.choice("path", &[("emulator", Emulator::Userspace)])?;
-    let emulator = root.choice("emulator", Emulator::WORDS)?;
-    let placement = root.choice("placement", Placement::WORDS)?;
-    let loss_by = root.choice("loss_by", LossBy::WORDS)?;
-    let offloads = root.choice("offloads", Offloads::WORDS)?;
+    let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
+    let first = first.map(|(emulator, _)| emulator);
+    let emulator = root.choice("emulator")?;
+    let placement = root.choice("placement")?;
+    let loss_by = root.choice("loss_by")?;
+    let offloads = root.choice("offloads")?;
     let emulator = emulator.or(first).unwrap_or_default();
     // Two guests have ends and nothing between them; what they cannot have is told of two guests.
     let usual = match (guests, emulator) {

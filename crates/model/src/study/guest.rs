@@ -4,6 +4,8 @@ use std::{ops::Range, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 use super::{
     BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError,
     section::{File, Section},
@@ -21,6 +23,8 @@ pub enum Clock {
     /// is the same each time, independent of the machine's load.
     Virtual,
 }
+
+words!(Clock: "real" => Real, "virtual" => Virtual);
 
 /// Number of guests that hold the two hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,12 +149,11 @@ impl GuestMistake {
 impl GuestSetup {
     /// Reads `guests`, `clock` and `kernel`, and their places in the file.
     pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places), StudyError> {
-        const CLOCKS: [(&str, Clock); 2] = [("real", Clock::Real), ("virtual", Clock::Virtual)];
         let guests = match root.number("guests", 1, 2)? {
             Some(2) => Guests::Two,
             _ => Guests::One,
         };
-        let clock = root.choice_at("clock", &CLOCKS)?;
+        let clock = root.choice_at("clock")?;
         let kernel = root.text("kernel")?;
         let places = Places {
             clock: clock.as_ref().map(|(_, span)| span.clone()),

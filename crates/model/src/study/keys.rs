@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{error::StudyError, path::Draft, section::Section};
 use crate::{
-    condition::{DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf},
+    condition::{DeliveryTrace, GilbertElliott, Link, QueueDiscipline},
     units::{BitRate, QueueSize, Ratio, UnitError},
 };
 
@@ -141,7 +141,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]")
         .in_name(11, "{}")
         .read(Read::Other(|section, draft| {
-            let taken = section.choice_at("jitter_distribution", &DelayDistribution::NAMES)?;
+            let taken = section.choice_at("jitter_distribution")?;
             draft.put("jitter_distribution", taken, |link| {
                 &mut link.jitter_distribution
             });
@@ -219,7 +219,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
         .in_name(3, "of {}")
         .read(Read::Other(|section, draft| {
-            let taken = section.choice_at("rate_of", &RateOf::NAMES)?;
+            let taken = section.choice_at("rate_of")?;
             draft.put("rate_of", taken, |link| &mut link.rate_of);
             Ok(())
         })),
@@ -250,7 +250,7 @@ pub const PATH_KEYS: &[PathKey] = &[
                 interval: CODEL_INTERVAL,
             };
             let choices = [("drop-tail", QueueDiscipline::DropTail), ("codel", codel)];
-            let taken = section.choice_at("discipline", &choices)?;
+            let taken = section.choice_of("discipline", &choices)?;
             draft.put("discipline", taken, |link| &mut link.discipline);
             Ok(())
         })),
@@ -359,6 +359,10 @@ fn read_codel(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        condition::{DelayDistribution, RateOf},
+        words::Words,
+    };
 
     #[test]
     fn the_page_about_conditions_explains_every_key() {
@@ -377,8 +381,10 @@ mod tests {
                 _ => &[],
             }
         };
-        let distributions = DelayDistribution::NAMES.map(|(name, _)| name);
-        assert_eq!(words("jitter_distribution"), distributions);
-        assert_eq!(words("rate_of"), RateOf::NAMES.map(|(name, _)| name));
+        fn of_type<T: Words>() -> Vec<&'static str> {
+            T::WORDS.iter().map(|(word, _)| *word).collect()
+        }
+        assert_eq!(words("jitter_distribution"), of_type::<DelayDistribution>());
+        assert_eq!(words("rate_of"), of_type::<RateOf>());
     }
 }

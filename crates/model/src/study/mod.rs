@@ -32,6 +32,7 @@ pub use section::nearest;
 use crate::{
     condition::Condition,
     units::{Ratio, nanos},
+    words::words,
     workload::Workload,
 };
 
@@ -44,6 +45,8 @@ pub enum BedKind {
     /// Two network namespaces in a guest, a User Mode Linux kernel over this machine's files.
     Uml,
 }
+
+words!(BedKind: "netns" => Netns, "uml" => Uml);
 
 /// Value of a transport's option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,10 @@ use toml::{
 };
 
 use super::error::StudyError;
-use crate::units::{UnitError, parse_duration};
+use crate::{
+    units::{UnitError, parse_duration},
+    words::Words,
+};
 
 /// Function that reads a file that a study names, by its name as written there.
 pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
@@ -263,17 +266,18 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads one of several words.
-    pub fn choice<T: Copy>(
-        &mut self,
-        key: &'static str,
-        choices: &[(&'static str, T)],
-    ) -> Result<Option<T>, StudyError> {
-        Ok(self.choice_at(key, choices)?.map(|(value, _)| value))
+    /// Reads a word of a type.
+    pub fn choice<T: Words>(&mut self, key: &'static str) -> Result<Option<T>, StudyError> {
+        Ok(self.choice_at(key)?.map(|(value, _)| value))
+    }
+
+    /// Reads a word of a type, and its place.
+    pub fn choice_at<T: Words>(&mut self, key: &'static str) -> Result<Taken<T>, StudyError> {
+        self.choice_of(key, T::WORDS)
     }
 
     /// Reads one of several words, and its place.
-    pub fn choice_at<T: Copy>(
+    pub fn choice_of<T: Copy>(
         &mut self,
         key: &'static str,
         choices: &[(&'static str, T)],

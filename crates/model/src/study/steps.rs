@@ -100,7 +100,7 @@ pub(super) fn read_staircase(
 ) -> Result<Staircase, StudyError> {
     let span = section.span();
     let names = QUANTITIES.map(|(key, _)| (key, key));
-    let key = section.choice("key", &names)?;
+    let key = section.choice_of("key", &names)?.map(|(key, _)| key);
     let key = section.required("key", "\"rtt\"", key)?;
     // The key is one of these.
     let (example, read, set) = QUANTITIES

@@ -10,8 +10,7 @@ use super::{
 use crate::{
     units::{Bytes, format_duration},
     workload::{
-        Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement,
-        Spread, Verify, Workload, WorkloadKind,
+        Arrivals, BulkOptions, Direction, Finish, Pattern, Probe, Spread, Workload, WorkloadKind,
     },
 };
 
@@ -46,13 +45,6 @@ enum Kind {
     MultiStream,
 }
 
-const PATTERNS: &[(&str, Pattern)] = &[
-    ("data", Pattern::Data),
-    ("zeros", Pattern::Zeros),
-    ("random", Pattern::Random),
-    ("file", Pattern::File),
-];
-
 pub(super) fn read_workload(
     file: &File<'_>,
     mut section: Section<'_>,
@@ -60,7 +52,8 @@ pub(super) fn read_workload(
 ) -> Result<(Workload, Option<Range<usize>>), StudyError> {
     let name = section.text("name")?;
     let place = name.as_ref().map(|(_, span)| span.clone());
-    let kind = section.choice("kind", KINDS)?.unwrap_or(Kind::Bulk);
+    let kind = section.choice_of("kind", KINDS)?;
+    let kind = kind.map_or(Kind::Bulk, |(kind, _)| kind);
     let kind = match kind {
         Kind::Bulk => read_bulk(file, &mut section, deadline)?,
         Kind::StopAndWait => read_stop_and_wait(file, &mut section)?,
@@ -88,7 +81,7 @@ fn read_bulk(
     section.not_both("size", "duration")?;
     let (size, message, pattern) = read_content(file, section)?;
     let mut options = BulkOptions::default();
-    if let Some(direction) = section.choice("direction", Direction::CHOICES)? {
+    if let Some(direction) = section.choice("direction")? {
         options.direction = direction;
     }
     if let Some(flows) = section.number("flows", 1, MOST_AT_ONCE)? {
@@ -115,7 +108,7 @@ fn read_bulk(
         }
         before_deadline(file, "warm_up", options.warm_up, place, deadline)?;
     }
-    if let Some(finish) = section.choice("finish", Finish::CHOICES)? {
+    if let Some(finish) = section.choice("finish")? {
         options.finish = finish;
     }
     if options.finish == Finish::Abandon && options.direction != Direction::Forward {
@@ -125,7 +118,7 @@ fn read_bulk(
             "leave out one of `finish` and `direction`",
         ));
     }
-    if let Some(verify) = section.choice("verify", Verify::CHOICES)? {
+    if let Some(verify) = section.choice("verify")? {
         options.verify = verify;
     }
     Ok(WorkloadKind::Bulk {
@@ -188,9 +181,7 @@ fn read_content(
         Bytes(10_000),
         LARGEST_MESSAGE,
     )?;
-    let pattern = section
-        .choice("pattern", PATTERNS)?
-        .unwrap_or(Pattern::Data);
+    let pattern = section.choice("pattern")?.unwrap_or(Pattern::Data);
     Ok((size, message, pattern))
 }
 
@@ -244,9 +235,7 @@ fn read_short_connections(
 ) -> Result<WorkloadKind, StudyError> {
     let (request, response) = read_exchange(file, section)?;
     let connections = section.number("connections", 1, 1_000_000)?.unwrap_or(20) as u32;
-    let handshake = section
-        .choice("handshake", Handshake::CHOICES)?
-        .unwrap_or_default();
+    let handshake = section.choice("handshake")?.unwrap_or_default();
     Ok(WorkloadKind::ShortConnections {
         connections,
         handshake,
@@ -266,9 +255,7 @@ fn read_multi_stream(
         .unwrap_or(500);
     let rate = section.number("messages_per_second", 1, 10_000_000)?;
     let streams = section.number("streams", 1, MOST_AT_ONCE)?.unwrap_or(8) as u32;
-    let spread = section
-        .choice("spread", Spread::CHOICES)?
-        .unwrap_or(Spread::Streams);
+    let spread = section.choice("spread")?.unwrap_or(Spread::Streams);
     Ok(WorkloadKind::MultiStream {
         messages,
         message,
@@ -307,11 +294,7 @@ fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, Study
             }
             taken => taken.map_or(probe.message, |(size, _)| size),
         };
-        let places = [
-            ("connection", ProbePlacement::Connection),
-            ("stream", ProbePlacement::Stream),
-        ];
-        if let Some(placement) = settings.choice("placement", &places)? {
+        if let Some(placement) = settings.choice("placement")? {
             probe.placement = placement;
         }
         settings.end()?;

@@ -5,7 +5,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Handshake, units::format_duration};
+use regatta_model::{Handshake, Words, units::format_duration};
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
@@ -232,7 +232,7 @@ impl Tally {
                 format!(
                     "{others} of {} connections made another handshake than `{}`: {}",
                     self.completed(),
-                    asked_name(work.handshake),
+                    Words::word(work.handshake),
                     made.join(", ")
                 ),
                 "",
@@ -262,14 +262,6 @@ const fn name(made: Option<HandshakeMade>) -> &'static str {
         Some(HandshakeMade::EarlyDataRefused) => "early_data_refused",
         None => "unknown",
     }
-}
-
-/// Returns the name of a handshake in a study file.
-fn asked_name(asked: Handshake) -> &'static str {
-    Handshake::CHOICES
-        .iter()
-        .find(|(_, choice)| *choice == asked)
-        .map_or("full", |(name, _)| name)
 }
 
 /// Whether a connection made the handshake that was asked for, as far as its stack tells: a Retry
