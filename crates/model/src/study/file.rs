@@ -11,7 +11,7 @@ use toml::de::DeTable;
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     error::StudyError,
-    parts::{LONGEST_NAME, read_published, read_source, read_transport, time},
+    parts::{LONGEST_NAME, read_published, read_source, read_transport},
     path::read_condition,
     section::{File, Section},
     work::read_workload,
@@ -74,30 +74,30 @@ impl StudyFile {
         // The whole file as a place is of no help: what is missing belongs at its beginning.
         let mut root = Section::new(source, "the study", 0..0, document.into_inner());
 
-        let [name, title, description] = read_heading(&source, &mut root)?;
-        let (rounds, until) = read_rounds(&source, &mut root)?;
+        let [name, title, description] = read_heading(&mut root)?;
+        let (rounds, until) = read_rounds(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let bed = root.choice("bed")?.unwrap_or(BedKind::Netns);
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
-        let mut path = read_path(&source, &mut root, guest.guests)?;
-        let capture = read_capture(&source, &mut root, &mut path)?;
-        let [deadline, connect_deadline, sample_interval] = read_times(&source, &mut root)?;
+        let mut path = read_path(&mut root, guest.guests)?;
+        let capture = read_capture(&mut root, &mut path)?;
+        let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
         let source_section = root
             .section("source", "[source]")?
             .map(read_source)
             .transpose()?;
         let mut places = Vec::new();
-        let transports = read_list(&source, &mut root, "transport", "label", |section| {
-            let (transport, (place, label)) = read_transport(&source, section)?;
+        let transports = read_list(&mut root, "transport", "label", |section| {
+            let (transport, (place, label)) = read_transport(section)?;
             places.push(place);
             Ok((transport.label.clone(), Some(label), transport))
         })?;
-        let conditions = read_list(&source, &mut root, "condition", "name", |section| {
-            let (condition, place) = read_condition(&source, section)?;
-            Ok((condition.name.clone(), place, condition))
+        let conditions = read_list(&mut root, "condition", "name", |section| {
+            let (condition, place) = read_condition(section)?;
+            Ok((condition.name.clone(), Some(place), condition))
         })?;
-        let workloads = read_list(&source, &mut root, "workload", "name", |section| {
-            let (workload, place) = read_workload(&source, section, deadline)?;
+        let workloads = read_list(&mut root, "workload", "name", |section| {
+            let (workload, place) = read_workload(section, deadline)?;
             Ok((workload.name.clone(), place, workload))
         })?;
         let published_sections = root.sections("published", "published")?;
@@ -108,11 +108,11 @@ impl StudyFile {
             (conditions.is_empty(), "condition", "name = \"baseline\""),
             (workloads.is_empty(), "workload", "kind = \"bulk\""),
         ] {
-            missing(&source, is_missing, list, example)?;
+            missing(&root, is_missing, list, example)?;
         }
         let published = published_sections
             .into_iter()
-            .map(|section| read_published(&source, section, &conditions, &workloads))
+            .map(|section| read_published(section, &conditions, &workloads))
             .collect::<Result<_, _>>()?;
 
         let study = Study {
@@ -219,10 +219,7 @@ fn no_files(name: &str) -> Result<String, UnitError> {
 }
 
 /// Reads the number of rounds: `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
-fn read_rounds(
-    file: &File<'_>,
-    root: &mut Section<'_>,
-) -> Result<(u64, Option<Ratio>), StudyError> {
+fn read_rounds(root: &mut Section<'_>) -> Result<(u64, Option<Ratio>), StudyError> {
     let most = u64::from(Study::MOST_ROUNDS);
     if !root.is_table("rounds") {
         return Ok((root.number("rounds", 1, most)?.unwrap_or(5), None));
@@ -237,7 +234,7 @@ fn read_rounds(
     let at_most = table.required("at_most", "60", at_most)?;
     table.end()?;
     if !(0.0005..=0.5).contains(&until.0) {
-        return Err(file.error(
+        return Err(table.error(
             span,
             "intervals of this width end no run sensibly",
             "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
@@ -248,11 +245,7 @@ fn read_rounds(
 
 /// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,
 /// Regatta's own emulator.
-fn read_path(
-    file: &File<'_>,
-    root: &mut Section<'_>,
-    guests: Guests,
-) -> Result<PathSetup, StudyError> {
+fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyError> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
     let first = first.map(|(emulator, _)| emulator);
     let emulator = root.choice("emulator")?;
@@ -273,17 +266,17 @@ fn read_path(
     };
     match path.contradiction() {
         Some(message) => {
-            Err(file.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`"))
+            Err(root.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`"))
         }
         None => Ok(path),
     }
 }
 
 /// Reads `name`, `title` and `description`.
-fn read_heading(file: &File<'_>, root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
+fn read_heading(root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
     let name = match root.text("name")? {
         Some((name, span)) => {
-            check_study_name(file, &name, span)?;
+            check_study_name(root, &name, span)?;
             name
         }
         None => "study".to_owned(),
@@ -297,7 +290,6 @@ fn read_heading(file: &File<'_>, root: &mut Section<'_>) -> Result<[String; 3], 
 
 /// Reads `capture`, and puts the path into the form that a capture needs.
 fn read_capture(
-    file: &File<'_>,
     root: &mut Section<'_>,
     path: &mut PathSetup,
 ) -> Result<Option<CaptureSetup>, StudyError> {
@@ -306,26 +298,24 @@ fn read_capture(
     };
     *path = CaptureSetup::path(*path).map_err(|why| {
         let hint = "leave that out, or `capture`";
-        file.error(span, format!("there is no capture here: {why}"), hint)
+        root.error(span, format!("there is no capture here: {why}"), hint)
     })?;
     Ok(Some(capture))
 }
 
 /// Reads `deadline`, `connect_deadline` and `sample_interval`.
-fn read_times(file: &File<'_>, root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
-    let deadline = root.duration("deadline", "30s")?;
-    let deadline = time(file, deadline, Duration::from_secs(60))?;
-    let connect_deadline = root.duration("connect_deadline", "10s")?;
-    let connect_deadline = time(file, connect_deadline, Study::CONNECT_DEADLINE)?;
+fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
+    let deadline = root.time_or("deadline", "30s", Duration::from_secs(60))?;
+    let connect_deadline = root.time_or("connect_deadline", "10s", Study::CONNECT_DEADLINE)?;
     let sample_interval = match root.duration("sample_interval", "100ms")? {
         Some((interval, span)) if interval < Duration::from_millis(10) => {
-            return Err(file.error(
+            return Err(root.error(
                 span,
                 "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
                 "write `sample_interval = \"100ms\"`",
             ));
         }
-        taken => time(file, taken, Duration::from_millis(100))?,
+        taken => root.time(taken)?.unwrap_or(Duration::from_millis(100)),
     };
     Ok([deadline, connect_deadline, sample_interval])
 }
@@ -333,7 +323,6 @@ fn read_times(file: &File<'_>, root: &mut Section<'_>) -> Result<[Duration; 3], 
 /// Reads the tables `[[list]]` with `read`, which returns an entry's name with its place in the file
 /// and the entry. No two entries have the same name, which the file calls `key`.
 fn read_list<T>(
-    file: &File<'_>,
     root: &mut Section<'_>,
     list: &'static str,
     key: &str,
@@ -344,17 +333,17 @@ fn read_list<T>(
     for section in root.sections(list, list)? {
         let whole = section.span();
         let (name, place, entry) = read(section)?;
-        unique(file, key, &mut names, &name, place.unwrap_or(whole))?;
+        unique(root, key, &mut names, &name, place.unwrap_or(whole))?;
         entries.push(entry);
     }
     Ok(entries)
 }
 
-fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {
+fn missing(root: &Section<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {
     if !is {
         return Ok(());
     }
-    Err(file.error(
+    Err(root.error(
         0..0,
         format!("this study has no {what}"),
         format!("add a section `[[{what}]]` with `{example}`"),
@@ -363,7 +352,7 @@ fn missing(file: &File<'_>, is: bool, what: &str, example: &str) -> Result<(), S
 
 /// Checks that a name is not among those before it, and adds it to them.
 fn unique(
-    file: &File<'_>,
+    root: &Section<'_>,
     key: &str,
     before: &mut BTreeSet<String>,
     name: &str,
@@ -372,14 +361,14 @@ fn unique(
     if before.insert(name.to_owned()) {
         return Ok(());
     }
-    Err(file.error(
+    Err(root.error(
         span,
         format!("two of this study have the {key} `{name}`"),
         format!("give one of them another one: `{key} = \"{name}-2\"`"),
     ))
 }
 
-fn check_study_name(file: &File<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
     let fits = !name.is_empty()
         && name.len() <= LONGEST_NAME
         && name
@@ -398,7 +387,7 @@ fn check_study_name(file: &File<'_>, name: &str, span: Range<usize>) -> Result<(
     } else {
         format!("`{name}` cannot be the name of a study: it names a directory")
     };
-    Err(file.error(
+    Err(root.error(
         span,
         message,
         format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),

@@ -1,6 +1,6 @@
 //! The smaller sections of a study file: source, transport, published figure.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{collections::BTreeMap, ops::Range};
 
 use toml::de::DeValue;
 
@@ -8,7 +8,7 @@ use super::{
     OptionValue, Published, Source, Transport,
     error::StudyError,
     file::TransportPlace,
-    section::{File, Section, nearest},
+    section::{Section, nearest},
 };
 use crate::{
     condition::Condition,
@@ -19,56 +19,8 @@ use crate::{
 
 /// Longest name or label, in characters.
 pub const LONGEST_NAME: usize = 64;
-/// Longest time that a study can ask for.
-const LONGEST_TIME: Duration = Condition::LONGEST_TIME;
-
-/// Checks that a name or label can be shown in tables: some visible characters on one line.
-pub(super) fn visible(
-    file: &File<'_>,
-    key: &str,
-    name: &str,
-    span: Range<usize>,
-) -> Result<(), StudyError> {
-    if !name.trim().is_empty()
-        && name.chars().count() <= LONGEST_NAME
-        && !name.chars().any(char::is_control)
-    {
-        return Ok(());
-    }
-    let length = name.chars().count();
-    let message = if length > LONGEST_NAME {
-        format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
-    } else {
-        format!("`{}` cannot be a {key}", name.escape_debug())
-    };
-    Err(file.error(
-        span,
-        message,
-        format!("write 1 to {LONGEST_NAME} visible characters on one line"),
-    ))
-}
-
-/// Returns a time that was read, or its default; refuses zero and times longer than
-/// [`LONGEST_TIME`].
-pub(super) fn time(
-    file: &File<'_>,
-    taken: Option<(Duration, Range<usize>)>,
-    default: Duration,
-) -> Result<Duration, StudyError> {
-    match taken {
-        None => Ok(default),
-        Some((value, _)) if !value.is_zero() && value <= LONGEST_TIME => Ok(value),
-        Some((_, span)) => Err(file.error(
-            span,
-            "this time must be longer than zero and at most 30 days",
-            "write a time such as `30s`",
-        )),
-    }
-}
-
 pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError> {
-    let citation = section.text("citation")?.map(|(text, _)| text);
-    let citation = section.required("citation", "\"authors, title, journal\"", citation)?;
+    let (citation, _) = section.required_text("citation", "\"authors, title, journal\"")?;
     let doi = section.text("doi")?.map(|(text, _)| text);
     let differences = section.texts("differences")?;
     section.end()?;
@@ -81,20 +33,18 @@ pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError
 
 /// Reads a transport; returns it, the places of its parts, and the place of its label.
 pub(super) fn read_transport(
-    file: &File<'_>,
     mut section: Section<'_>,
 ) -> Result<(Transport, (TransportPlace, Range<usize>)), StudyError> {
     let whole = section.span();
-    let driver = section.text("driver")?;
-    let (driver, driver_span) = section.required("driver", "\"tcp\"", driver)?;
+    let (driver, driver_span) = section.required_text("driver", "\"tcp\"")?;
     let (label, label_span) = match section.text("label")? {
         Some((label, span)) => {
-            visible(file, "label", &label, span.clone())?;
+            section.visible("label", &label, span.clone())?;
             (label, span)
         }
         None => (driver.clone(), driver_span.clone()),
     };
-    visible(file, "driver", &driver, driver_span.clone())?;
+    section.visible("driver", &driver, driver_span.clone())?;
     let mut place = TransportPlace {
         driver: driver_span,
         options: BTreeMap::new(),
@@ -110,7 +60,7 @@ pub(super) fn read_transport(
             _ => None,
         };
         let Some(read) = read else {
-            return Err(file.error(
+            return Err(section.error(
                 value.span(),
                 format!("option `{}` cannot have this value", key.get_ref()),
                 "an option is a text, a whole number, true or false",
@@ -135,51 +85,28 @@ pub(super) fn read_transport(
 }
 
 pub(super) fn read_published(
-    file: &File<'_>,
     mut section: Section<'_>,
     conditions: &[Condition],
     workloads: &[Workload],
 ) -> Result<Published, StudyError> {
-    let transport = section.text("transport")?.map(|(text, _)| text);
-    let transport = section.required("transport", "\"tcp\"", transport)?;
-    let condition = section.text("condition")?;
-    let (condition, span) = section.required("condition", "\"baseline\"", condition)?;
-    if !conditions.iter().any(|known| known.name == condition) {
-        let names: Vec<&str> = conditions.iter().map(|known| known.name.as_str()).collect();
-        let hint = match nearest(&condition, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("write one of: {}", names.join(", ")),
-        };
-        return Err(file.error(
-            span,
-            format!("this study has no condition `{condition}`"),
-            hint,
-        ));
+    let (transport, _) = section.required_text("transport", "\"tcp\"")?;
+    let (condition, span) = section.required_text("condition", "\"baseline\"")?;
+    let names: Vec<&str> = conditions.iter().map(|known| known.name.as_str()).collect();
+    known(&section, "condition", &condition, span, &names)?;
+    let workload = section.text("workload")?;
+    if let Some((workload, span)) = &workload {
+        let names: Vec<&str> = workloads.iter().map(|known| known.name.as_str()).collect();
+        known(&section, "workload", workload, span.clone(), &names)?;
     }
-    let workload = match section.text("workload")? {
-        Some((workload, span)) if !workloads.iter().any(|known| known.name == workload) => {
-            let names: Vec<&str> = workloads.iter().map(|known| known.name.as_str()).collect();
-            let hint = match nearest(&workload, &names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("write one of: {}", names.join(", ")),
-            };
-            return Err(file.error(
-                span,
-                format!("this study has no workload `{workload}`"),
-                hint,
-            ));
-        }
-        workload => workload.map(|(name, _)| name),
-    };
-    let metric = section.text("metric")?;
-    let (metric, span) = section.required("metric", "\"goodput_bps\"", metric)?;
+    let workload = workload.map(|(name, _)| name);
+    let (metric, span) = section.required_text("metric", "\"goodput_bps\"")?;
     let Some(definition) = metric::find(&metric) else {
         let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
         let hint = match nearest(&metric, &names) {
             Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
             None => "`regatta list metrics` lists all".to_owned(),
         };
-        return Err(file.error(span, format!("unknown metric `{metric}`"), hint));
+        return Err(section.error(span, format!("unknown metric `{metric}`"), hint));
     };
     let (example, parse) = value_reader(definition.unit);
     let value = section
@@ -196,6 +123,24 @@ pub(super) fn read_published(
         value,
         note,
     })
+}
+
+/// Checks that a study has a condition or workload of this name.
+fn known(
+    section: &Section<'_>,
+    what: &str,
+    name: &str,
+    span: Range<usize>,
+    names: &[&str],
+) -> Result<(), StudyError> {
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let hint = match nearest(name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("write one of: {}", names.join(", ")),
+    };
+    Err(section.error(span, format!("this study has no {what} `{name}`"), hint))
 }
 
 /// Reader of a value into a metric's unit.

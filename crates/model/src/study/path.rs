@@ -7,7 +7,6 @@ use toml::de::DeTable;
 use super::{
     error::StudyError,
     keys::read_link,
-    parts::visible,
     section::{File, Section, Taken},
     steps::{Staircase, read_staircase},
 };
@@ -74,18 +73,14 @@ impl Draft {
 }
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
-fn read_ways(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-    ways: &mut [Draft; 2],
-) -> Result<(), StudyError> {
+fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), StudyError> {
     section.not_both("rtt", "delay")?;
     section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
     if let Some((rtt, span)) = &rtt
         && *rtt > Condition::LONGEST_TIME
     {
-        return Err(file.error(
+        return Err(section.error(
             span.clone(),
             "this time is longer than 30 days",
             "write `30ms`",
@@ -123,13 +118,10 @@ fn read_each_way(
 }
 
 pub(super) fn read_condition(
-    file: &File<'_>,
     mut section: Section<'_>,
-) -> Result<(Condition, Option<Range<usize>>), StudyError> {
-    let name = section.text("name")?;
-    let place = name.as_ref().map(|(_, span)| span.clone());
-    let (name, span) = section.required("name", "\"baseline\"", name)?;
-    visible(file, "name", &name, span)?;
+) -> Result<(Condition, Range<usize>), StudyError> {
+    let (name, span) = section.required_text("name", "\"baseline\"")?;
+    section.visible("name", &name, span.clone())?;
     let empty = Condition {
         name,
         forward: Link::default(),
@@ -137,7 +129,7 @@ pub(super) fn read_condition(
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
     };
-    read_over(file, section, empty).map(|condition| (condition, place))
+    read_over(section, empty).map(|condition| (condition, span))
 }
 
 /// Replaces some keys of a condition, as options of the command line do for a study's conditions:
@@ -168,15 +160,12 @@ pub fn change_condition(
         )
     })?;
     let section = Section::new(file, "the condition", 0..0, table.into_inner());
-    read_over(&file, section, before.clone())
+    read_over(section, before.clone())
 }
 
 /// Reads the keys of a condition that are present, over its current values.
-fn read_over(
-    file: &File<'_>,
-    mut section: Section<'_>,
-    before: Condition,
-) -> Result<Condition, StudyError> {
+fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition, StudyError> {
+    let file = &section.source();
     let mtu = section
         .number("mtu", 576, 65_535)?
         .map_or(before.mtu_bytes, |mtu| mtu as u32);
@@ -186,7 +175,7 @@ fn read_over(
     for step in &before.schedule {
         let mut ways = drafts(&step.forward, &step.reverse);
         let mut keys = section.clone();
-        read_ways(file, &mut keys, &mut ways)?;
+        read_ways(&mut keys, &mut ways)?;
         read_each_way(&mut keys, "condition", &mut ways)?;
         kept.push(DraftStep {
             at: step.at,
@@ -195,11 +184,11 @@ fn read_over(
         });
     }
     let mut ways = drafts(&before.forward, &before.reverse);
-    read_ways(file, &mut section, &mut ways)?;
+    read_ways(&mut section, &mut ways)?;
     read_each_way(&mut section, "condition", &mut ways)?;
     let staircase = section
         .section("steps", "steps")?
-        .map(|steps| read_staircase(file, steps))
+        .map(|steps| read_staircase(steps))
         .transpose()?;
     let steps = section.sections("step", "condition.step")?;
     section.end()?;
@@ -213,7 +202,7 @@ fn read_over(
                 "leave one of them out",
             ));
         }
-        (None, false) => read_steps(file, steps, &ways)?,
+        (None, false) => read_steps(steps, &ways)?,
         (None, true) => kept,
     };
     finish(file, (before.name, mtu), ways, schedule)
@@ -227,7 +216,6 @@ struct DraftStep {
 }
 
 fn read_steps(
-    file: &File<'_>,
     sections: Vec<Section<'_>>,
     first: &[Draft; 2],
 ) -> Result<Vec<DraftStep>, StudyError> {
@@ -240,7 +228,7 @@ fn read_steps(
         for way in &mut ways {
             way.whole = section.span();
         }
-        read_ways(file, &mut section, &mut ways)?;
+        read_ways(&mut section, &mut ways)?;
         read_each_way(&mut section, "condition.step", &mut ways)?;
         section.end()?;
         steps.push(DraftStep { at, at_place, ways });

@@ -7,9 +7,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::error::StudyError;
+use super::{LONGEST_NAME, error::StudyError};
 use crate::{
-    units::{UnitError, parse_duration},
+    condition::Condition,
+    units::{Bytes, UnitError, parse_duration},
     words::Words,
 };
 
@@ -77,6 +78,11 @@ impl<'a> Section<'a> {
 
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
+    }
+
+    /// Returns the file that this table is in.
+    pub fn source(&self) -> File<'a> {
+        self.file
     }
 
     /// Returns an error at a place in this table.
@@ -168,6 +174,81 @@ impl<'a> Section<'a> {
         example: &str,
     ) -> Result<Taken<Duration>, StudyError> {
         self.quantity(key, example, parse_duration)
+    }
+
+    /// Reads a time span, or returns its default; refuses zero and times longer than 30 days.
+    pub fn time_or(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        default: Duration,
+    ) -> Result<Duration, StudyError> {
+        let taken = self.duration(key, example)?;
+        self.time(taken).map(|time| time.unwrap_or(default))
+    }
+
+    /// Checks a time that was read: refuses zero and times longer than 30 days.
+    pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>, StudyError> {
+        match taken {
+            Some((value, span)) if value.is_zero() || value > Condition::LONGEST_TIME => Err(self
+                .error(
+                    span,
+                    "this time must be longer than zero and at most 30 days",
+                    "write a time such as `30s`",
+                )),
+            taken => Ok(taken.map(|(value, _)| value)),
+        }
+    }
+
+    /// Reads a size, or returns its default; refuses zero and sizes above `largest`.
+    pub fn amount(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        default: Bytes,
+        largest: Bytes,
+    ) -> Result<Bytes, StudyError> {
+        match self.parsed(key, example)? {
+            None => Ok(default),
+            Some((value, _)) if value > Bytes(0) && value <= largest => Ok(value),
+            Some((_, span)) => Err(self.error(
+                span,
+                format!("this size must be from 1 B to {largest}"),
+                format!(
+                    "write a size from `1B` to `{}`",
+                    largest.to_string().replace(' ', "")
+                ),
+            )),
+        }
+    }
+
+    /// Checks that a name or label can be shown in tables: some visible characters on one line.
+    pub fn visible(&self, key: &str, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+        let length = name.chars().count();
+        if !name.trim().is_empty() && length <= LONGEST_NAME && !name.chars().any(char::is_control)
+        {
+            return Ok(());
+        }
+        let message = if length > LONGEST_NAME {
+            format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
+        } else {
+            format!("`{}` cannot be a {key}", name.escape_debug())
+        };
+        Err(self.error(
+            span,
+            message,
+            format!("write 1 to {LONGEST_NAME} visible characters on one line"),
+        ))
+    }
+
+    /// Reads a text that must be there, with its place.
+    pub fn required_text(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<(String, Range<usize>), StudyError> {
+        let text = self.text(key)?;
+        self.required(key, example, text)
     }
 
     /// Reads a list of whole numbers, or the name of a file with one on each line.
@@ -393,12 +474,12 @@ impl<'a> Section<'a> {
     }
 
     /// Returns all keys that were not read, with their values.
-    pub fn rest(self) -> DeTable<'a> {
-        self.table
+    pub fn rest(&mut self) -> DeTable<'a> {
+        std::mem::take(&mut self.table)
     }
 
     /// Returns an error for the first key that was not read.
-    pub fn end(self) -> Result<(), StudyError> {
+    pub fn end(&self) -> Result<(), StudyError> {
         let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
         };

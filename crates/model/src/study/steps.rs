@@ -2,10 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{
-    error::StudyError,
-    section::{File, Section},
-};
+use super::{error::StudyError, section::Section};
 use crate::{
     condition::{Condition, Link},
     units::{BitRate, Ratio, UnitError, parse_duration},
@@ -94,10 +91,7 @@ impl Staircase {
     }
 }
 
-pub(super) fn read_staircase(
-    file: &File<'_>,
-    mut section: Section<'_>,
-) -> Result<Staircase, StudyError> {
+pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase, StudyError> {
     let span = section.span();
     let names = QUANTITIES.map(|(key, _)| (key, key));
     let key = section.choice_of("key", &names)?.map(|(key, _)| key);
@@ -118,21 +112,21 @@ pub(super) fn read_staircase(
     let (every, every_place) = section.required("every", "\"20s\"", every)?;
     section.end()?;
     if by <= 0.0 {
-        return Err(file.error(
+        return Err(section.error(
             by_place,
             "steps of nothing lead nowhere",
             "write by how much each step rises or falls, without a sign",
         ));
     }
     if from == to {
-        return Err(file.error(
+        return Err(section.error(
             to_place,
             "`from` and `to` are the same, so nothing changes",
             "leave `steps` out",
         ));
     }
     if every.is_zero() || every > Condition::LONGEST_TIME {
-        return Err(file.error(
+        return Err(section.error(
             every_place,
             "this time must be longer than zero and at most 30 days",
             "write a time such as `20s`",
@@ -141,7 +135,7 @@ pub(super) fn read_staircase(
     // Rounding must not make a tiny last step.
     let steps = ((to - from).abs() / by - 1e-9).ceil();
     if steps > MOST_STEPS {
-        return Err(file.error(
+        return Err(section.error(
             by_place,
             format!("these are more than {MOST_STEPS} steps"),
             "write a larger `by`",

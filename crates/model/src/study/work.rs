@@ -2,11 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{
-    error::StudyError,
-    parts::{time, visible},
-    section::{File, Section},
-};
+use super::{error::StudyError, section::Section};
 use crate::{
     units::{Bytes, format_duration},
     workload::{
@@ -46,7 +42,6 @@ enum Kind {
 }
 
 pub(super) fn read_workload(
-    file: &File<'_>,
     mut section: Section<'_>,
     deadline: Duration,
 ) -> Result<(Workload, Option<Range<usize>>), StudyError> {
@@ -55,31 +50,27 @@ pub(super) fn read_workload(
     let kind = section.choice_of("kind", KINDS)?;
     let kind = kind.map_or(Kind::Bulk, |(kind, _)| kind);
     let kind = match kind {
-        Kind::Bulk => read_bulk(file, &mut section, deadline)?,
-        Kind::StopAndWait => read_stop_and_wait(file, &mut section)?,
-        Kind::RequestResponse => read_request_response(file, &mut section)?,
-        Kind::ShortConnections => read_short_connections(file, &mut section)?,
-        Kind::MultiStream => read_multi_stream(file, &mut section)?,
+        Kind::Bulk => read_bulk(&mut section, deadline)?,
+        Kind::StopAndWait => read_stop_and_wait(&mut section)?,
+        Kind::RequestResponse => read_request_response(&mut section)?,
+        Kind::ShortConnections => read_short_connections(&mut section)?,
+        Kind::MultiStream => read_multi_stream(&mut section)?,
     };
     let name = match name {
         Some((name, span)) => {
-            visible(file, "name", &name, span)?;
+            section.visible("name", &name, span)?;
             name
         }
         None => kind.name().to_owned(),
     };
-    let probe = read_probe(file, &mut section)?;
+    let probe = read_probe(&mut section)?;
     section.end()?;
     Ok((Workload { name, kind, probe }, place))
 }
 
-fn read_bulk(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-    deadline: Duration,
-) -> Result<WorkloadKind, StudyError> {
+fn read_bulk(section: &mut Section<'_>, deadline: Duration) -> Result<WorkloadKind, StudyError> {
     section.not_both("size", "duration")?;
-    let (size, message, pattern) = read_content(file, section)?;
+    let (size, message, pattern) = read_content(section)?;
     let mut options = BulkOptions::default();
     if let Some(direction) = section.choice("direction")? {
         options.direction = direction;
@@ -89,30 +80,30 @@ fn read_bulk(
     }
     if let Some(taken) = section.duration("duration", "10s")? {
         let place = taken.1.clone();
-        let whole = time(file, Some(taken), Duration::ZERO)?;
-        before_deadline(file, "duration", whole, place, deadline)?;
-        options.duration = Some(whole);
+        options.duration = section.time(Some(taken))?;
+        let whole = options.duration.unwrap_or_default();
+        before_deadline(section, "duration", whole, place, deadline)?;
     }
     if let Some(taken) = section.duration("warm_up", "1s")? {
         let place = taken.1.clone();
-        options.warm_up = time(file, Some(taken), Duration::ZERO)?;
+        options.warm_up = section.time(Some(taken))?.unwrap_or_default();
         if options
             .duration
             .is_some_and(|whole| options.warm_up >= whole)
         {
-            return Err(file.error(
+            return Err(section.error(
                 place,
                 "`warm_up` leaves nothing of `duration` to be measured",
                 "write a shorter `warm_up`, or a longer `duration`",
             ));
         }
-        before_deadline(file, "warm_up", options.warm_up, place, deadline)?;
+        before_deadline(section, "warm_up", options.warm_up, place, deadline)?;
     }
     if let Some(finish) = section.choice("finish")? {
         options.finish = finish;
     }
     if options.finish == Finish::Abandon && options.direction != Direction::Forward {
-        return Err(file.error(
+        return Err(section.error(
             section.span(),
             "only the connecting host can abandon what it sends",
             "leave out one of `finish` and `direction`",
@@ -131,7 +122,7 @@ fn read_bulk(
 
 /// Refuses a part of a transfer that the deadline would always cut short.
 fn before_deadline(
-    file: &File<'_>,
+    section: &Section<'_>,
     key: &str,
     part: Duration,
     place: Range<usize>,
@@ -140,7 +131,7 @@ fn before_deadline(
     if part < deadline {
         return Ok(());
     }
-    Err(file.error(
+    Err(section.error(
         place,
         format!(
             "`{key}` is not shorter than the study's `deadline` of {}, which ends every transfer",
@@ -150,56 +141,34 @@ fn before_deadline(
     ))
 }
 
-fn read_stop_and_wait(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-) -> Result<WorkloadKind, StudyError> {
-    let (size, message, pattern) = read_content(file, section)?;
-    let timeout = section.duration("timeout", "1s")?;
+fn read_stop_and_wait(section: &mut Section<'_>) -> Result<WorkloadKind, StudyError> {
+    let (size, message, pattern) = read_content(section)?;
     Ok(WorkloadKind::StopAndWait {
         size,
         message,
         pattern,
-        timeout: time(file, timeout, Duration::from_secs(1))?,
+        timeout: section.time_or("timeout", "1s", Duration::from_secs(1))?,
     })
 }
 
 /// Reads size, message size and pattern of a transfer.
-fn read_content(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-) -> Result<(Bytes, Bytes, Pattern), StudyError> {
-    let size = amount(
-        file,
-        section.parsed("size", "10MB")?,
-        Bytes(10_000_000),
-        Bytes(1 << 50),
-    )?;
-    let message = amount(
-        file,
-        section.parsed("message", "10kB")?,
-        Bytes(10_000),
-        LARGEST_MESSAGE,
-    )?;
+fn read_content(section: &mut Section<'_>) -> Result<(Bytes, Bytes, Pattern), StudyError> {
+    let size = section.amount("size", "10MB", Bytes(10_000_000), Bytes(1 << 50))?;
+    let message = section.amount("message", "10kB", Bytes(10_000), LARGEST_MESSAGE)?;
     let pattern = section.choice("pattern")?.unwrap_or(Pattern::Data);
     Ok((size, message, pattern))
 }
 
 /// Reads the sizes of a question and of its answer.
-fn read_exchange(file: &File<'_>, section: &mut Section<'_>) -> Result<(Bytes, Bytes), StudyError> {
-    let request = section.parsed("request", "100B")?;
-    let response = section.parsed("response", "1kB")?;
+fn read_exchange(section: &mut Section<'_>) -> Result<(Bytes, Bytes), StudyError> {
     Ok((
-        amount(file, request, Bytes(100), LARGEST_EXCHANGE)?,
-        amount(file, response, Bytes(1000), LARGEST_EXCHANGE)?,
+        section.amount("request", "100B", Bytes(100), LARGEST_EXCHANGE)?,
+        section.amount("response", "1kB", Bytes(1000), LARGEST_EXCHANGE)?,
     ))
 }
 
-fn read_request_response(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-) -> Result<WorkloadKind, StudyError> {
-    let (request, response) = read_exchange(file, section)?;
+fn read_request_response(section: &mut Section<'_>) -> Result<WorkloadKind, StudyError> {
+    let (request, response) = read_exchange(section)?;
     let requests = section
         .number("requests", 1, MOST_EXCHANGES)?
         .unwrap_or(1000);
@@ -208,7 +177,7 @@ fn read_request_response(
     let outstanding = section.number("outstanding", 1, MOST_AT_ONCE)?;
     let arrivals = match (rate, outstanding) {
         (Some(_), Some(_)) => {
-            return Err(file.error(
+            return Err(section.error(
                 place,
                 "requests leave either at a rate or when an answer has come, not both",
                 "keep one of `requests_per_second` and `outstanding`",
@@ -229,11 +198,8 @@ fn read_request_response(
     })
 }
 
-fn read_short_connections(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-) -> Result<WorkloadKind, StudyError> {
-    let (request, response) = read_exchange(file, section)?;
+fn read_short_connections(section: &mut Section<'_>) -> Result<WorkloadKind, StudyError> {
+    let (request, response) = read_exchange(section)?;
     let connections = section.number("connections", 1, 1_000_000)?.unwrap_or(20) as u32;
     let handshake = section.choice("handshake")?.unwrap_or_default();
     Ok(WorkloadKind::ShortConnections {
@@ -244,12 +210,8 @@ fn read_short_connections(
     })
 }
 
-fn read_multi_stream(
-    file: &File<'_>,
-    section: &mut Section<'_>,
-) -> Result<WorkloadKind, StudyError> {
-    let message = section.parsed("message", "10kB")?;
-    let message = amount(file, message, Bytes(10_000), LARGEST_EXCHANGE)?;
+fn read_multi_stream(section: &mut Section<'_>) -> Result<WorkloadKind, StudyError> {
+    let message = section.amount("message", "10kB", Bytes(10_000), LARGEST_EXCHANGE)?;
     let messages = section
         .number("messages", 1, MOST_EXCHANGES)?
         .unwrap_or(500);
@@ -265,7 +227,7 @@ fn read_multi_stream(
     })
 }
 
-fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, StudyError> {
+fn read_probe(section: &mut Section<'_>) -> Result<Probe, StudyError> {
     let mut probe = Probe::default();
     if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
         if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
@@ -276,17 +238,17 @@ fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, Study
         }
         match settings.duration("interval", "20ms")? {
             Some((interval, span)) if interval < Duration::from_millis(1) => {
-                return Err(file.error(
+                return Err(settings.error(
                     span,
                     "probe messages more often than every millisecond would be load themselves",
                     "write `interval = \"20ms\"`",
                 ));
             }
-            taken => probe.interval = time(file, taken, probe.interval)?,
+            taken => probe.interval = settings.time(taken)?.unwrap_or(probe.interval),
         }
         probe.message = match settings.parsed::<Bytes>("message", "64B")? {
             Some((size, span)) if !(16..=1200).contains(&size.0) => {
-                return Err(file.error(
+                return Err(settings.error(
                     span,
                     format!("a probe message cannot have {size}"),
                     "write a size from `16B` (its header) to `1200B` (one packet)",
@@ -300,25 +262,4 @@ fn read_probe(file: &File<'_>, section: &mut Section<'_>) -> Result<Probe, Study
         settings.end()?;
     }
     Ok(probe)
-}
-
-/// Returns a size that was read, or its default; refuses zero and sizes above `largest`.
-fn amount(
-    file: &File<'_>,
-    taken: Option<(Bytes, Range<usize>)>,
-    default: Bytes,
-    largest: Bytes,
-) -> Result<Bytes, StudyError> {
-    match taken {
-        None => Ok(default),
-        Some((value, _)) if value.0 > 0 && value <= largest => Ok(value),
-        Some((_, span)) => Err(file.error(
-            span,
-            format!("this size must be from 1 B to {largest}"),
-            format!(
-                "write a size from `1B` to `{}`",
-                largest.to_string().replace(' ', "")
-            ),
-        )),
-    }
 }
