@@ -96,71 +96,68 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     };
     registry::check_all(&transports)?;
 
-    let mut root = Table::new();
-    let text = |value: &str| Value::String(value.to_owned());
-    root.insert("name".into(), text("command-line"));
-    root.insert("title".into(), text("A study from the command line"));
-    if let Some(rounds) = args.rounds {
-        root.insert("rounds".into(), Value::Integer(rounds.into()));
-    }
-    if let Some(seed) = args.seed {
+    let mut root = Table::from_iter(keys([
+        ("name", Some("command-line".into())),
+        ("title", Some("A study from the command line".into())),
+        ("rounds", args.rounds.map(Value::from)),
         // The argument's range is that of TOML's numbers.
-        root.insert("seed".into(), Value::Integer(seed as i64));
-    }
+        ("seed", args.seed.map(|seed| Value::from(seed as i64))),
+        (
+            "capture",
+            args.capture.map(|it| path_options::snap(it).into()),
+        ),
+        (
+            "bed",
+            (args.bed == Some(BedKind::Uml)).then(|| "uml".into()),
+        ),
+        ("guests", args.guests.map(|guests| i64::from(guests).into())),
+        (
+            "clock",
+            (args.clock == Some(Clock::Virtual)).then(|| "virtual".into()),
+        ),
+        (
+            "kernel",
+            (args.kernel.as_ref()).map(|kernel| (*kernel.to_string_lossy()).into()),
+        ),
+        (
+            "deadline",
+            Some(exact::time(args.deadline.unwrap_or(Duration::from_secs(30))).into()),
+        ),
+        (
+            "connect_deadline",
+            args.connect_deadline.map(|it| exact::time(it).into()),
+        ),
+    ]));
     path_options::emulation(&args.path, &mut root);
-    if let Some(capture) = args.capture {
-        root.insert("capture".into(), text(&path_options::snap(capture)));
-    }
-    if args.bed == Some(BedKind::Uml) {
-        root.insert("bed".into(), text("uml"));
-    }
-    if let Some(guests) = args.guests {
-        root.insert("guests".into(), Value::Integer(guests.into()));
-    }
-    if args.clock == Some(Clock::Virtual) {
-        root.insert("clock".into(), text("virtual"));
-    }
-    if let Some(kernel) = &args.kernel {
-        root.insert("kernel".into(), text(&kernel.to_string_lossy()));
-    }
-    let deadline = args.deadline.unwrap_or(Duration::from_secs(30));
-    root.insert("deadline".into(), text(&exact::time(deadline)));
-    if let Some(deadline) = args.connect_deadline {
-        let deadline = text(&exact::time(deadline));
-        root.insert("connect_deadline".into(), deadline);
-    }
-
-    let sections = transports
-        .iter()
-        .map(|transport| {
-            let mut section = Table::new();
-            section.insert("label".into(), text(&transport.label));
-            section.insert("driver".into(), text(&transport.driver));
-            for (name, value) in &transport.options {
-                let value = match value {
-                    OptionValue::Flag(flag) => Value::Boolean(*flag),
-                    OptionValue::Number(number) => Value::Integer(*number),
-                    OptionValue::Text(value) => text(value),
-                };
-                section.insert(name.clone(), value);
-            }
-            Value::Table(section)
-        })
-        .collect();
-    root.insert("transport".into(), Value::Array(sections));
+    let sections = transports.into_iter().map(|transport| {
+        let mut section = Table::from_iter(keys([
+            ("label", Some(transport.label.into())),
+            ("driver", Some(transport.driver.into())),
+        ]));
+        section.extend(transport.options.into_iter().map(|(name, value)| {
+            let value = match value {
+                OptionValue::Flag(flag) => Value::Boolean(flag),
+                OptionValue::Number(number) => Value::Integer(number),
+                OptionValue::Text(text) => Value::String(text),
+            };
+            (name, value)
+        }));
+        Value::Table(section)
+    });
+    root.insert("transport".into(), Value::Array(sections.collect()));
     root.insert(
         "condition".into(),
         one(path_options::condition(&args.path)?),
     );
-
-    let mut workload = Table::new();
     let size = args.size.unwrap_or(Bytes(10_000_000));
     let message = args.message_size.unwrap_or(Bytes(10_000.min(size.0)));
-    workload.insert("name".into(), text(&format!("bulk {}", exact::bytes(size))));
-    workload.insert("kind".into(), text("bulk"));
-    workload.insert("size".into(), text(&exact::bytes(size)));
-    workload.insert("message".into(), text(&exact::bytes(message)));
-    root.insert("workload".into(), one(workload));
+    let workload = keys([
+        ("name", Some(format!("bulk {}", exact::bytes(size)).into())),
+        ("kind", Some("bulk".into())),
+        ("size", Some(exact::bytes(size).into())),
+        ("message", Some(exact::bytes(message).into())),
+    ]);
+    root.insert("workload".into(), one(Table::from_iter(workload)));
 
     let text = toml::to_string(&root).map_err(Failure::failed)?;
     let file = StudyFile::parse_beside(
@@ -170,6 +167,14 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     )
     .map_err(Failure::of_options)?;
     Ok((file, text))
+}
+
+/// Returns the keys that have a value.
+fn keys<const N: usize>(
+    keys: [(&'static str, Option<Value>); N],
+) -> impl Iterator<Item = (String, Value)> {
+    let keys = keys.into_iter();
+    keys.filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 
 fn one(section: Table) -> Value {

@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::Plan;
-use regatta_model::{Condition, Link, OptionValue, Study, units::format_duration};
+use regatta_model::{Condition, Link, Study, units::format_duration};
 
 use crate::output::{self, OutputError, counted};
 
@@ -62,14 +62,7 @@ fn study(plan: &Plan) -> String {
         let options: Vec<String> = transport
             .options
             .iter()
-            .map(|(name, value)| {
-                let value = match value {
-                    OptionValue::Flag(flag) => flag.to_string(),
-                    OptionValue::Number(number) => number.to_string(),
-                    OptionValue::Text(text) => text.clone(),
-                };
-                format!(" {name}={value}")
-            })
+            .map(|(name, value)| format!(" {name}={value}"))
             .collect();
         let _ = writeln!(
             text,

@@ -30,74 +30,45 @@ pub struct StackFact {
     pub definition: &'static str,
 }
 
-/// All facts of the table, in its order.
-pub const STACK_FACTS: &[StackFact] = &[
-    StackFact {
-        name: "congestion_control.sender",
-        title: "congestion control",
-        definition: "Algorithm that the sender ran, as read back from the stack where it tells.",
-    },
-    StackFact {
-        name: "initial_window.sender",
-        title: "initial window",
-        definition: "Congestion window of the transfer's connection before its first acknowledgement.",
-    },
-    StackFact {
-        name: "slow_start_exit.sender",
-        title: "slow-start exit",
-        definition: "What ends slow start before a loss does: HyStart (Linux), HyStart++ (RFC 9406), or nothing (`loss`).",
-    },
-    StackFact {
-        name: "pacing.sender",
-        title: "pacing",
-        definition: "Whether the stack itself spreads packets over the round-trip time; a queueing discipline of the host such as fq may do so besides.",
-    },
-    StackFact {
-        name: "packet_size.sender",
-        title: "packet size",
-        definition: "Largest IP packet of the transfer, and whether it may grow.",
-    },
-    StackFact {
-        name: "cipher.sender",
-        title: "cipher",
-        definition: "Encryption of the payload.",
-    },
-    StackFact {
-        name: "threads.sender",
-        title: "threads of the sender",
-        definition: "Threads of the sender's process that carry the transfer, and whether the protocol runs in them or in the kernel.",
-    },
-    StackFact {
-        name: "threads.receiver",
-        title: "threads of the receiver",
-        definition: "Threads of the receiver's process that carry the transfer, and whether the protocol runs in them or in the kernel.",
-    },
-    StackFact {
-        name: "offloads.sender",
-        title: "offloads of the sender",
-        definition: "Whether several packets pass the sender's kernel as one: by UDP_SEGMENT, or as the interface has TSO and GSO.",
-    },
-    StackFact {
-        name: "offloads.receiver",
-        title: "offloads of the receiver",
-        definition: "Whether several packets pass the receiver's kernel as one: by UDP_GRO, or as the interface has GRO.",
-    },
-    StackFact {
-        name: "acknowledgements.receiver",
-        title: "acknowledgements",
-        definition: "When the receiver acknowledges packets that arrive in order.",
-    },
-    StackFact {
-        name: "flow_control.receiver",
-        title: "flow control",
-        definition: "What the receiver lets the sender have under way.",
-    },
-    StackFact {
-        name: "probe.placement",
-        title: "probe under load",
-        definition: "What the probe messages beside the transfer travelled on.",
-    },
-];
+macro_rules! stack_facts {
+    ($($name:literal $title:literal: $definition:literal;)*) => {
+        /// All facts of the table, in its order.
+        pub const STACK_FACTS: &[StackFact] = &[$(StackFact {
+            name: $name,
+            title: $title,
+            definition: $definition,
+        }),*];
+    };
+}
+
+stack_facts! {
+    "congestion_control.sender" "congestion control":
+        "Algorithm that the sender ran, as read back from the stack where it tells.";
+    "initial_window.sender" "initial window":
+        "Congestion window of the transfer's connection before its first acknowledgement.";
+    "slow_start_exit.sender" "slow-start exit":
+        "What ends slow start before a loss does: HyStart (Linux), HyStart++ (RFC 9406), or nothing (`loss`).";
+    "pacing.sender" "pacing":
+        "Whether the stack itself spreads packets over the round-trip time; a queueing discipline of the host such as fq may do so besides.";
+    "packet_size.sender" "packet size":
+        "Largest IP packet of the transfer, and whether it may grow.";
+    "cipher.sender" "cipher":
+        "Encryption of the payload.";
+    "threads.sender" "threads of the sender":
+        "Threads of the sender's process that carry the transfer, and whether the protocol runs in them or in the kernel.";
+    "threads.receiver" "threads of the receiver":
+        "Threads of the receiver's process that carry the transfer, and whether the protocol runs in them or in the kernel.";
+    "offloads.sender" "offloads of the sender":
+        "Whether several packets pass the sender's kernel as one: by UDP_SEGMENT, or as the interface has TSO and GSO.";
+    "offloads.receiver" "offloads of the receiver":
+        "Whether several packets pass the receiver's kernel as one: by UDP_GRO, or as the interface has GRO.";
+    "acknowledgements.receiver" "acknowledgements":
+        "When the receiver acknowledges packets that arrive in order.";
+    "flow_control.receiver" "flow control":
+        "What the receiver lets the sender have under way.";
+    "probe.placement" "probe under load":
+        "What the probe messages beside the transfer travelled on.";
+}
 
 /// Looks a fact up by its name.
 #[must_use]

@@ -39,45 +39,23 @@ impl Default for TerminalOptions {
 
 /// Minimum width at which lines are broken; narrower text would be unreadable.
 const NARROWEST: u16 = 40;
-/// Columns of the tables: name of the metric, heading over one line, heading over several.
-const COLUMNS: [(&str, &str, &str); 9] = [
-    ("goodput_bps", "goodput", "goodput"),
-    (
-        "requests_per_second",
-        "requests per second",
-        "requests\nper second",
-    ),
-    (
-        "message_delay_p95_ns",
-        "message delay, 95th percentile",
-        "message\ndelay, 95th\npercentile",
-    ),
-    (
-        "time_to_first_byte_p50_ns",
-        "time to first byte, median",
-        "time to\nfirst byte,\nmedian",
-    ),
-    (
-        "time_to_completion_p50_ns",
-        "time to completion, median",
-        "time to\ncompletion,\nmedian",
-    ),
-    (
-        "round_trip_delay_ns",
-        "round-trip delay under load",
-        "round-trip\ndelay under\nload",
-    ),
+/// Columns of the tables: name of the metric, and its heading over several lines.
+const COLUMNS: [(&str, &str); 9] = [
+    ("goodput_bps", "goodput"),
+    ("requests_per_second", "requests\nper second"),
+    ("message_delay_p95_ns", "message\ndelay, 95th\npercentile"),
+    ("time_to_first_byte_p50_ns", "time to\nfirst byte,\nmedian"),
+    ("time_to_completion_p50_ns", "time to\ncompletion,\nmedian"),
+    ("round_trip_delay_ns", "round-trip\ndelay under\nload"),
     (
         "stream_round_trip_delay_ns",
-        "round-trip delay under load, on a stream",
         "round-trip\ndelay on a\nstream",
     ),
     (
         "goodput_per_core_percent_bps",
-        "goodput per 1 % of a core",
         "goodput per\n1 % of a\ncore",
     ),
-    ("message_loss_ratio", "message loss", "message\nloss"),
+    ("message_loss_ratio", "message\nloss"),
 ];
 /// Style of the tables: a line under the header and nothing else.
 const STYLE: TableStyle =
@@ -176,7 +154,7 @@ fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: 
 fn columns(cells: &[&Cell]) -> Vec<Column> {
     COLUMNS
         .into_iter()
-        .filter_map(|(name, wide, narrow)| {
+        .filter_map(|(name, narrow)| {
             let means: Vec<f64> = cells
                 .iter()
                 .filter_map(|cell| Some(cell.shown(name)?.0))
@@ -187,10 +165,11 @@ fn columns(cells: &[&Cell]) -> Vec<Column> {
                 .fold(None, |largest: Option<f64>, mean| {
                     Some(largest.map_or(mean, |largest| largest.max(mean)))
                 })?;
+            let metric = metric::find(name)?;
             Some(Column {
                 name,
-                scale: Scale::for_largest(metric::find(name)?.unit, largest),
-                wide,
+                scale: Scale::for_largest(metric.unit, largest),
+                wide: metric.title,
                 narrow,
             })
         })

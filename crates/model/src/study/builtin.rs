@@ -12,29 +12,23 @@ pub struct Builtin {
 /// Name of the study that runs when none is named.
 pub const DEFAULT: &str = "gadasin-2026-short";
 
-/// All studies that come with Regatta.
-pub const BUILTIN: &[Builtin] = &[
-    Builtin {
-        name: DEFAULT,
-        text: include_str!("../../../../studies/gadasin-2026-short.toml"),
-    },
-    Builtin {
-        name: "gadasin-2026",
-        text: include_str!("../../../../studies/gadasin-2026.toml"),
-    },
-    Builtin {
-        name: "message-size-short",
-        text: include_str!("../../../../studies/message-size-short.toml"),
-    },
-    Builtin {
-        name: "buffer-size-short",
-        text: include_str!("../../../../studies/buffer-size-short.toml"),
-    },
-    Builtin {
-        name: "olkhovik-2025-short",
-        text: include_str!("../../../../studies/olkhovik-2025-short.toml"),
-    },
-];
+macro_rules! builtins {
+    ($($name:literal),*) => {
+        /// All studies that come with Regatta.
+        pub const BUILTIN: &[Builtin] = &[$(Builtin {
+            name: $name,
+            text: include_str!(concat!("../../../../studies/", $name, ".toml")),
+        }),*];
+    };
+}
+
+builtins!(
+    "gadasin-2026-short",
+    "gadasin-2026",
+    "message-size-short",
+    "buffer-size-short",
+    "olkhovik-2025-short"
+);
 
 /// Looks a built-in study up by its name.
 #[must_use]

@@ -1,6 +1,6 @@
 //! Study: transports × conditions × workloads, rounds, seed, bed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,16 @@ pub enum OptionValue {
     Number(i64),
     /// A text; rates, sizes and times are texts with a unit.
     Text(String),
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 /// Driver with its options, under a label.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{list, number, quantity},
+    format::{capital, list, number, quantity},
 };
 
 /// Returns the verdict of each condition and workload, and the one over all.
@@ -227,7 +227,7 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
         sentences.push(format!("Fastest: {}.", joined(&said)));
     }
     if !alone.is_empty() {
-        sentences.push(format!("{}.", capitalised(&joined(&alone))));
+        sentences.push(format!("{}.", capital(&joined(&alone))));
     }
     let left_out = match left_out.as_slice() {
         [] => String::new(),
@@ -235,14 +235,6 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
         names => format!(" Not ranked in every place: {}.", list(names)),
     };
     format!("{partial}{}{left_out}", sentences.join(" "))
-}
-
-/// The same with a capital letter at its beginning.
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(characters).collect()
-    })
 }
 
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next
