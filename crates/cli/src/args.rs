@@ -79,7 +79,7 @@ pub enum Command {
     GuestInit,
     /// Starts processes in the second of two guests; started by its first process
     #[command(hide = true)]
-    GuestFar,
+    GuestSecond,
     /// Runs a study inside of a guest; started by its first process
     #[command(hide = true)]
     GuestRun,

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         | Command::PathProgram
         | Command::GuestDaemon
         | Command::GuestInit
-        | Command::GuestFar
+        | Command::GuestSecond
         | Command::GuestRun => Err(Failure::input(
             "this command takes no options before it",
             "commands that `regatta --help` does not list are started by Regatta itself",
