@@ -184,7 +184,7 @@ pub struct RunArgs {
     /// [default without a STUDY: 10s]
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub connect_deadline: Option<Duration>,
-    /// How often every cell is run [default without a STUDY: 5]
+    /// Number of runs of each cell [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Race each transport against itself: whatever differs between the two is noise
@@ -193,7 +193,7 @@ pub struct RunArgs {
     /// Seed of the order of trials, of the paths' losses and of random data
     #[arg(long, value_name = "N", value_parser = whole(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
     pub seed: Option<u64>,
-    /// Where it runs: `netns`, two network namespaces on this machine; `uml`, the same in a User
+    /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control
     #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
     pub bed: Option<BedKind>,

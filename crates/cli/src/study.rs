@@ -86,7 +86,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
 /// Reads a study file or a built-in study; its transports are not checked.
 ///
 /// # Errors
-/// Whatever is wrong with it.
+/// Error of the file or of the options.
 pub fn read(name: &str) -> Result<ReadStudy, Failure> {
     match name {
         // What looks like a path is one; a bare name is a file if there is one, as a user in that

@@ -34,7 +34,7 @@ pub const FILE_NAME: &str = "results.sqlite";
 /// Directory in which runs leave their results, each in one of its own, unless another is asked for.
 pub const DEFAULT_DIRECTORY: &str = "regatta-results";
 
-/// How far a run has come.
+/// State of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
     /// Under way; or its process was killed, if none is running it.

@@ -32,15 +32,15 @@ pub struct PathArgs {
     /// repeatable
     #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step, allow_hyphen_values = true)]
     pub step: Vec<Step>,
-    /// Who emulates the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
+    /// Emulator of the path: `netem` of the kernel, `userspace` for Regatta's own, or `auto`,
     /// netem where the kernel has it [default without a STUDY: auto]
     #[arg(long, value_name = "EMULATOR", value_parser = word::<Emulator>)]
     pub emulator: Option<Emulator>,
-    /// Where netem stands: `between` the hosts, or on both `ends` as in published experiments
+    /// Placement of netem: `between` the hosts, or on both `ends` as in published experiments
     /// [default without a STUDY: between]
     #[arg(long, value_name = "WHERE", value_parser = word::<Placement>)]
     pub placement: Option<Placement>,
-    /// Who loses packets on netem's paths: the `emulator`, or `iptables` by its statistic match
+    /// Source of random loss on netem's paths: the `emulator`, or `iptables` by its statistic match
     /// [default without a STUDY: emulator]
     #[arg(long, value_name = "WHO", value_parser = word::<LossBy>)]
     pub loss_by: Option<LossBy>,

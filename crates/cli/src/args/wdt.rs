@@ -79,11 +79,11 @@ pub struct ReceiveArgs {
     /// Name or address of this host, for the URL [default: what it listens on, or the host's name]
     #[arg(long, value_name = "HOST", help_heading = "Connections")]
     pub host: Option<String>,
-    /// How long to wait for the sender
+    /// Longest wait for the sender
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, default_value = "50s", help_heading = "Connections")]
     pub wait: Duration,
 
-    /// How each connection is encrypted, with a new key that is part of the URL
+    /// Encryption of each connection, with a new key that is part of the URL
     #[arg(long, value_enum, default_value_t = Encryption::Aes128Gcm, help_heading = "Encryption")]
     pub encryption: Encryption,
     /// Bytes between two tags of what this end sends

@@ -39,7 +39,7 @@ pub enum Ready {
 /// Server, with the thread that prints its output.
 pub struct Server {
     program: Option<Program>,
-    teller: Option<JoinHandle<()>>,
+    printer: Option<JoinHandle<()>>,
     ended: bool,
 }
 
@@ -62,13 +62,13 @@ impl Server {
             apart: true,
         };
         let program = bed.start_program(Host::B, order).map_err(Failure::failed)?;
-        let teller = thread::Builder::new()
+        let printer = thread::Builder::new()
             .name("server".to_owned())
             .spawn(move || pass_on(said))
             .map_err(failed)?;
         Ok(Self {
             program: Some(program),
-            teller: Some(teller),
+            printer: Some(printer),
             ended: false,
         })
     }
@@ -126,9 +126,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.program = None;
-        if let Some(teller) = self.teller.take() {
+        if let Some(printer) = self.printer.take() {
             // The pipe has ended with all who could write to it.
-            let _ = teller.join();
+            let _ = printer.join();
         }
     }
 }

@@ -138,7 +138,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .in_name(10, "± {}")
         .read(Read::Time("2ms", |link| &mut link.jitter)),
     PathKey::new("jitter_distribution", KeyKind::Words("NAME", &["uniform", "normal", "pareto"]))
-        .help("How the random delay is distributed: `uniform`, `normal` or `pareto` [default: uniform]")
+        .help("Distribution of the random delay: `uniform`, `normal` or `pareto` [default: uniform]")
         .in_name(11, "{}")
         .read(Read::Other(|section, draft| {
             let taken = section.choice_at("jitter_distribution")?;
@@ -161,7 +161,7 @@ pub const PATH_KEYS: &[PathKey] = &[
             Ok(())
         })),
     PathKey::new("jitter_correlation", KeyKind::Time)
-        .help("Time after which the random delay is independent of what it was; 0s draws it for each packet [default: four times its widest deviation]")
+        .help("Time after which the random delay is independent of its earlier value; 0s draws it for each packet [default: four times its widest deviation]")
         .in_name(14, "correlation {}")
         .read(Read::Other(|section, draft| {
             let taken = section.duration("jitter_correlation", "100ms")?;
@@ -259,14 +259,14 @@ pub const PATH_KEYS: &[PathKey] = &[
         .in_name(18, "target {}")
         .read(Read::Other(|section, draft| read_codel(section, draft, "codel_target", "5ms"))),
     PathKey::new("codel_interval", KeyKind::Time)
-        .help("Time within which CoDel wants it [default: 100ms]")
+        .help("Interval of CoDel, within which the delay must fall below its target [default: 100ms]")
         .in_name(19, "interval {}")
         .read(Read::Other(|section, draft| read_codel(section, draft, "codel_interval", "100ms"))),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .in_name(20, "MTU {}"),
     PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key")))
-        .help("A quantity that climbs or falls evenly, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
+        .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
         .in_name(24, "steps {}")
         .instead_of("step"),
 ];
