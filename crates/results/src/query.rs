@@ -171,8 +171,8 @@ impl Source<'_> {
         Ok((if older_file { older } else { columns }).join(", "))
     }
 
-    /// Reads all attempts in the order of their number; series and histograms only if `whole`.
-    pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+    /// Reads the rows of all attempts in the order of their number, without what other tables hold of them.
+    fn trial_rows(&self) -> Result<Vec<TrialRecord>, ResultsError> {
         let attempt = self.since_version_2(["attempt"], ["1"])?;
         let rows = self.rows(
             &format!(
@@ -216,7 +216,12 @@ impl Source<'_> {
                 .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?;
             trials.push(trial);
         }
+        Ok(trials)
+    }
 
+    /// Reads all attempts in the order of their number; series and histograms only if `whole`.
+    pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+        let mut trials = self.trial_rows()?;
         self.attach(
             &mut trials,
             "SELECT trial, reason FROM reason ORDER BY trial, position",

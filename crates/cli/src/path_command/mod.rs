@@ -78,16 +78,7 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
     };
     say(&words::beginning(&condition, &bed, seed));
 
-    let environment = vec![
-        (
-            "REGATTA_CLIENT".to_owned(),
-            bed.address(Host::A).to_string(),
-        ),
-        (
-            "REGATTA_SERVER".to_owned(),
-            bed.address(Host::B).to_string(),
-        ),
-    ];
+    let environment = addresses(&bed);
     let mut server = match &args.server {
         None => None,
         Some(command) => {
@@ -149,6 +140,20 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         }
     }
     Ok(code(status))
+}
+
+/// Returns the environment variables with the addresses of both hosts.
+fn addresses(bed: &Bed) -> Vec<(String, String)> {
+    vec![
+        (
+            "REGATTA_CLIENT".to_owned(),
+            bed.address(Host::A).to_string(),
+        ),
+        (
+            "REGATTA_SERVER".to_owned(),
+            bed.address(Host::B).to_string(),
+        ),
+    ]
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
