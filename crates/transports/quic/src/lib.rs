@@ -9,7 +9,7 @@
 //!
 //! Each stack is a feature of this crate (`quinn`, `noq`, `quiche`, `s2n`), on by default.
 //!
-//! Modules shared by all drivers: sizes from the path ([`path`]), waits with a deadline ([`wait`]),
+//! Modules shared by all drivers: sizes from the path ([`path`]),
 //! the time for which flow control held a sender back ([`blocked`]), common options ([`options`]),
 //! key logs and event logs ([`files`]).
 
@@ -37,10 +37,9 @@ pub mod quinn_driver;
 pub mod quinn_family;
 #[cfg(feature = "s2n")]
 pub mod s2n_driver;
-pub mod wait;
 
 use regatta_transport::Driver;
-use regatta_transport_sockets::{executor, socket, timer};
+use regatta_transport_sockets::{executor, socket, timer, wait};
 
 /// Returns all drivers of this crate, in the order of tables.
 #[must_use]

@@ -6,14 +6,11 @@ use bytes::{Bytes, BytesMut};
 use regatta_transport::{
     ByteStream, MonotonicTime, Received, StatisticsSource, Stop, StreamConnection, TransportError,
 };
+use regatta_transport_sockets::wait::{timed_out, within};
 use sctp_proto::StreamId;
 
 use crate::{
-    association::Message,
-    link::Link,
-    options::LONGEST_MESSAGE_BYTES,
-    statistics::Statistics,
-    wait::{timed_out, within},
+    association::Message, link::Link, options::LONGEST_MESSAGE_BYTES, statistics::Statistics,
 };
 
 /// Number of written bytes after which they are sent even if the application does not wait.

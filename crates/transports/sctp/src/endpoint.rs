@@ -14,15 +14,15 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
 use regatta_transport::{
-    Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
-    stream::Accepted,
+    MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError, stream::Accepted,
 };
+use regatta_transport_sockets::wait::{timed_out, within};
 use regatta_transport_sockets::{
     executor::Tokio,
     socket::{self, Buffers},
 };
 use sctp_proto::StreamId;
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::runtime::Handle;
 
 use crate::{
     association::Message,
@@ -32,7 +32,6 @@ use crate::{
     messages::SctpFlow,
     options::{LONGEST_MESSAGE_BYTES, Options, Sizes},
     socket::Datagrams,
-    wait::{timed_out, within},
 };
 
 /// Maximum time, beside some round trips, for which an end stays to close its associations in good
@@ -51,17 +50,6 @@ pub(crate) struct End {
     listen: Option<SocketAddr>,
     buffers: Buffers,
     facts: BTreeMap<String, String>,
-}
-
-/// Waker of a wait that has no association yet.
-#[derive(Default)]
-struct Waker(Notify);
-
-impl Abort for Waker {
-    fn abort(&self) {
-        // Kept for the one that waits, should it not wait yet.
-        self.0.notify_one();
-    }
 }
 
 impl End {
@@ -272,16 +260,8 @@ impl StreamEndpoint for StreamEnd {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<SctpConnection>, TransportError> {
         let since = MonotonicTime::now();
-        let waker = Arc::new(Waker::default());
-        stop.on_stop(&waker);
-        let accepted = async {
-            tokio::select! {
-                biased;
-                () = waker.0.notified() => Err(TransportError::Cancelled),
-                link = self.0.established(arrived) => link,
-            }
-        };
-        match within(until, accepted).await {
+        let accepted = self.0.established(arrived);
+        match within(until, stop.unless_raised(accepted)).await {
             Some(link) => Ok(Accepted::Connection(SctpConnection::new(
                 link?,
                 self.0.side(),
@@ -435,16 +415,8 @@ impl MessageEndpoint for MessageEnd {
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<SctpFlow, TransportError> {
         let since = MonotonicTime::now();
-        let waker = Arc::new(Waker::default());
-        stop.on_stop(&waker);
-        let accepted = async {
-            tokio::select! {
-                biased;
-                () = waker.0.notified() => Err(TransportError::Cancelled),
-                flow = poll_fn(|context| self.poll_admitted(admit, stop, context)) => flow,
-            }
-        };
-        match within(until, accepted).await {
+        let accepted = poll_fn(|context| self.poll_admitted(admit, stop, context));
+        match within(until, stop.unless_raised(accepted)).await {
             Some(flow) => flow,
             None => Err(timed_out("SCTP association", since)),
         }

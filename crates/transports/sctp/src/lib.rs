@@ -29,7 +29,6 @@ mod options;
 mod socket;
 #[cfg(feature = "userspace")]
 mod statistics;
-mod wait;
 #[cfg(feature = "userspace")]
 mod wire;
 

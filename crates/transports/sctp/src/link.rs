@@ -9,12 +9,12 @@ use std::{
 
 use bytes::Bytes;
 use regatta_transport::{Abort, MonotonicTime, TransportError};
+use regatta_transport_sockets::wait::within;
 use sctp_proto::StreamId;
 
 use crate::{
     association::{Association, Ending},
     core::{Core, Number},
-    wait::within,
 };
 
 /// State of one end; all its tasks run on one thread, aborts come from others.

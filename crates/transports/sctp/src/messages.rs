@@ -5,25 +5,22 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::Context,
-    time::Duration,
 };
 
 use bytes::Bytes;
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, StatisticsSource, Stop, TransportError,
 };
+use regatta_transport_sockets::{timer, wait::within};
 use sctp_proto::StreamId;
 
 use crate::{
     association::Message, connection::pass_on, link::Link, options::LONGEST_MESSAGE_BYTES,
-    statistics::Statistics, wait::within,
+    statistics::Statistics,
 };
 
 /// Size of a batch, in bytes: enough to make its fixed cost small.
 const BATCH_BYTES: usize = 64 << 10;
-
-/// Interval at which a waiting receiver checks for a stop.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Maximum number of messages in a batch.
 const BATCH_MESSAGES: usize = 256;
@@ -108,13 +105,11 @@ impl MessageFlow for SctpFlow {
             // The other end is done. The listening end learns over control what was sent, and
             // goes by that.
             Ok(false) | Err(_) if until != MonotonicTime::NEVER => {
-                while !until.has_passed() {
-                    if self.stop.is_stopped() {
-                        return Err(TransportError::Cancelled);
-                    }
-                    tokio::time::sleep(until.remaining().min(LOOK)).await;
-                }
-                return Ok(0);
+                let waited = async {
+                    timer::sleep_until(until).await;
+                    Ok(0)
+                };
+                return self.stop.unless_raised(waited).await;
             }
             Ok(false) => {
                 return Err(TransportError::Closed {

@@ -4,3 +4,4 @@
 pub mod executor;
 pub mod socket;
 pub mod timer;
+pub mod wait;

@@ -13,7 +13,7 @@ use regatta_transport::{
 };
 
 use super::{end::End, entry::Entry, state::Shared, statistics::Statistics, stream::QuicheStream};
-use crate::wait::{Timed, timed_out, until};
+use crate::wait::{timed_out, within};
 
 /// Handle to one connection of its end.
 #[derive(Clone)]
@@ -223,11 +223,11 @@ impl StreamConnection for QuicheConnection {
             entry.wait(context);
             Poll::Pending
         });
-        match until(moment, accepted).await {
-            Timed::Done(accepted) => accepted
+        match within(moment, accepted).await {
+            Some(accepted) => accepted
                 .map(|stream| QuicheStream::new(self.link().clone(), stream))
                 .map_err(TransportError::stack("no QUIC stream was opened")),
-            Timed::Late => Err(timed_out("QUIC stream", since)),
+            None => Err(timed_out("QUIC stream", since)),
         }
     }
 
@@ -260,6 +260,6 @@ impl StreamConnection for QuicheConnection {
             entry.wait_to_send(context);
             Poll::Pending
         });
-        let _ = until(moment, closed).await;
+        let _ = within(moment, closed).await;
     }
 }

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     executor::Tokio,
     path::{LEAST_PAYLOAD_BYTES, Sizes},
-    wait::{Stopped, Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Maximum number of messages in quiche's send queue. Small, because a message in the queue is
@@ -175,11 +175,9 @@ impl MessageEndpoint for QuicheDatagrams {
     ) -> Result<QuicheFlow, TransportError> {
         let within = MonotonicTime::now() + self.patience;
         // What stops the flow does not close the connection: what waits is sent first.
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
         let never = Stop::new();
         let connected = self.endpoint.connected(peer, within, &never);
-        let owner = stopped.or(connected).await?;
+        let owner = stop.unless_raised(connected).await?;
         Ok(self.flow(owner, stop))
     }
 
@@ -190,15 +188,13 @@ impl MessageEndpoint for QuicheDatagrams {
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<QuicheFlow, TransportError> {
         let since = MonotonicTime::now();
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
         let admitted = poll_fn(|context| match self.look(context, admit) {
             Some(owner) => Poll::Ready(Ok(owner)),
             None => Poll::Pending,
         });
-        match until(moment, stopped.or(admitted)).await {
-            Timed::Done(owner) => Ok(self.flow(owner?, stop)),
-            Timed::Late => Err(timed_out("opening of a flow", since)),
+        match within(moment, stop.unless_raised(admitted)).await {
+            Some(owner) => Ok(self.flow(owner?, stop)),
+            None => Err(timed_out("opening of a flow", since)),
         }
     }
 
@@ -313,9 +309,9 @@ impl MessageFlow for QuicheFlow {
             entry.wait(context);
             Poll::Pending
         });
-        match until(moment, received).await {
-            Timed::Done(received) => received.map_err(broken)?,
-            Timed::Late => return Ok(0),
+        match within(moment, received).await {
+            Some(received) => received.map_err(broken)?,
+            None => return Ok(0),
         }
         let count = self.arrived.len();
         for data in self.arrived.drain(..) {

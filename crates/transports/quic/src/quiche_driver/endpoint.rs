@@ -33,7 +33,7 @@ use crate::{
     executor::Tokio,
     path::Sizes,
     socket::{self, Buffers, Counters},
-    wait::{Stopped, Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Maximum duration of the handshake of an accepted attempt.
@@ -209,14 +209,14 @@ impl QuicheEndpoint {
         let id = self.shared.lock().connect(peer)?;
         let owner = Owner::new(Link::new(&self.shared, id), stop);
         owner.link.changed();
-        match until(moment, owner.usable()).await {
-            Timed::Done(Ok(())) => {}
-            Timed::Done(Err(End::Stopped)) => return Err(TransportError::Cancelled),
-            Timed::Done(Err(end)) => {
+        match within(moment, owner.usable()).await {
+            Some(Ok(())) => {}
+            Some(Err(End::Stopped)) => return Err(TransportError::Cancelled),
+            Some(Err(end)) => {
                 let what = format!("cannot connect to `{}`", peer.ip());
                 return Err(TransportError::stack(what)(end));
             }
-            Timed::Late => {
+            None => {
                 let what = format!("QUIC handshake with `{}`", peer.ip());
                 return Err(timed_out(what, since));
             }
@@ -240,8 +240,6 @@ impl QuicheEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Owner>, TransportError> {
         let since = MonotonicTime::now();
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
         let shared = &self.shared;
         let attempt = poll_fn(|context| {
             let mut state = shared.lock();
@@ -252,9 +250,9 @@ impl QuicheEndpoint {
             Poll::Pending
         });
         // The moment bounds the wait for an attempt; one that came has time for its handshake.
-        match until(moment, stopped.or(attempt)).await {
-            Timed::Done(attempt) => attempt?,
-            Timed::Late => return Err(timed_out("QUIC connection", since)),
+        match within(moment, stop.unless_raised(attempt)).await {
+            Some(attempt) => attempt?,
+            None => return Err(timed_out("QUIC connection", since)),
         }
         let since = MonotonicTime::now();
         let accepted = async {
@@ -277,9 +275,9 @@ impl QuicheEndpoint {
                 Err(end) => Ok(Accepted::Failed(failed()(end))),
             }
         };
-        match until(since + HANDSHAKE_TIME, accepted).await {
-            Timed::Done(accepted) => accepted,
-            Timed::Late => Ok(Accepted::Failed(timed_out("QUIC handshake", since))),
+        match within(since + HANDSHAKE_TIME, accepted).await {
+            Some(accepted) => accepted,
+            None => Ok(Accepted::Failed(timed_out("QUIC handshake", since))),
         }
     }
 

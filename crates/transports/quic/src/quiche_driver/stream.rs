@@ -7,7 +7,7 @@ use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
 use super::{connection::Link, end::End, entry::ABORTED};
-use crate::wait::{Timed, until};
+use crate::wait::within;
 
 /// Threshold, in bytes, below which messages are copied together; longer ones are handed over
 /// without a copy.
@@ -185,9 +185,9 @@ impl ByteStream for QuicheStream {
                 }
             }
         });
-        let (bytes, last) = match until(moment, received).await {
-            Timed::Done(read) => read.map_err(broken)?,
-            Timed::Late => return Ok(Received::TimedOut),
+        let (bytes, last) = match within(moment, received).await {
+            Some(read) => read.map_err(broken)?,
+            None => return Ok(Received::TimedOut),
         };
         self.received_all = last;
         if bytes == 0 {

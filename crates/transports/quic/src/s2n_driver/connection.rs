@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     socket::Counters,
-    wait::{Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Application error code of a connection that is closed in good order.
@@ -128,15 +128,13 @@ impl StreamConnection for S2nConnection {
                 .accept_bidirectional_stream()
                 .await
         };
-        match until(moment, accepted).await {
-            Timed::Done(Ok(Some(stream))) => Ok(S2nStream::new(stream)),
-            Timed::Done(Ok(None)) => Err(TransportError::Closed {
+        match within(moment, accepted).await {
+            Some(Ok(Some(stream))) => Ok(S2nStream::new(stream)),
+            Some(Ok(None)) => Err(TransportError::Closed {
                 flow: "QUIC connection",
             }),
-            Timed::Done(Err(error)) => {
-                Err(TransportError::stack("no QUIC stream was opened")(error))
-            }
-            Timed::Late => Err(timed_out("QUIC stream", since)),
+            Some(Err(error)) => Err(TransportError::stack("no QUIC stream was opened")(error)),
+            None => Err(timed_out("QUIC stream", since)),
         }
     }
 
@@ -157,9 +155,9 @@ impl StreamConnection for S2nConnection {
             let draining = 3 * (2 * rtt + Duration::from_millis(25));
             self.close_now();
             let moment = moment.min(MonotonicTime::now() + draining);
-            let _ = until(moment, self.watch.gone()).await;
+            let _ = within(moment, self.watch.gone()).await;
         } else {
-            let _ = until(moment, self.watch.closed()).await;
+            let _ = within(moment, self.watch.closed()).await;
         }
     }
 }

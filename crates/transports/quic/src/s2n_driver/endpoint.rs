@@ -40,7 +40,7 @@ use crate::{
     options::Mode,
     path::{LEAST_PAYLOAD_BYTES, Sizes},
     socket::{self, Buffers, Counters},
-    wait::{Stopped, Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
@@ -333,18 +333,16 @@ impl S2nEndpoint {
                 what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
             });
         }
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
         let connect = Connect::new(peer).with_server_name(self.server_name.as_str());
-        let connected = stopped.or(async {
+        let connected = stop.unless_raised(async {
             client
                 .connect(connect)
                 .await
                 .map_err(TransportError::stack(what()))
         });
-        match until(moment, connected).await {
-            Timed::Done(connection) => connection,
-            Timed::Late => Err(timed_out(
+        match within(moment, connected).await {
+            Some(connection) => connection,
+            None => Err(timed_out(
                 format!("QUIC handshake with `{}`", peer.ip()),
                 since,
             )),
@@ -424,10 +422,8 @@ impl StreamEndpoint for S2nEndpoint {
     ) -> Result<Accepted<S2nConnection>, TransportError> {
         let since = MonotonicTime::now();
         let server = self.listening()?;
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
-        match until(moment, stopped.or(self.next(server, arrived))).await {
-            Timed::Done(next) => Ok(match next? {
+        match within(moment, stop.unless_raised(self.next(server, arrived))).await {
+            Some(next) => Ok(match next? {
                 Ok(connection) => match S2nConnection::new(connection, &self.end, stop) {
                     Ok(connection) => Accepted::Connection(connection),
                     Err(error) => Accepted::Failed(error),
@@ -438,7 +434,7 @@ impl StreamEndpoint for S2nEndpoint {
                     self.peer
                 ))(error)),
             }),
-            Timed::Late => Err(timed_out("QUIC connection", since)),
+            None => Err(timed_out("QUIC connection", since)),
         }
     }
 

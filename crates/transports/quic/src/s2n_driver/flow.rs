@@ -28,7 +28,7 @@ use super::{
 use crate::{
     executor::Tokio,
     timer,
-    wait::{Stopped, Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
@@ -156,20 +156,20 @@ fn ended(end: End) -> TransportError {
 async fn until_exactly<F: Future + Unpin>(
     moment: MonotonicTime,
     mut future: F,
-) -> Timed<F::Output> {
+) -> Option<F::Output> {
     if moment == MonotonicTime::NEVER {
-        return Timed::Done(future.await);
+        return Some(future.await);
     }
     if moment.remaining() > COARSE {
         let coarse = MonotonicTime(moment.0 - COARSE.as_nanos() as i64);
-        if let done @ Timed::Done(_) = until(coarse, &mut future).await {
+        if let done @ Some(_) = within(coarse, &mut future).await {
             return done;
         }
     }
     tokio::select! {
         biased;
-        output = &mut future => Timed::Done(output),
-        () = timer::sleep_until(moment) => Timed::Late,
+        output = &mut future => Some(output),
+        () = timer::sleep_until(moment) => None,
     }
 }
 
@@ -206,9 +206,9 @@ impl MessageFlow for S2nFlow {
             arrived => arrived,
         });
         match until_exactly(moment, arrived).await {
-            Timed::Done(Ok(())) => {}
-            Timed::Done(Err(end)) => return Err(ended(end)),
-            Timed::Late => return Ok(0),
+            Some(Ok(())) => {}
+            Some(Err(end)) => return Err(ended(end)),
+            None => return Ok(0),
         }
         let count = self.taken.len();
         for data in self.taken.drain(..) {
@@ -283,15 +283,13 @@ impl MessageEndpoint for S2nDatagrams {
     ) -> Result<S2nFlow, TransportError> {
         let since = MonotonicTime::now();
         let server = self.endpoint.listening()?;
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
-        let opened = stopped.or(self.opened(server, admit));
-        match until(moment, opened).await {
-            Timed::Done(opened) => {
+        let opened = stop.unless_raised(self.opened(server, admit));
+        match within(moment, opened).await {
+            Some(opened) => {
                 let (connection, queues) = opened?;
                 self.flow(connection, queues, stop)
             }
-            Timed::Late => Err(timed_out("opening of a flow", since)),
+            None => Err(timed_out("opening of a flow", since)),
         }
     }
 

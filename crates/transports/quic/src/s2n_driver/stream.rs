@@ -10,7 +10,7 @@ use s2n_quic::{
 };
 
 use super::connection::{ABORTED, is_done};
-use crate::wait::{Timed, until};
+use crate::wait::within;
 
 /// Threshold, in bytes, below which messages are copied together; longer ones are handed over
 /// without a copy: each piece takes the connection's lock and a place in its list.
@@ -130,8 +130,8 @@ impl ByteStream for S2nStream {
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received, TransportError> {
         while !self.ended {
-            match until(moment, self.receive.receive_vectored(&mut self.pieces)).await {
-                Timed::Done(Ok((count, is_open))) => {
+            match within(moment, self.receive.receive_vectored(&mut self.pieces)).await {
+                Some(Ok((count, is_open))) => {
                     self.ended = !is_open;
                     let mut bytes = 0;
                     for piece in &mut self.pieces[..count] {
@@ -143,9 +143,9 @@ impl ByteStream for S2nStream {
                         return Ok(Received::Bytes(bytes));
                     }
                 }
-                Timed::Done(Err(error)) if is_closed(&error) => return Ok(Received::Closed),
-                Timed::Done(Err(error)) => return Err(broken(error)),
-                Timed::Late => return Ok(Received::TimedOut),
+                Some(Err(error)) if is_closed(&error) => return Ok(Received::Closed),
+                Some(Err(error)) => return Err(broken(error)),
+                None => return Ok(Received::TimedOut),
             }
         }
         Ok(Received::Closed)

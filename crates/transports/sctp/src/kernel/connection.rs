@@ -6,13 +6,13 @@ use bytes::Bytes;
 use regatta_transport::{
     ByteStream, MonotonicTime, Received, StatisticsSource, Stop, StreamConnection, TransportError,
 };
+use regatta_transport_sockets::wait::{timed_out, within};
 
 use super::{
     association::{Association, Reader, Reading, Turn},
     endpoint::{LONGEST_STREAM_MESSAGE_BYTES, within_exactly},
     statistics::Statistics,
 };
-use crate::wait::{timed_out, within};
 
 /// An established association; closed in good order when its last user is gone.
 pub(crate) struct KernelConnection {

@@ -17,6 +17,7 @@ use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
 };
+use regatta_transport_sockets::wait::{timed_out, within};
 use regatta_transport_sockets::{executor::Tokio, timer};
 use socket2::Socket;
 use tokio::{
@@ -33,7 +34,6 @@ use super::{
     paths::Paths,
     socket,
 };
-use crate::wait::{timed_out, within};
 
 /// Longest user message of a stream, in bytes. Short enough that a stream does not wait long for
 /// another one's message, long enough that a system call is cheap beside it.

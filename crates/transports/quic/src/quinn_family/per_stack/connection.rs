@@ -27,7 +27,7 @@ use super::{
 use crate::{
     files::Files,
     quinn_family::{drops::Drops, watch::Watch},
-    wait::{Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Application error code of a connection that is closed in good order.
@@ -215,11 +215,11 @@ impl StreamConnection for QuicConnection {
 
     async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream, TransportError> {
         let since = MonotonicTime::now();
-        match until(moment, self.connection().accept_bi()).await {
-            Timed::Done(accepted) => accepted
+        match within(moment, self.connection().accept_bi()).await {
+            Some(accepted) => accepted
                 .map(|halves| QuicStream::new(halves, None))
                 .map_err(TransportError::stack("no QUIC stream was opened")),
-            Timed::Late => Err(timed_out("QUIC stream", since)),
+            None => Err(timed_out("QUIC stream", since)),
         }
     }
 
@@ -252,7 +252,7 @@ impl StreamConnection for QuicConnection {
         // so it waits for the connecting one to close, which has nothing under way any more.
         match self.connection().side() {
             Side::Server => {
-                let _ = until(moment, self.connection().closed()).await;
+                let _ = within(moment, self.connection().closed()).await;
             }
             Side::Client => {
                 let rtt = stack::figures(self.connection()).smoothed_rtt;
@@ -262,7 +262,7 @@ impl StreamConnection for QuicConnection {
                     // Should the packet that closes be lost, it is sent again in answer to
                     // whatever the other end says for three probe timeouts; RFC 9000 §10.2.
                     let moment = moment.min(MonotonicTime::now() + patience(rtt));
-                    let _ = until(moment, self.endpoint.wait_idle()).await;
+                    let _ = within(moment, self.endpoint.wait_idle()).await;
                 } else {
                     // It leaves before another one begins.
                     tokio::task::yield_now().await;

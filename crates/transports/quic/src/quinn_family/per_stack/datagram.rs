@@ -32,7 +32,7 @@ use super::{
 use crate::{
     executor::Tokio,
     quinn_family::watch::Watch,
-    wait::{Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
@@ -204,19 +204,19 @@ impl DatagramFlow {
                 _ = self.on_stop.wait_for(|stopped| *stopped) => Ok(None),
             }
         };
-        match until(moment, received).await {
-            Timed::Done(Ok(Some(message))) => Ok(Some(message)),
-            Timed::Done(Ok(None)) => Err(TransportError::Cancelled),
-            Timed::Done(Err(error)) if is_gone(&error) => {
+        match within(moment, received).await {
+            Some(Ok(Some(message))) => Ok(Some(message)),
+            Some(Ok(None)) => Err(TransportError::Cancelled),
+            Some(Err(error)) if is_gone(&error) => {
                 // Nothing more comes until then, and who is stopped must hear of it: it would ask
                 // for ever.
-                match until(moment, self.on_stop.wait_for(|stopped| *stopped)).await {
-                    Timed::Done(_) => Err(TransportError::Cancelled),
-                    Timed::Late => Ok(None),
+                match within(moment, self.on_stop.wait_for(|stopped| *stopped)).await {
+                    Some(_) => Err(TransportError::Cancelled),
+                    None => Ok(None),
                 }
             }
-            Timed::Done(Err(error)) => Err(broken(error)),
-            Timed::Late => Ok(None),
+            Some(Err(error)) => Err(broken(error)),
+            None => Ok(None),
         }
     }
 }
@@ -357,9 +357,9 @@ impl MessageEndpoint for QuicDatagramEndpoint {
                 }
             }
         };
-        match until(moment, accepted).await {
-            Timed::Done(accepted) => accepted,
-            Timed::Late => Err(timed_out("flow of messages", since)),
+        match within(moment, accepted).await {
+            Some(accepted) => accepted,
+            None => Err(timed_out("flow of messages", since)),
         }
     }
 

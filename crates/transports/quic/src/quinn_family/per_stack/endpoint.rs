@@ -42,7 +42,7 @@ use crate::{
     quinn_family::{drops::Drops, figures::Offload, watch::Watch},
     socket::{self, Buffers, Counters},
     timer,
-    wait::{Stopped, Timed, timed_out, until},
+    wait::{timed_out, within},
 };
 
 /// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
@@ -297,8 +297,6 @@ impl QuicEndpoint {
                 what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
             });
         }
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
         let connect = || self.endpoint.connect_with(client, peer, &self.server_name);
@@ -323,10 +321,10 @@ impl QuicEndpoint {
         }
         let connecting = connecting.map_err(TransportError::stack(what()))?;
         let connected =
-            stopped.or(async { connecting.await.map_err(TransportError::stack(what())) });
-        match until(moment, connected).await {
-            Timed::Done(connection) => Ok((connection?, watch, beginning)),
-            Timed::Late => Err(timed_out(
+            stop.unless_raised(async { connecting.await.map_err(TransportError::stack(what())) });
+        match within(moment, connected).await {
+            Some(connection) => Ok((connection?, watch, beginning)),
+            None => Err(timed_out(
                 format!("QUIC handshake with `{}`", peer.ip()),
                 since,
             )),
@@ -441,24 +439,21 @@ impl QuicEndpoint {
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Result<Attempt, TransportError>, TransportError> {
-        let stopped = Arc::new(Stopped::default());
-        stop.on_stop(&stopped);
-        stopped
-            .or(async {
-                loop {
-                    tokio::select! {
-                        biased;
-                        Some(attempt) = self.attempts.take() => return Ok(attempt),
-                        incoming = self.endpoint.accept() => {
-                            let incoming = incoming.ok_or(TransportError::Closed {
-                                flow: "QUIC endpoint",
-                            })?;
-                            self.meet(incoming, arrived)?;
-                        }
+        stop.unless_raised(async {
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(attempt) = self.attempts.take() => return Ok(attempt),
+                    incoming = self.endpoint.accept() => {
+                        let incoming = incoming.ok_or(TransportError::Closed {
+                            flow: "QUIC endpoint",
+                        })?;
+                        self.meet(incoming, arrived)?;
                     }
                 }
-            })
-            .await
+            }
+        })
+        .await
     }
 
     /// Begins an attempt of the announced peer, or sends it a Retry packet to validate its address;
@@ -596,9 +591,9 @@ impl StreamEndpoint for QuicEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<QuicConnection>, TransportError> {
         let since = MonotonicTime::now();
-        let attempt = match until(moment, self.next_attempt(stop, arrived)).await {
-            Timed::Done(attempt) => attempt?,
-            Timed::Late => return Err(timed_out("QUIC connection", since)),
+        let attempt = match within(moment, self.next_attempt(stop, arrived)).await {
+            Some(attempt) => attempt?,
+            None => return Err(timed_out("QUIC connection", since)),
         };
         let beginning = match resumption(self.handshake) {
             Resumption::Off => Beginning::Full,

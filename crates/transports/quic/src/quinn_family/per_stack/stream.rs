@@ -10,7 +10,7 @@ use super::{
         quic::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError},
     },
 };
-use crate::wait::{Timed, until};
+use crate::wait::within;
 
 /// Threshold, in bytes, below which messages are copied together; longer ones are handed over
 /// without a copy.
@@ -164,8 +164,8 @@ impl ByteStream for QuicStream {
     ) -> Result<Received, TransportError> {
         loop {
             let taken = stack::read_chunks(&mut self.receive, &mut self.pieces);
-            match until(moment, taken).await {
-                Timed::Done(Ok(Some(count))) => {
+            match within(moment, taken).await {
+                Some(Ok(Some(count))) => {
                     self.early = None;
                     let mut bytes = 0;
                     for piece in &mut self.pieces[..count] {
@@ -175,14 +175,14 @@ impl ByteStream for QuicStream {
                     }
                     return Ok(Received::Bytes(bytes));
                 }
-                Timed::Done(Ok(None)) => return Ok(Received::Closed),
-                Timed::Done(Err(ReadError::ZeroRttRejected)) if self.send_again().await? => {}
+                Some(Ok(None)) => return Ok(Received::Closed),
+                Some(Err(ReadError::ZeroRttRejected)) if self.send_again().await? => {}
                 // A connection that the other end closed in good order has no more to say.
-                Timed::Done(Err(ReadError::ConnectionLost(
-                    ConnectionError::ApplicationClosed(ref close),
-                ))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),
-                Timed::Done(Err(error)) => return Err(broken(error)),
-                Timed::Late => return Ok(Received::TimedOut),
+                Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(
+                    ref close,
+                )))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),
+                Some(Err(error)) => return Err(broken(error)),
+                None => return Ok(Received::TimedOut),
             }
         }
     }
