@@ -1,7 +1,7 @@
 //! Programs on a host of the bed, each kept together with all processes that it starts.
 //!
 //! Between the controller and the program there is a process of its own, the supervisor ([`main`]). It
-//! inherits the end of a pipe, the leash: the controller writes signals for the program to it, and
+//! inherits the end of a control pipe: the controller writes signals for the program to it, and
 //! when the other end closes, however the controller ended, the supervisor ends the program and all of
 //! its descendants.
 
@@ -59,7 +59,7 @@ pub struct ProgramOrder {
 #[derive(Debug)]
 pub struct Program {
     supervisor: Child,
-    leash: Option<PipeWriter>,
+    control: Option<PipeWriter>,
 }
 
 /// Returns the signals that a supervisor leaves to its program, which gets them from the terminal as
@@ -82,7 +82,7 @@ pub(crate) fn start(
         what: order.program.to_string_lossy().into_owned(),
         source,
     };
-    let (held, leash) = io::pipe().map_err(failed)?;
+    let (held, control) = io::pipe().map_err(failed)?;
     let number = held.as_raw_fd();
     let [input, output, errors] = order.streams;
     let mut process = executable.command();
@@ -118,7 +118,7 @@ pub(crate) fn start(
     let supervisor = process.spawn().map_err(failed)?;
     Ok(Program {
         supervisor,
-        leash: Some(leash),
+        control: Some(control),
     })
 }
 
@@ -132,9 +132,9 @@ impl Program {
 
     /// Sends a signal to the program; does nothing if the program has ended.
     pub fn signal(&mut self, signal: Signal) {
-        if let Some(leash) = &mut self.leash {
+        if let Some(control) = &mut self.control {
             // The supervisor ends with its program, and then nobody reads.
-            let _ = leash.write_all(&[signal as u8]);
+            let _ = control.write_all(&[signal as u8]);
         }
     }
 
@@ -151,7 +151,7 @@ impl Program {
     /// Ends the program with all that it started: by `SIGTERM` first, and by `SIGKILL` after a
     /// second.
     pub fn end(&mut self) {
-        self.leash = None;
+        self.control = None;
         let until = Instant::now() + FAREWELL;
         while Instant::now() < until {
             if !matches!(self.supervisor.try_wait(), Ok(None)) {

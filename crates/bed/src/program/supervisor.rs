@@ -49,15 +49,15 @@ const ROUND: Duration = Duration::from_millis(20);
 #[must_use]
 pub fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(2);
-    let leash = arguments
+    let control = arguments
         .next()
         .and_then(|number| number.to_str()?.parse::<RawFd>().ok())
         .filter(|number| is_open(*number));
-    let (Some(leash), Some(program)) = (leash, arguments.next()) else {
+    let (Some(control), Some(program)) = (control, arguments.next()) else {
         eprintln!("error: this command is started by `regatta path` itself");
         return ExitCode::from(2);
     };
-    match keep(leash, program, arguments.collect()) {
+    match keep(control, program, arguments.collect()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: cannot keep a program together: {error}");
@@ -71,12 +71,12 @@ fn is_open(number: RawFd) -> bool {
     unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
 }
 
-fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result<u8> {
+fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result<u8> {
     // Fails for no name that is given here.
     let _ = nix::sys::prctl::set_name(c"regatta");
     // SAFETY: it is open, and the controller opened it for this process alone.
-    let mut leash = unsafe { File::from_raw_fd(leash) };
-    fcntl(&leash, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    let mut control = unsafe { File::from_raw_fd(control) };
+    fcntl(&control, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     left_to_the_program().thread_block()?;
     let children = SigSet::from(Signal::SIGCHLD);
     children.thread_block()?;
@@ -104,7 +104,8 @@ fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result
                 NOT_RUNNABLE
             };
             eprintln!(
-                "error: cannot start `{}`\n  caused by: {error}",
+                "error: cannot start `{}`\n  caused by: {error}\n\
+                 hint: give a program of this machine, by its path or as `PATH` finds it",
                 shown(&program)
             );
             return Ok(code);
@@ -112,9 +113,9 @@ fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result
     };
     let mut code = None;
     while code.is_none() {
-        wait(&ends, Some(&leash), None)?;
+        wait(&ends, Some(&control), None)?;
         let left = reap(child, &mut code);
-        if !left || code.is_some() || !obey(&mut leash, child) {
+        if !left || code.is_some() || !obey(&mut control, child) {
             break;
         }
     }
@@ -122,10 +123,10 @@ fn keep(leash: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result
     Ok(code.unwrap_or(BY_SIGNAL + Signal::SIGKILL as u8))
 }
 
-/// Sleeps until a child has ended, `leash` is readable, or the time is over.
-fn wait(ends: &SignalFd, leash: Option<&File>, within: Option<Duration>) -> io::Result<()> {
+/// Sleeps until a child has ended, `control` is readable, or the time is over.
+fn wait(ends: &SignalFd, control: Option<&File>, within: Option<Duration>) -> io::Result<()> {
     let mut polled = vec![PollFd::new(ends.as_fd(), PollFlags::POLLIN)];
-    polled.extend(leash.map(|leash| PollFd::new(leash.as_fd(), PollFlags::POLLIN)));
+    polled.extend(control.map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
     let timeout = within.map_or(PollTimeout::NONE, |within| {
         PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX)
     });
@@ -156,15 +157,15 @@ fn reap(child: Pid, code: &mut Option<u8>) -> bool {
     }
 }
 
-/// Forwards the signals that arrived on the control pipe `leash`, if any did; returns whether its
+/// Forwards the signals that arrived on the control pipe, if any did; returns whether its
 /// other end is still open.
-fn obey(leash: &mut File, child: Pid) -> bool {
-    let mut polled = [PollFd::new(leash.as_fd(), PollFlags::POLLIN)];
+fn obey(control: &mut File, child: Pid) -> bool {
+    let mut polled = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     if !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(1..)) {
         return true;
     }
     let mut orders = [0; 16];
-    match leash.read(&mut orders) {
+    match control.read(&mut orders) {
         Ok(0) => false,
         Ok(length) => {
             for order in &orders[..length] {

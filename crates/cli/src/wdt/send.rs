@@ -41,7 +41,8 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
             .transpose()?,
     };
     let source = TreeSource::selected(&args.path, &selection).map_err(|error| {
-        let trouble = Trouble::new(Status::SourceRead, error.to_string());
+        let trouble = Trouble::new(Status::SourceRead, error.to_string())
+            .hint("give a file or a directory that this user may read");
         match error.source() {
             Some(cause) => trouble.because(cause),
             None => trouble,

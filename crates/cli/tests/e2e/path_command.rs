@@ -109,6 +109,7 @@ fn streams_and_the_exit_code_are_the_commands() {
     let missing = ended(&["no-such-program"]);
     missing.assert_code(127);
     missing.assert_says("error: cannot start `no-such-program`");
+    missing.assert_says("hint: give a program of this machine");
     ended(&["/etc/passwd"]).assert_code(126);
 
     // Without a command, a shell, which has nobody at a terminal here.

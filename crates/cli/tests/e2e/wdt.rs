@@ -281,6 +281,7 @@ fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code()
     let done = bench.run(&["wdt", "send", "missing", "wdt://127.0.0.1:1?id=1"]);
     done.assert_code(7);
     done.assert_says("cannot read `missing`");
+    done.assert_says("hint: give a file or a directory that this user may read");
     let secret = "4d68b299c6dda26733981701be805ec4";
     for (url, says) in [
         ("http://127.0.0.1:1".to_owned(), "begins with `wdt://`"),
