@@ -352,7 +352,12 @@ impl<E: StreamEndpoint> Client<'_, E> {
             shared.statistics.add(connection.statistics());
             shared.tally().set_up.push(now.since(begun));
             let index = flow.index.to_le_bytes();
-            let mut stream = open_stream(trial, &connection, Purpose::Transfer, &index).await?;
+            let index = if shared.flows.have_indices() {
+                &index[..]
+            } else {
+                &[]
+            };
+            let mut stream = open_stream(trial, &connection, Purpose::Transfer, index).await?;
             if shared.abandons() && shared.sends(flow) {
                 // A flow that is closed before anything of it has left would never be known there.
                 sending::await_welcome(&mut stream).await?;

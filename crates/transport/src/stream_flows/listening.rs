@@ -325,7 +325,11 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
 ) -> Result<(bool, MonotonicTime), TransportError> {
     let shared = listening.shared;
     let until = MonotonicTime::now() + INTRODUCTION + shared.trial.probe.longest_round_trip;
-    let index = u16::from_le_bytes(read_exact(stream, rest, until).await?);
+    let index = if shared.flows.have_indices() {
+        u16::from_le_bytes(read_exact(stream, rest, until).await?)
+    } else {
+        0
+    };
     let flows = &shared.flows.flows;
     let flow = flows
         .get(usize::from(index))

@@ -151,6 +151,12 @@ impl Flows {
         })
     }
 
+    /// Whether a flow says its index when it opens. A single one need not, which is a round trip to a
+    /// transport that sends one message at a time.
+    fn have_indices(&self) -> bool {
+        self.flows.len() > 1
+    }
+
     fn has_goodput(&self) -> bool {
         self.exchange.as_ref().is_none_or(Exchange::has_goodput)
     }
