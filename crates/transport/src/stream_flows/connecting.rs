@@ -37,6 +37,21 @@ enum Part<'a, E: StreamEndpoint> {
     Probe(&'a mut Opened<E>),
 }
 
+/// Results of a task of the connecting end.
+struct Carried<'a, E: StreamEndpoint> {
+    /// Those of the probe, where the task ran it.
+    probed: Option<Probed>,
+    /// The flow with its connection, if it came to its end and is to be closed.
+    whole: Option<(&'a Flow, Opened<E>)>,
+}
+
+impl<E: StreamEndpoint> Carried<'_, E> {
+    const NOTHING: Self = Self {
+        probed: None,
+        whole: None,
+    };
+}
+
 pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     flows: &Flows,
@@ -80,19 +95,27 @@ pub(super) async fn run<E: StreamEndpoint>(
         .map(|part| {
             move || async move {
                 match part {
-                    Part::Probe((_, stream)) => Some(client_ref.probe(stream).await),
+                    Part::Probe((_, stream)) => Carried {
+                        probed: Some(client_ref.probe(stream).await),
+                        whole: None,
+                    },
                     Part::Flow(flow, opened) => client_ref.carry(flow, opened).await,
                 }
             }
         })
         .collect();
-    let probed: Option<Probed> = endpoint
-        .executor()
-        .join_all(tasks)
-        .await
+    let carried = endpoint.executor().join_all(tasks).await;
+    let (mut probed, mut closing) = (None, Vec::new());
+    for part in carried {
+        probed = probed.or(part.probed);
+        closing.extend(part.whole);
+    }
+    // Only now: the other end stops answering the probe when the flows are closed.
+    let tasks = closing
         .into_iter()
-        .flatten()
-        .next();
+        .map(|(flow, opened)| move || client_ref.close(flow, opened))
+        .collect();
+    endpoint.executor().join_all(tasks).await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
@@ -225,12 +248,12 @@ impl<E: StreamEndpoint> Client<'_, E> {
     }
 
     /// Makes a flow's connection, unless it is `opened`, and carries its part; the last flow ends the
-    /// transfer. Returns the probe's results where the probe has a stream of this connection.
-    async fn carry(
+    /// transfer.
+    async fn carry<'f>(
         &self,
-        flow: &Flow,
+        flow: &'f Flow,
         opened: Option<Result<Opened<E>, TransportError>>,
-    ) -> Option<Probed> {
+    ) -> Carried<'f, E> {
         let shared = self.shared;
         let opened = match opened {
             Some(opened) => opened,
@@ -240,7 +263,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
             Ok(opened) => opened,
             Err(error) => {
                 self.ended(Err(error));
-                return None;
+                return Carried::NOTHING;
             }
         };
         let probe = &shared.trial.probe;
@@ -251,7 +274,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
                 Ok(stream) => load = Some(stream),
                 Err(error) => {
                     self.ended(Err(error));
-                    return None;
+                    return Carried::NOTHING;
                 }
             }
         }
@@ -272,17 +295,22 @@ impl<E: StreamEndpoint> Client<'_, E> {
         };
         if !whole {
             shared.connections.stop();
-        } else if !shared.abandons() {
-            let until = MonotonicTime::now() + CLOSING;
-            if !shared.sends(flow) {
-                // The other end closes once it has the acknowledgement, which closing here would
-                // lose.
-                await_close(&mut stream, until).await;
-            }
-            drop((stream, load));
-            connection.close(until).await;
         }
-        probed
+        Carried {
+            probed,
+            whole: (whole && !shared.abandons()).then_some((flow, (connection, stream))),
+        }
+    }
+
+    /// Closes the connection of a flow that came to its end.
+    async fn close(&self, flow: &Flow, (connection, mut stream): Opened<E>) {
+        let until = MonotonicTime::now() + CLOSING;
+        if !self.shared.sends(flow) {
+            // The other end closes once it has the acknowledgement, which closing here would lose.
+            await_close(&mut stream, until).await;
+        }
+        drop(stream);
+        connection.close(until).await;
     }
 
     /// Carries a flow's part; returns whether it came to its end.

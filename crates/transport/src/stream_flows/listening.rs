@@ -43,7 +43,8 @@ struct Listening<'a, E> {
     endpoint: &'a E,
     /// Stop that ends the wait for further connections once every flow has ended.
     accepting: Stop,
-    /// Number of flows whose connection has not come.
+    /// Number of connections that have not come: those of the flows, and that of the probe, whose
+    /// opening can be lost and come again after the flows'.
     missing: AtomicUsize,
     /// Stop that is raised when the probe's messages are no longer sent back.
     echoed: Stop,
@@ -78,12 +79,14 @@ pub(super) async fn run<E: StreamEndpoint>(
         .context
         .observer
         .on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+    let probe = &trial.probe;
+    let probe_is_missing = probe.under_load && !probe.shares_connection() && load.is_none();
     let listening = Listening {
         shared: &shared,
         watch: &watch,
         endpoint,
         accepting: trial.stop.child(),
-        missing: AtomicUsize::new(flows.flows.len()),
+        missing: AtomicUsize::new(flows.flows.len() + usize::from(probe_is_missing)),
         echoed: trial.stop.child(),
         refused: refused.into(),
     };
@@ -155,7 +158,7 @@ fn serve<'a, E: StreamEndpoint>(
     admitted: Admitted<E>,
 ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
     Box::pin(async move {
-        let is_last = admitted.purpose == Purpose::Transfer
+        let is_last = admitted.purpose != Purpose::IdleProbe
             && listening.missing.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
             attend(listening, admitted).await;

@@ -325,3 +325,55 @@ mod wdt {
         delivers_a_tree("gcm");
     }
 }
+
+/// Connections whose openings, messages and last answers are lost and sent again.
+const PROBED: &str = r#"
+name = "probed"
+rounds = 4
+seed = 7
+bed = "uml"
+clock = "virtual"
+emulator = "userspace"
+deadline = "60s"
+
+[[transport]]
+driver = "tcp"
+
+[[transport]]
+driver = "quic-quinn"
+
+[[transport]]
+driver = "quic-quiche"
+
+[[transport]]
+driver = "quic-s2n"
+
+[[condition]]
+name = "lossy"
+rtt = "30ms"
+rate = "20Mbit/s"
+loss = "5%"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "200kB"
+[workload.probe]
+idle_messages = 0
+interval = "5ms"
+"#;
+
+/// The listening end answers the probe until its sender has all answers, although the transfer has
+/// ended, and although the probe's connection came after the transfer's.
+#[test]
+fn every_probe_message_over_a_reliable_transport_is_answered() {
+    let trials = shared_trials("cli-losses-probed", PROBED);
+    assert_eq!(trials.len(), 16);
+    for trial in &trials {
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        let place = format!("{} in round {}", trial.transport, trial.round);
+        let is_broken = (trial.warnings.iter()).any(|warning| warning.code == "probe_broken");
+        assert!(!is_broken, "{place}: {:?}", trial.warnings);
+        assert_eq!(metric(trial, "probe_messages_lost"), 0.0, "{place}");
+    }
+}
