@@ -209,8 +209,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     watch.stop_when_sent(&serving);
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.endpoint(endpoint);
 
     let server = Server {
         trial,

@@ -279,7 +279,6 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
     flow: &mut F,
     taken: &mut Taken<K>,
 ) -> Result<(), TransportError> {
-    let live = &trial.context.live;
     let shared_clock = trial.order.path.shared_clock;
     let Taken {
         sink,
@@ -341,16 +340,7 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
             && late.is_none()
             && !deadline.is_stopped()
         {
-            let delivered = sink.delivered();
-            Deliveries::note(deliveries, now, delivered.bytes);
-            live.messages_delivered
-                .store(delivered.messages, Ordering::Relaxed);
-            if !warm_up.is_over(now) {
-                live.bytes_in_warm_up
-                    .store(delivered.bytes, Ordering::Relaxed);
-            }
-            live.bytes_delivered
-                .store(delivered.bytes, Ordering::Release);
+            count(trial, (now, sink.delivered()), deliveries, warm_up);
             sink.answer(flow).await?;
         }
         if std::mem::take(&mut ending.reopened) {
@@ -374,6 +364,25 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
     // From here on nothing can fail that matters: both ends know by control.
     let _ = answer_markers(trial, flow, acknowledgement, ending).await;
     Ok(())
+}
+
+/// Counts what has been `delivered` by `now`.
+fn count(
+    trial: &Trial,
+    (now, delivered): (MonotonicTime, Delivered),
+    deliveries: &mut Option<Deliveries>,
+    warm_up: &WarmUp,
+) {
+    let live = &trial.context.live;
+    Deliveries::note(deliveries, now, delivered.bytes);
+    live.messages_delivered
+        .store(delivered.messages, Ordering::Relaxed);
+    if !warm_up.is_over(now) {
+        live.bytes_in_warm_up
+            .store(delivered.bytes, Ordering::Relaxed);
+    }
+    live.bytes_delivered
+        .store(delivered.bytes, Ordering::Release);
 }
 
 /// Repeats the acknowledgement for every marker that comes, until the sender has it or is silent.

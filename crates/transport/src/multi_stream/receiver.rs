@@ -221,8 +221,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.endpoint(endpoint);
     let mut refused = 0;
     let taking = take_all(trial, work, endpoint, watch.limit(), &mut refused);
     let taken = trial.stop.unless_raised(taking).await;

@@ -259,8 +259,7 @@ pub(super) async fn run<E: StreamEndpoint>(
             Spread::Connections => "connections",
         },
     );
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.endpoint(endpoint);
     findings.0.facts.extend(facts);
     Ok(findings.0)
 }

@@ -79,43 +79,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         peer,
         watch: &watch,
     };
-    let mut parts: Vec<Part<'_, E>> = flows
-        .flows
-        .iter()
-        .map(|flow| Part::Flow(flow, None))
-        .collect();
-    if let [Part::Flow(flow, opened)] = &mut parts[..] {
-        // Starting the probe's thread takes longer than connecting over a short path.
-        *opened = Some(client.connect(flow, started).await);
-    }
-    parts.extend(load.as_mut().map(Part::Probe));
-    let client_ref = &client;
-    let tasks: Vec<_> = parts
-        .into_iter()
-        .map(|part| {
-            move || async move {
-                match part {
-                    Part::Probe((_, stream)) => Carried {
-                        probed: Some(client_ref.probe(stream).await),
-                        whole: None,
-                    },
-                    Part::Flow(flow, opened) => client_ref.carry(flow, opened).await,
-                }
-            }
-        })
-        .collect();
-    let carried = endpoint.executor().join_all(tasks).await;
-    let (mut probed, mut closing) = (None, Vec::new());
-    for part in carried {
-        probed = probed.or(part.probed);
-        closing.extend(part.whole);
-    }
-    // Only now: the other end stops answering the probe when the flows are closed.
-    let tasks = closing
-        .into_iter()
-        .map(|(flow, opened)| move || client_ref.close(flow, opened))
-        .collect();
-    endpoint.executor().join_all(tasks).await;
+    let probed = client.carry_all(load.as_mut()).await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
     let (end, samples) = watch.finish();
@@ -155,16 +119,14 @@ pub(super) async fn run<E: StreamEndpoint>(
     if trial.order.role == Role::Sender {
         findings.samples(trial, &samples, end.at().since(started));
         if matches!(end, SenderEnd::Acknowledged { .. }) && !shared.abandons() {
-            findings.count("messages_lost", 0);
-            findings.metric("message_loss_ratio", 0.0);
+            findings.nothing_lost();
         }
     }
     shared.report(&mut findings, ours, Some(theirs));
     if let Some(probed) = &probed {
         findings.load_probe(trial, probed, (loaded, &end));
     }
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.endpoint(endpoint);
     findings.0.facts.extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
     if let Some((connection, stream)) = load {
@@ -241,6 +203,45 @@ struct Client<'a, E> {
 }
 
 impl<E: StreamEndpoint> Client<'_, E> {
+    /// Carries all flows, with the probe beside them on the connection `load` where it has one of its
+    /// own, and closes the flows; returns the probe's results.
+    async fn carry_all(&self, load: Option<&mut Opened<E>>) -> Option<Probed> {
+        let flows = &self.shared.flows.flows;
+        let mut parts: Vec<Part<'_, E>> = flows.iter().map(|flow| Part::Flow(flow, None)).collect();
+        if let [Part::Flow(flow, opened)] = &mut parts[..] {
+            // Starting the probe's thread takes longer than connecting over a short path.
+            *opened = Some(self.connect(flow, self.shared.started).await);
+        }
+        parts.extend(load.map(Part::Probe));
+        let tasks: Vec<_> = parts
+            .into_iter()
+            .map(|part| {
+                move || async move {
+                    match part {
+                        Part::Probe((_, stream)) => Carried {
+                            probed: Some(self.probe(stream).await),
+                            whole: None,
+                        },
+                        Part::Flow(flow, opened) => self.carry(flow, opened).await,
+                    }
+                }
+            })
+            .collect();
+        let executor = self.endpoint.executor();
+        let (mut probed, mut closing) = (None, Vec::new());
+        for part in executor.join_all(tasks).await {
+            probed = probed.or(part.probed);
+            closing.extend(part.whole);
+        }
+        // Only now: the other end stops answering the probe when the flows are closed.
+        let tasks = closing
+            .into_iter()
+            .map(|(flow, opened)| move || self.close(flow, opened))
+            .collect();
+        executor.join_all(tasks).await;
+        probed
+    }
+
     /// Sends the messages of the probe under load over its stream until all flows have ended.
     async fn probe<S: ByteStream>(&self, stream: &mut S) -> Probed {
         let (plan, over) = (&self.shared.trial.probe, &self.shared.over);

@@ -59,8 +59,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.endpoint(endpoint);
 
     let mut refused = 0;
     let (mut load, first) =
@@ -131,8 +130,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     if trial.order.role == Role::Sender {
         own_samples(&mut findings, &shared);
         if whole && !shared.abandons() {
-            findings.count("messages_lost", 0);
-            findings.metric("message_loss_ratio", 0.0);
+            findings.nothing_lost();
         }
     }
     findings.refused(listening.refused.into_inner());

@@ -32,8 +32,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let watch = ReceiverWatch::new(trial)?;
     trial.context.live.set_phase(Phase::Idle);
     let mut findings = Findings::default();
-    findings.0.facts.extend(flows.facts());
-    findings.0.warnings.extend(flows.warnings());
+    findings.endpoint(flows);
     let mut refused = 0;
     let flows_come = admit_until_transfer(trial, flows, watch.limit(), &mut refused).await;
     let (mut load, mut control) = match flows_come {

@@ -88,8 +88,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
             .map_err(|error| trial.explain(error))?;
         got.check_bytes(outgoing.size())?;
         got.check_digest(outgoing.digest()?)?;
-        findings.count("messages_lost", 0);
-        findings.metric("message_loss_ratio", 0.0);
+        findings.nothing_lost();
         if outgoing.digests() {
             findings.fact("digest.sent", format!("{:016x}", got.digest));
         }
@@ -114,8 +113,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if let Some(file) = outgoing.file() {
         findings.fact("file", file);
     }
-    findings.0.facts.extend(flows.facts());
-    findings.0.warnings.extend(flows.warnings());
+    findings.endpoint(flows);
     findings.0.facts.extend(connections.facts());
     findings.stack(connections.as_ref());
     findings.0.facts.extend(endpoint.facts());

@@ -14,6 +14,7 @@ use crate::{
     context::{Phase, StatisticsSource},
     driver::TransportError,
     probe::Probed,
+    stream::StreamEndpoint,
 };
 
 /// First and last moment at which the receiver's application got data.
@@ -71,6 +72,18 @@ impl Findings {
             message: message.into(),
             hint: hint.into(),
         });
+    }
+
+    /// Adds the facts and warnings of an end of streams.
+    pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
+        self.0.facts.extend(endpoint.facts());
+        self.0.warnings.extend(endpoint.warnings());
+    }
+
+    /// Adds that every message which was sent was delivered.
+    pub(crate) fn nothing_lost(&mut self) {
+        self.count("messages_lost", 0);
+        self.metric("message_loss_ratio", 0.0);
     }
 
     pub(crate) fn span(&mut self, started: MonotonicTime, ended: MonotonicTime) {
