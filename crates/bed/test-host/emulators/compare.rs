@@ -125,7 +125,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
             "asked: mean",
             "netem",
             "user space",
-            "apart",
+            "difference",
             "asked: deviation",
             "netem",
             "user space",
@@ -142,7 +142,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
             "user space [95 %]",
             "Mbit/s: netem",
             "user space",
-            "apart",
+            "difference",
         ],
     );
     let mut causes = Table::new(
@@ -153,7 +153,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
             "dropped by the full queue",
             "by CoDel",
             "copies that arrived",
-            "arrived behind a later one",
+            "arrived after a later one",
         ],
     );
     let mut differences = Vec::new();

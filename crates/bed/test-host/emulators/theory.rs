@@ -50,7 +50,7 @@ fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
     let packets = if is_long() { 20_000 } else { 10_000 };
     let mut table = Table::new(
         &format!("UDP: lost of {packets} packets"),
-        &["loss", "99.99 % of sound paths", "netem", "user space"],
+        &["loss", "99.99 % interval", "netem", "user space"],
     );
     for loss in [0.001, 0.01, 0.05, 0.3] {
         if !selection.has(&format!("loss of {}", Ratio(loss))) {
@@ -243,8 +243,8 @@ fn flows() -> [Response; 4] {
 /// Compares the rate of TCP alone on a path whose rate it never reaches with a response function.
 fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
-        "TCP: goodput under loss, in Mbit/s, mean of two seeds; in brackets against the function at \
-         the loss that the flows met",
+        "TCP: goodput under loss, in Mbit/s, mean of two seeds; in parentheses the deviation \
+         from the function at the loss that the flows met",
         &[
             "flow",
             "response function",

@@ -138,8 +138,8 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
     let _ = writeln!(
         out,
         "### False claims where nothing differs\n\n{runs} runs each; transports × rounds, two conditions, \
-         three metrics. In one place, by the metric of the ranking / in the whole run, sentences \
-         included.\n\n{}",
+         three metrics. First the share for the ranking metric of one condition and workload, then that for \
+         the whole run, its sentences included.\n\n{}",
         table(&head, &for_each_kind(equal), runs, show)
     );
     let half = |kind| {
@@ -230,8 +230,8 @@ fn power(out: &mut String, runs: u64) {
         .collect();
     let _ = writeln!(
         out,
-        "### Power\n\nOf two transports, log-normal, whose log ratio deviates by {:.1} % from round to round: \
-         how often a difference of this size is detected, {runs} runs each.\n\n| rounds | {} |\n|---|{}",
+        "### Power\n\nShare of runs in which a difference of this size between two transports is detected, {runs} runs \
+         each. Log-normal; the standard deviation of the log ratio between rounds is {:.1} %.\n\n| rounds | {} |\n|---|{}",
         sd * 100.0,
         head.join(" | "),
         "---|".repeat(head.len())
@@ -244,8 +244,8 @@ fn power(out: &mut String, runs: u64) {
     }
     let _ = writeln!(
         out,
-        "\nThe rounds that `regatta plan --detect` names for a difference, two transports of that spread: how \
-         often it is detected with them (80 % is promised).\n\n| difference | rounds | detected |\n|---|---|---|"
+        "\nRounds that `regatta plan --detect` computes for a difference between two transports of that spread, and \
+         how often they detect it (80 % is promised).\n\n| difference | rounds | detected |\n|---|---|---|"
     );
     let planned: Vec<(f64, usize)> = [0.01, 0.02, 0.03, 0.05, 0.1]
         .into_iter()
