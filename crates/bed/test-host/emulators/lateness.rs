@@ -18,10 +18,10 @@ use super::{
 
 /// Values of the variable [`VARIABLE`], and their names in the table.
 const SETTINGS: [(&str, &str); 5] = [
-    ("none", "nothing"),
+    ("none", "none"),
     ("slack,short-slices", "timer slack of 1 ns, short slices"),
     ("slack,real-time", "timer slack, real-time priority"),
-    ("slack,real-time,rests", "and rests: the default"),
+    ("slack,real-time,rests", "real-time priority and sleeps"),
     ("slack,short-slices,busy-poll", "timer slack, busy polling"),
 ];
 const VARIABLE: &str = "REGATTA_FORWARDER_SCHEDULING";
@@ -48,7 +48,7 @@ pub(super) fn run() -> Outcome<()> {
         return measure(seconds);
     }
     println!(
-        "| asked for | packets a ms | missing | median, µs | 99 % | 99.9 % | longest | own mean, µs | own late |"
+        "| settings of the thread | packets a ms | missing | median, µs | 99 % | 99.9 % | longest | own mean, µs | own late |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
     for _ in 0..ROUNDS {
