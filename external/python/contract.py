@@ -1,4 +1,4 @@
-"""What the Python drivers share: the lines of docs/external-drivers.md."""
+"""Protocol of external drivers (docs/external-drivers.md), shared by the Python drivers."""
 
 import json
 import os
@@ -9,19 +9,19 @@ import zlib
 
 CONTRACT = 1
 
-# How often progress is told, in nanoseconds: often enough for the series, too rarely to cost.
+# Interval of progress reports, in nanoseconds: short enough for the series, too long to cost CPU time.
 PROGRESS_NS = 50_000_000
 
 UNSUPPORTED = 77
 
 
 def say(**message):
-    """Tells the agent something: one JSON object a line, in one write, as threads may say things at once."""
+    """Sends a line to the agent: one JSON object, in one write, because several threads may call this."""
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
 def hear():
-    """The agent's next line; at the end of its input the program has nothing more to do."""
+    """Returns the agent's next line. Ends the program at the end of its input."""
     line = sys.stdin.readline()
     if not line:
         leave(0)
@@ -29,19 +29,19 @@ def hear():
 
 
 def leave(code):
-    """Ends the program at once, whatever its threads wait for."""
+    """Ends the program at once, with all its threads."""
     sys.stderr.flush()
     os._exit(code)
 
 
 def fail(reason):
-    """Ends the program; the agent tells the reason with the failed trial."""
+    """Ends the program. The result of the failed trial contains the reason."""
     print(reason, file=sys.stderr)
     leave(1)
 
 
 def unsupported(reason, hint=""):
-    """Ends the program: this cannot be done here."""
+    """Ends the program with the outcome *unsupported*."""
     print(reason, file=sys.stderr)
     if hint:
         print(f"hint: {hint}", file=sys.stderr)
@@ -49,7 +49,7 @@ def unsupported(reason, hint=""):
 
 
 class Progress:
-    """Counts bytes, and tells the agent now and then."""
+    """Counts bytes and reports progress to the agent."""
 
     def __init__(self):
         self.bytes = 0
@@ -64,7 +64,7 @@ class Progress:
 
 
 class Delivered(Progress):
-    """Counts what arrives, and its CRC-32. One thread may add while another says that it is done."""
+    """Counts received bytes and computes their CRC-32. One thread may call `add` while another calls `done`."""
 
     def __init__(self):
         super().__init__()
@@ -82,7 +82,7 @@ class Delivered(Progress):
 
 
 class Messages:
-    """The messages of a transfer: one again and again, the last one cut short."""
+    """Messages of a transfer: one message repeatedly, the last time a prefix of it."""
 
     def __init__(self, order):
         with open(order["message_file"], "rb") as file:
@@ -95,7 +95,7 @@ class Messages:
         return piece
 
 
-# What each end states of its stack, beside the congestion control: docs/external-drivers.md.
+# Facts that each end states about its stack, besides the congestion control: docs/external-drivers.md.
 STACK_FACTS = {
     "sender": ["initial_window", "slow_start_exit", "pacing", "packet_size", "cipher", "threads", "offloads"],
     "receiver": ["threads", "offloads", "acknowledgements", "flow_control"],
@@ -103,11 +103,11 @@ STACK_FACTS = {
 
 
 def stack_facts(role, stack):
-    """Those facts of the stack that an end states, under their whole names."""
+    """Returns the facts about the stack that this end states, under their full names."""
     return {f"{name}.{role}": stack[name] for name in STACK_FACTS[role]}
 
 
 def window_bytes(order):
-    """The flow-control window that all drivers use; without a rate, 2 Gbit for each second of round trip."""
+    """Returns the flow-control window that all drivers use; without a rate 2 Gbit per second of round trip."""
     path = order["path"]
     return path["window_bytes"] or max(1 << 20, 2_000_000_000 // 8 * path["round_trip_delay_ns"] // 1_000_000_000)

@@ -1,9 +1,9 @@
 """QUIC of aioquic (https://github.com/aiortc/aioquic) as a driver of Regatta.
 
-One connection, one stream: the token, then all messages; the receiver answers with eight bytes, the
-number of bytes that it got, when all of it is there. aioquic takes whatever is written and keeps it
-in memory; so that a large transfer does not live there whole, no more is written than the path can
-use. Nothing is closed before the acknowledgement has arrived.
+One connection with one stream: the token, then all messages. When the receiver has everything, it answers
+with the number of bytes received, in eight bytes. aioquic buffers all that is written in memory. To bound
+that memory, the driver writes no more than the path can use. The sender does not close before the
+acknowledgement has arrived.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from aioquic.quic.congestion.base import K_INITIAL_WINDOW
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamDataReceived
 from aioquic.tls import CipherSuite
 
-# Loaded at the first handshake otherwise, where it would count as set-up time.
+# Otherwise it would be loaded in the first handshake and count as set-up time.
 import cryptography.hazmat.backends.openssl.backend  # noqa: F401
 
 import contract
@@ -29,7 +29,7 @@ ALPN = ["regatta"]
 TOKEN_BYTES = 16
 ACKNOWLEDGEMENT_BYTES = 8
 
-# Receive buffer of the socket, in bytes; the kernel may give less.
+# Receive buffer of the socket, in bytes; the kernel may grant less.
 RECEIVE_BUFFER = 4 << 20
 
 CIPHERS = {
@@ -55,19 +55,19 @@ def configure(order, is_client):
     configuration = QuicConfiguration(
         alpn_protocols=ALPN,
         congestion_control_algorithm=algorithm,
-        # The transfer may stand still on a bad path, but not for longer than it may take.
+        # The transfer may stall on a bad path, but not beyond its deadline.
         idle_timeout=order["deadline_ns"] / 1e9 + 60,
         is_client=is_client,
-        # aioquic would offer AES-256 first; all stacks encrypt alike.
+        # aioquic would offer AES-256 first; all stacks use the same cipher.
         cipher_suites=[CipherSuite.AES_128_GCM_SHA256],
         max_data=contract.window_bytes(order),
-        # aioquic does not look for the path's packet size; what is known of it is told.
+        # aioquic does not search for the path's packet size, which is known.
         max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
         max_stream_data=contract.window_bytes(order),
     )
     if is_client:
         configuration.server_name = order["tls"]["server_name"]
-        # The only certificate that is trusted is the run's own.
+        # Only the run's certificate is trusted.
         configuration.load_verify_locations(cafile=order["tls"]["certificate_file"])
     else:
         configuration.load_cert_chain(order["tls"]["certificate_file"], order["tls"]["key_file"])
@@ -82,13 +82,13 @@ def open_socket(order):
 
 
 class Protocol(QuicConnectionProtocol):
-    """What both ends have in common."""
+    """Functions that both ends share."""
 
     done = False
 
     def facts(self, role):
-        """What was read back. aioquic keeps it in attributes that are not for users, so the
-        version that is installed is the one that this was written for."""
+        """Returns facts read back from aioquic. They are in undocumented attributes, so the
+        installed version is pinned."""
         algorithm = type(self._quic._loss._cc)
         suite = self._quic.tls.key_schedule.cipher_suite
         configuration = self._quic._configuration
@@ -161,7 +161,7 @@ class Sender(Protocol):
         )
 
     async def abandon(self, messages):
-        """Writes everything, message after message as a program of asyncio does, and closes."""
+        """Writes all messages, as a program on asyncio does, and closes."""
         while messages.left:
             piece = messages.next()
             self._quic.send_stream_data(self.stream, piece)
@@ -174,7 +174,7 @@ class Sender(Protocol):
         contract.say(type="done", at_ns=now_ns, bytes=self.sent.bytes, facts=self.facts("sender"))
 
     def transmit(self):
-        """Hands over more whenever something may be sent."""
+        """Passes more data to the stream whenever something may be sent."""
         if self.stream is not None and self.messages.left:
             sender = self._quic._streams[self.stream].sender
             while self.messages.left and sender._buffer_stop - sender._buffer_start < self.most:
@@ -186,7 +186,7 @@ class Sender(Protocol):
 
 class Receiver(Protocol):
     order = None
-    # The one whose token was right.
+    # Connection whose token was correct.
     admitted = None
 
     def __init__(self, *arguments, **more):
@@ -222,12 +222,12 @@ class Receiver(Protocol):
 
 
 def on_exception(_loop, context):
-    """A mistake in a callback would otherwise be a line in a log, and a transfer that hangs."""
+    """Fails the trial. asyncio would only log an error in a callback, and the transfer would hang."""
     contract.fail(f"{context['message']}: {context.get('exception')!r}")
 
 
 async def lines():
-    """The agent's lines; the loop goes on meanwhile."""
+    """Reads the agent's lines in a thread, while the event loop runs."""
     asyncio.get_running_loop().set_exception_handler(on_exception)
     while True:
         yield await asyncio.to_thread(contract.hear)

@@ -1,8 +1,8 @@
 // QUIC of quic-go (https://github.com/quic-go/quic-go) as a driver of Regatta.
 //
-// One connection, one stream: the token, then all messages; the receiver answers with eight bytes,
-// the number of bytes that it got, when all of it is there. The lines that it exchanges with the
-// agent are those of docs/external-drivers.md.
+// One connection with one stream: the token, then all messages. When the receiver has everything, it
+// answers with the number of bytes received, in eight bytes. docs/external-drivers.md describes the
+// lines that it exchanges with the agent.
 package main
 
 import (
@@ -37,15 +37,15 @@ const (
 	abandon         = "abandon"
 	module          = "github.com/quic-go/quic-go"
 
-	// How often progress is told: often enough for the series, too rarely to cost.
+	// Interval of progress reports: short enough for the series, too long to cost CPU time.
 	progressInterval = 50 * time.Millisecond
 
-	// The only congestion control of quic-go: its CUBIC sender is made with Reno switched on, and
+	// The only congestion control of quic-go: its CUBIC sender is constructed with Reno enabled, and
 	// no option of its interface changes that.
 	congestionControl = "reno"
 )
 
-// order is what the agent asks for.
+// order is a request of the agent.
 type order struct {
 	Type              string     `json:"type"`
 	Local             netip.Addr `json:"local"`
@@ -74,7 +74,7 @@ var (
 	output sync.Mutex
 )
 
-// say tells the agent something: one JSON object a line.
+// say sends a line to the agent: one JSON object.
 func say(message map[string]any) {
 	line, err := json.Marshal(message)
 	if err != nil {
@@ -87,7 +87,7 @@ func say(message map[string]any) {
 	}
 }
 
-// hear reads the agent's next line; at the end of its input the program has nothing more to do.
+// hear returns the agent's next line. It ends the program at the end of its input.
 func hear() order {
 	line, err := input.ReadBytes('\n')
 	if errors.Is(err, io.EOF) {
@@ -103,7 +103,7 @@ func hear() order {
 	return heard
 }
 
-// fail ends the program; the agent tells the reason with the failed trial.
+// fail ends the program. The result of the failed trial contains the reason.
 func fail(reason error) {
 	fmt.Fprintln(os.Stderr, reason)
 	os.Exit(1)
@@ -114,7 +114,7 @@ func unsupported(reason, hint string) {
 	os.Exit(unsupportedExit)
 }
 
-// monotonicNs is the clock that the agent reads, too.
+// monotonicNs returns the time of CLOCK_MONOTONIC, the agent's clock.
 func monotonicNs() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -123,7 +123,7 @@ func monotonicNs() int64 {
 	return now.Nano()
 }
 
-// stackVersion is the version of quic-go that this was built with.
+// stackVersion returns the version of quic-go in this build.
 func stackVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dependency := range info.Deps {
@@ -135,8 +135,8 @@ func stackVersion() string {
 	return "unknown"
 }
 
-// windowBytes is the flow-control window that all drivers use, or two bandwidth-delay products of a
-// gigabit where nothing limits the path's rate.
+// windowBytes returns the flow-control window that all drivers use, or two bandwidth-delay products of
+// 1 Gbit/s where nothing limits the path's rate.
 func (o *order) windowBytes() uint64 {
 	if o.Path.WindowBytes != nil {
 		return *o.Path.WindowBytes
@@ -144,7 +144,7 @@ func (o *order) windowBytes() uint64 {
 	return max(1<<20, uint64(2e9/8*float64(o.Path.RoundTripDelayNs)/1e9))
 }
 
-// header is the bytes of IP and UDP before a packet's payload.
+// header returns the number of bytes of IP and UDP before a packet's payload.
 func (o *order) header() uint32 {
 	if o.Local.Is6() {
 		return 48
@@ -161,14 +161,14 @@ func (o *order) config() *quic.Config {
 	}
 	window := o.windowBytes()
 	return &quic.Config{
-		// The transfer may stand still on a bad path, but not for longer than it may take.
+		// The transfer may stall on a bad path, but not beyond its deadline.
 		HandshakeIdleTimeout:           time.Duration(o.DeadlineNs) + time.Minute,
 		MaxIdleTimeout:                 time.Duration(o.DeadlineNs) + time.Minute,
 		InitialStreamReceiveWindow:     window,
 		MaxStreamReceiveWindow:         window,
 		InitialConnectionReceiveWindow: window,
 		MaxConnectionReceiveWindow:     window,
-		// quic-go takes at most 1452, and looks for the path's size from there.
+		// quic-go accepts at most 1452, and searches for the path's size from there.
 		InitialPacketSize: uint16(max(1200, min(o.Path.MtuBytes-o.header(), maxPacketSize))),
 	}
 }
@@ -180,7 +180,7 @@ func (o *order) tlsConfig() *tls.Config {
 	}
 	config := &tls.Config{NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}
 	if o.TLS.KeyFile == "" {
-		// The only certificate that is trusted is the run's own.
+		// Only the run's certificate is trusted.
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(certificate) {
 			fail(errors.New("the run's certificate cannot be read"))
@@ -216,7 +216,7 @@ func (o *order) token() []byte {
 	return token
 }
 
-// progress counts bytes, and tells the agent now and then.
+// progress counts bytes and reports them to the agent.
 type progress struct {
 	bytes uint64
 	told  time.Time
@@ -230,10 +230,10 @@ func (p *progress) add(length int) {
 	}
 }
 
-// maxPacketSize is quic-go's own, too, in bytes of UDP payload.
+// maxPacketSize is quic-go's limit, in bytes of UDP payload.
 const maxPacketSize = 1452
 
-// initialWindowPackets is quic-go's own, which its interface cannot change.
+// initialWindowPackets is quic-go's fixed initial window.
 const initialWindowPackets = 32
 
 var ciphers = map[uint16]string{
@@ -342,7 +342,7 @@ func send(o order) {
 	hear()
 }
 
-// delivered is what has arrived.
+// delivered counts received bytes.
 type delivered struct {
 	sync.Mutex
 	progress
@@ -355,7 +355,7 @@ func (d *delivered) done(at int64, more map[string]string) {
 	say(map[string]any{"type": "done", "at_ns": at, "bytes": d.bytes, "crc32": d.crc32, "facts": more})
 }
 
-// admit takes the first stream of the first connection that comes from the peer with the token.
+// admit accepts the first stream of the first connection from the peer with the token.
 func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 	type flow struct {
 		connection *quic.Conn
@@ -429,7 +429,7 @@ func receive(o order) {
 			fail(fmt.Errorf("the transfer broke: %w", err))
 		}
 	}
-	// Who abandons waits for no answer, and may have closed the connection when all has come.
+	// A sender that abandons waits for no answer, and may have closed the connection already.
 	if o.Finish != abandon {
 		if _, err := stream.Write(binary.BigEndian.AppendUint64(nil, here.bytes)); err != nil {
 			fail(err)

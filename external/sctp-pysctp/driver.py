@@ -1,8 +1,8 @@
 """Kernel SCTP through pysctp (https://github.com/p1sec/pysctp) as a driver of Regatta.
 
-One association, one-to-one style, everything ordered on stream 0, as in the published experiments:
-the token as one message, then all messages; the receiver answers with eight bytes, the number of
-bytes that it got, when all of it is there. The sender does not close before that.
+One association, one-to-one style, everything ordered on stream 0, as in the published experiments: the
+token as one message, then all messages. When the receiver has everything, it answers with the number of
+bytes received, in eight bytes. The sender does not close before that.
 """
 
 import os
@@ -12,14 +12,14 @@ import time
 
 import contract
 
-# Buffers of the socket, in bytes; the kernel may give less. A message has to fit the send buffer.
+# Buffers of the socket, in bytes; the kernel may grant less. A message has to fit into the send buffer.
 SMALLEST_BUFFER = 4 << 20
 
 RECEIVE_AT_ONCE = 1 << 18
 
 
 def load():
-    """The module, if the kernel has the protocol and the module is there."""
+    """Returns the module `sctp`, if the kernel has SCTP and the module is installed."""
     try:
         socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
     except OSError as error:
@@ -48,7 +48,7 @@ def open_socket(sctp, order):
 
 
 def facts(sock, role):
-    """What is known of the kernel's SCTP. Half of the receive buffer is the window."""
+    """Returns the known facts of the kernel's SCTP. The window is half of the receive buffer."""
     with open("/proc/sys/net/sctp/sack_timeout") as file:
         delay = file.read().strip()
     window = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
@@ -64,12 +64,12 @@ def facts(sock, role):
         "acknowledgements": f"every second packet, or after {delay} ms",
         "flow_control": f"association {window} B",
     }
-    # The kernel has one, which cannot be chosen (RFC 9260).
+    # The kernel has only this one (RFC 9260).
     return {f"congestion_control.{role}": "rfc9260"} | contract.stack_facts(role, stack)
 
 
 def receive_message(sctp, sock, most):
-    """Bytes of a message, or a part of one; empty when the other end has closed."""
+    """Returns bytes of a message, or of a part of one; empty when the other end has closed."""
     while True:
         _, flags, data, _ = sock.sctp_recv(most)
         if not flags & sctp.FLAG_NOTIFICATION:
