@@ -1,4 +1,4 @@
-//! The further addresses of a host on the path, for transports that use several.
+//! Additional addresses of a host on the path, for transports that use several.
 
 use std::net::{IpAddr, Ipv4Addr};
 

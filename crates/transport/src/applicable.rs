@@ -1,4 +1,4 @@
-//! Checks of a transport against a workload, made before anything is tried.
+//! Checks whether a transport supports a workload, before a trial starts.
 
 use regatta_model::{
     BulkOptions, Handshake, Pattern, ProbePlacement, Spread, Workload, WorkloadKind,

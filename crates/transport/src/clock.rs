@@ -1,4 +1,4 @@
-//! The monotonic clock that every figure is taken from.
+//! Monotonic clock of all measurements.
 
 use std::{
     ops::{Add, Sub},

@@ -1,4 +1,4 @@
-//! Optimisation with which this crate was compiled, on which the figures of every transport depend.
+//! Optimisation level of this crate, on which the figures of every transport depend.
 
 /// Optimisation level: `3`, `2`, `1`, `0`, `s` or `z`.
 pub const OPT_LEVEL: &str = env!("REGATTA_OPT_LEVEL");

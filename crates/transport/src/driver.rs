@@ -1,4 +1,4 @@
-//! Drivers, as a registry holds them, and the sessions that they make.
+//! Drivers in the registry, and the sessions that they make.
 
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr};
 

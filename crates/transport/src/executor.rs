@@ -1,4 +1,4 @@
-//! Executors: how the futures of a driver run on the thread of its session.
+//! Executors, which run the futures of a driver on the thread of its session.
 
 use std::{
     future::Future,

@@ -1,17 +1,16 @@
-//! The driver traits, and the workloads written once against them.
+//! Driver traits, and the workloads, which are written once for all drivers.
 //!
-//! A driver is registered as a [`Driver`]: it describes itself, checks its options, says whether
-//! it can run on this host, and prepares a [`Session`] for one end of one trial. Below that line
-//! everything is generic code: a driver of streams implements [`StreamEndpoint`],
-//! [`StreamConnection`] and [`ByteStream`] and hands them to [`StreamSession`]; a driver of
-//! messages implements [`MessageEndpoint`] and [`MessageFlow`] and hands them to
-//! [`MessageSession`]. The sessions hold the workload: idle probe, transfer, probe under load, end
-//! of trial by agreement of both ends, deadline.
+//! A driver is registered as a [`Driver`]: it describes itself, checks its options, says whether it
+//! can run on this host, and prepares a [`Session`] for one end of one trial. The rest is generic
+//! code. A driver of streams implements [`StreamEndpoint`], [`StreamConnection`] and [`ByteStream`]
+//! and passes them to [`StreamSession`]. A driver of messages implements [`MessageEndpoint`] and
+//! [`MessageFlow`] and passes them to [`MessageSession`]. The sessions run the workload: idle
+//! probe, transfer, probe under load, end of trial by agreement of both ends, deadline.
 //!
 //! A driver's `prepare` ends with `Box::new(StreamSession::new(endpoint, order, context)?)`.
 //!
-//! The process that hosts a session gives it a [`TrialContext`]: live counters, an observer that
-//! is told of the edges of the transfer window, a way to the other end over control, and a stop.
+//! The process that runs a session gives it a [`TrialContext`]: live counters, an observer of the
+//! edges of the transfer window, a way to the other end over the control stream, and a stop.
 
 pub mod addresses;
 mod applicable;

@@ -1,4 +1,4 @@
-//! Traits of a driver of messages, and the promises that they make to the workloads.
+//! Traits of a driver of messages, and their guarantees to the workloads.
 //!
 //! As with streams, functions are `async` so that one workload serves blocking and asynchronous
 //! stacks.

@@ -1,4 +1,4 @@
-//! The first bytes of every data flow: the trial's token and what the flow is for.
+//! First bytes of every data flow: the trial's token and the purpose of the flow.
 
 use crate::driver::TransportError;
 

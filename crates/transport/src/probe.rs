@@ -1,4 +1,4 @@
-//! Messages that are sent and sent back, to measure the message round-trip delay.
+//! Probe messages, which the other end sends back, to measure the message round-trip delay.
 
 use std::time::Duration;
 

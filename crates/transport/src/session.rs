@@ -1,4 +1,4 @@
-//! Sessions: one end of one trial over any transport, with the workload that the order asks for.
+//! Sessions: one end of one trial over any transport, with the workload of the order.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 

@@ -1,4 +1,4 @@
-//! Options of sockets that no library sets for the drivers.
+//! Socket options that no library sets for the drivers.
 
 use std::{io, os::fd::AsRawFd};
 

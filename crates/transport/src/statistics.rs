@@ -1,4 +1,4 @@
-//! The statistics of several connections as one connection's.
+//! Statistics of several connections, combined into those of one.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Ending blocked work from outside.
+//! Cancellation of blocked work from outside.
 
 use std::{
     fmt,

@@ -1,7 +1,7 @@
-//! Traits of a driver of streams, and the promises that they make to the workloads.
+//! Traits of a driver of streams, and their guarantees to the workloads.
 //!
 //! All functions are `async` so that one workload serves blocking and asynchronous stacks. A
-//! blocking driver's functions simply block and never yield, and its executor is
+//! blocking driver's functions block and never yield, and its executor is
 //! [`Blocking`](crate::Blocking). An asynchronous driver has its own current-thread runtime.
 
 use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};

@@ -1,7 +1,7 @@
-//! Running both ends of a trial in one process, without agents: for the tests of drivers.
+//! Both ends of a trial in one process, without agents, for the tests of drivers.
 //!
-//! [`trial_context`] makes a context in memory, [`run_pair`] runs a sender and a receiver with
-//! their notes passed on, [`contract`] has what every driver must do, and
+//! [`trial_context`] makes a context in memory. [`run_pair`] runs a sender and a receiver and
+//! passes on their notes. [`contract`] has the clauses that every driver must satisfy, and
 //! [`contract_tests!`](crate::contract_tests) makes a test of each clause for a driver.
 
 pub mod cases;

@@ -1,4 +1,4 @@
-//! Waiting for sockets, for drivers that block.
+//! Waits for sockets, for drivers that block.
 
 use std::{
     io,

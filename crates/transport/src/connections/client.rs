@@ -1,4 +1,4 @@
-//! The connecting end: connections one after another, each timed.
+//! Connecting end: makes connections one after another and times each.
 
 use std::{
     cell::Cell, collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration,

@@ -1,10 +1,11 @@
-//! The workload `short-connections`: connections one after another, each with one small exchange.
+//! Workload `short-connections`: connections one after another, each with one small exchange.
 //!
-//! One exchange before them is not measured, whatever the handshake: it brings the ticket where one
-//! is needed, and it warms the caches of both ends alike for all. Each connection sends its opening
-//! and its request as soon as it can, reads the whole answer, and is closed while the next one is
-//! made; where 0-RTT is asked for, after one round trip more, as the ticket for the next one comes
-//! after the answer. There is no probe under load: the exchanges are what is measured.
+//! One exchange before them is not measured. It gets a ticket where the handshake needs one, and
+//! warms the caches of both ends for every kind of handshake. Each connection sends its opening and
+//! its request as soon as it can, reads the whole response, and is closed while the next one is
+//! made. With 0-RTT it stays open for one more round trip, because the ticket for the next
+//! connection arrives after the response. There is no probe under load: the exchanges are the
+//! measurement.
 
 mod client;
 mod server;

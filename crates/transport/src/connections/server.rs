@@ -1,4 +1,4 @@
-//! The listening end: answers each connection's request, several connections at once.
+//! Listening end: answers the request of each connection, several connections at a time.
 
 use std::{
     collections::BTreeMap,

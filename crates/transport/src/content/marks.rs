@@ -1,4 +1,4 @@
-//! Sets of numbers, such as those of the messages that have arrived.
+//! Sets of numbers, for example of the messages that have arrived.
 
 /// A set of numbers, one bit for each.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The header of a message that may be lost, and the receiver's counts.
+//! Header of a message that may be lost, and the receiver's counts.
 
 use super::{
     Marks,

@@ -1,4 +1,4 @@
-//! A file of white noise: made once on a host, read in every transfer that asks for it.
+//! File of white noise, made once on a host and read in every transfer that asks for it.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,4 +1,4 @@
-//! The messages of a transfer: their number, sizes and content.
+//! Messages of a transfer: their number, sizes and content.
 
 use bytes::Bytes;
 use rand::{RngExt as _, SeedableRng as _};

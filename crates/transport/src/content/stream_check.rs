@@ -1,4 +1,4 @@
-//! The header of a message in a stream, and its check at the receiver.
+//! Header of a message in a stream, and its check at the receiver.
 
 use super::plan::{HEADER_BYTES, Plan, looks_right};
 

@@ -1,5 +1,5 @@
-//! Ledger of requests and answers: it decides when requests leave and when they are given up. Knows
-//! no clock and no transport.
+//! Ledger of requests and responses: decides when requests leave and when they are given up. It
+//! uses no clock and no transport.
 
 use std::{collections::VecDeque, time::Duration};
 

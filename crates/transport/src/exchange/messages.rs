@@ -1,4 +1,4 @@
-//! Questions and answers over messages, any of which may be lost.
+//! Requests and responses over messages that may be lost.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

@@ -1,9 +1,9 @@
-//! The workloads `stop-and-wait` and `request-response`: messages that the other end's application
+//! Workloads `stop-and-wait` and `request-response`: messages that the other end's application
 //! answers.
 //!
-//! Both are the same exchange. In stop-and-wait one message is under way at a time and its answer
-//! is an acknowledgement; in request-response several may be, or they leave on a schedule, and
-//! answers have a size of their own.
+//! Both are the same exchange. In stop-and-wait one message is in flight at a time, and its
+//! response is an acknowledgement. In request-response several may be in flight, or they leave on a
+//! schedule, and responses have their own size.
 
 mod ledger;
 mod messages;

@@ -1,4 +1,4 @@
-//! Messages that carry their number, however short, over a transport that may lose them.
+//! Numbered messages of any size over a transport that may lose them.
 //!
 //! A message of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one
 //! begins with the low bytes of its number, at most four, and its pattern follows them.

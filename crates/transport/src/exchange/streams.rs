@@ -1,4 +1,4 @@
-//! Questions and answers over a stream.
+//! Requests and responses over a stream.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! An exchange over a transport in memory that loses, doubles and holds back what a test says.
+//! An exchange over a transport in memory that loses, duplicates and delays as the test says.
 
 use std::{
     collections::{BTreeMap, VecDeque},

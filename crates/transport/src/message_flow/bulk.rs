@@ -1,4 +1,4 @@
-//! The workload over messages: one flow of a size, or of a duration, with a warm-up or without.
+//! Bulk transfer over messages: one flow of a size or a duration, with an optional warm-up.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

@@ -1,4 +1,4 @@
-//! One of two workloads behind one type: the code around a workload is compiled once for each
+//! Either of two workloads as one type. The code around a workload is then compiled once for each
 //! transport, not once for each pair of transport and workload.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The listening end of a trial of one flow over messages.
+//! Listening end of a trial of one flow of messages.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

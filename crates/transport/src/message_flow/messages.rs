@@ -1,4 +1,4 @@
-//! A trial of one flow over any transport of messages: its connecting end.
+//! Connecting end of a trial of one flow of messages.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 

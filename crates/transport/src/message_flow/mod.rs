@@ -1,6 +1,5 @@
-//! A trial over one flow of messages: probes over the idle path, the flow itself with probes beside
-//! it, the end by agreement of both ends or by the deadline. What is sent on the flow is the
-//! workload's.
+//! Trial of one flow of messages: probes over the idle path, the flow with probes beside it, the
+//! end by agreement of both ends or by the deadline. The workload decides what the flow carries.
 
 pub(crate) mod bulk;
 mod either;

@@ -1,4 +1,4 @@
-//! Cutting a stream into its messages, each with the moment when it was there whole.
+//! Splits a stream into its messages, each with the time at which it was complete.
 
 use super::{Messages, NUMBER_BYTES};
 use crate::{

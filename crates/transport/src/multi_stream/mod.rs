@@ -1,13 +1,14 @@
-//! The workload `multi-stream`: independent messages at a rate, spread over the streams of one
-//! connection or over as many connections.
+//! Workload `multi-stream`: independent messages at a rate, over the streams of one connection or
+//! over as many connections.
 //!
-//! Message `i` is due `i` intervals after the beginning and takes stream `i` modulo their number.
-//! Each stream has a sender of its own, so that one that has to wait holds up its own messages and
-//! no others: what is left is how the transport's streams block one another. A message's delay
-//! counts from the moment when it is due to its whole arrival, on the clock that both ends share.
+//! Message `i` is due `i` intervals after the beginning and uses stream `i` modulo their number.
+//! Each stream has its own sending task, so that one that must wait blocks only its own messages.
+//! The measurement therefore shows how the transport's streams block one another. A message's delay
+//! counts from the time when it is due to the arrival of its last byte, on the clock that both ends
+//! share.
 //!
-//! The schedule begins when the receiver has all streams, so that setting them up is in no delay.
-//! There is no probe under load: the messages are what is measured.
+//! The schedule begins when the receiver has all streams, so that delays do not include setting
+//! them up. There is no probe under load: the messages are the measurement.
 
 mod arrivals;
 mod receiver;

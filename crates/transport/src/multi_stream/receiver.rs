@@ -1,4 +1,4 @@
-//! The listening end: takes every stream, and stamps each message when it is there whole.
+//! Listening end: accepts every stream, and records when each message is complete.
 
 use std::sync::{Arc, atomic::Ordering};
 

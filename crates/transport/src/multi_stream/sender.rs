@@ -1,4 +1,4 @@
-//! The connecting end: opens the streams, then sends each message when it is due.
+//! Connecting end: opens the streams, then sends each message when it is due.
 
 use std::{
     collections::BTreeMap,

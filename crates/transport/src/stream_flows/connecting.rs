@@ -1,4 +1,4 @@
-//! The connecting end of a transfer over flows.
+//! Connecting end of a transfer over flows.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The listening end of a transfer over flows.
+//! Listening end of a transfer over flows.
 
 use std::{
     future::Future,

@@ -1,9 +1,9 @@
-//! A trial over the streams of one or several connections: a bulk transfer, or an exchange of
-//! questions and answers.
+//! Trial over the streams of one or several connections: a bulk transfer, or an exchange of
+//! requests and responses.
 //!
-//! A *flow* is one connection that carries a part of one direction; both directions are two sets of
-//! them, as a stream that is being written cannot be read by the same task. A transfer over one
-//! connection is one of several with one flow.
+//! A *flow* is one connection that carries a part of one direction. A transfer in both directions
+//! has two sets of flows, because one task cannot read a stream while it writes it. A transfer over
+//! one connection is a transfer of one flow.
 
 mod connecting;
 mod listening;

@@ -1,4 +1,4 @@
-//! The receiving end of a flow.
+//! Receiving end of a flow.
 
 use std::{future::Future, sync::atomic::Ordering};
 

@@ -1,4 +1,4 @@
-//! The sending end of a flow.
+//! Sending end of a flow.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! Clauses of the contract that every driver must keep. Run over loopback, both ends in one
-//! process.
+//! Clauses of the contract that every driver must satisfy. They run over loopback, with both ends
+//! in one process.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! Clauses of the contract for drivers of streams, for a bulk transfer that is more than one whole
-//! flow.
+//! Clauses of the contract for drivers of streams, for bulk transfers other than one flow of a
+//! given size.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The content that arrives, in parts of any size and order: counted, and compared with what was
-//! sent.
+//! Received content, in parts of any size and order: counted, and compared with the content that
+//! was sent.
 
 use std::{
     collections::BTreeMap,

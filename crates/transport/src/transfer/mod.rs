@@ -1,14 +1,15 @@
-//! Systems that move whole files their own way, and the bulk transfer over them.
+//! Systems that move whole files, and the bulk transfer over them.
 //!
-//! Such a system has connections, framing and an end of its own, so a workload cannot be written
-//! against its flows. The content is still the workload's: [`Outgoing`] is the content with its
-//! headers, [`Incoming`] counts and compares what arrives, in whatever order and over however many
-//! connections. Both are a range of bytes that the system cuts into files and blocks as it likes.
+//! Such a system has its own connections, framing and end of a transfer, so a workload cannot use
+//! its flows. The content is still that of the workload: [`Outgoing`] is the content with its
+//! headers; [`Incoming`] counts and compares what arrives, in any order and over any number of
+//! connections. Both are a range of bytes that the system divides into files and blocks.
 //!
-//! Beside the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the probes,
-//! and the *control stream*, which is opened with the trial's token before the clock starts. On it the
-//! receiver sends its offer (the address on which it listens, the name of the transfer), which such
-//! systems otherwise learn by other means, and in the end its acknowledgement.
+//! Besides the system there are flows of the kind that [`TransferEndpoint::Flows`] makes: the
+//! probes, and the *control stream*, which is opened with the trial's token before the clock
+//! starts. On it the receiver sends its offer (the address on which it listens, the name of the
+//! transfer), which users transmit by other means outside of Regatta, and at the end its
+//! acknowledgement.
 
 mod incoming;
 mod offer;

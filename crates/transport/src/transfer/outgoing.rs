@@ -1,4 +1,4 @@
-//! The content that is sent: a range of bytes that several threads can read at any offset.
+//! Content to send: a range of bytes that several threads can read at any offset.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The listening end, which receives.
+//! Listening end, which receives.
 
 use std::sync::{Arc, atomic::Ordering};
 

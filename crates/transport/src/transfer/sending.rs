@@ -1,4 +1,4 @@
-//! The connecting end, which sends.
+//! Connecting end, which sends.
 
 use std::{net::SocketAddr, sync::Arc};
 

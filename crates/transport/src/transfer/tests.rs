@@ -1,4 +1,5 @@
-//! Outgoing against incoming, in parts of any size and order, with parts that are cut and sent again.
+//! Outgoing against incoming content, in parts of any size and order, some of them interrupted and
+//! sent again.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},

@@ -1,4 +1,4 @@
-//! The connecting end of every workload: the beginning of the transfer, and its outcome.
+//! Connecting end of every workload: the beginning of the transfer, and its outcome.
 
 use super::{
     Trial,

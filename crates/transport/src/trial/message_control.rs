@@ -1,4 +1,4 @@
-//! Messages about a flow, in the flow: opening it, ending it.
+//! Control messages of a flow, sent in the flow: opening and end.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Parts that the workloads share: the trial at one end, the watch of its deadline, the opening and
-//! probing of flows, and the metrics of its report.
+//! Parts that the workloads share: the trial at one end, the thread that enforces its deadline,
+//! opening and probing of flows, and the metrics of the report.
 
 pub(crate) mod connecting;
 pub(crate) mod distribution;

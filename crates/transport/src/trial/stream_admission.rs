@@ -1,4 +1,4 @@
-//! Admitting flows over streams, at the listening end, and answering those of the probes.
+//! Admission of flows over streams at the listening end, and answers to those of the probes.
 
 use std::time::Duration;
 

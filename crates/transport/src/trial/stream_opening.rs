@@ -1,4 +1,4 @@
-//! Opening flows over streams, at the connecting end.
+//! Opening of flows over streams at the connecting end.
 
 use std::net::SocketAddr;
 

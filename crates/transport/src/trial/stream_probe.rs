@@ -1,4 +1,4 @@
-//! Probe messages over streams: sending them, and sending them back.
+//! Probe messages over streams: sending and answering them.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The beginning of a transfer that is left out of its figures.
+//! Warm-up: beginning of a transfer that its figures leave out.
 
 use std::{
     fmt,

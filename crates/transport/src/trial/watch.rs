@@ -1,7 +1,7 @@
-//! Thread that watches a transfer from outside: the deadline, notes from the other end, samples.
+//! Thread that watches a transfer: its deadline, notes from the other end, samples.
 //!
-//! Each end has one such thread. It sleeps nearly always; the transfer's own threads never look
-//! at a clock for the deadline, they are woken through a [`Stop`].
+//! Each end has one such thread, which sleeps nearly all the time. The transfer's own threads do
+//! not check a clock for the deadline; a [`Stop`] wakes them.
 
 #[cfg(test)]
 mod tests;
