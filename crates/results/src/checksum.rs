@@ -1,7 +1,7 @@
 //! Checksums of stored records, which detect a changed bit that leaves the file a sound database.
 
 use crc32fast::Hasher;
-use rusqlite::{Connection, OptionalExtension as _, types::ValueRef};
+use rusqlite::{Connection, types::ValueRef};
 
 /// Kind of record that is stored once and has a checksum. A column that a later version adds does
 /// not belong here: the checksums of older files would change.
@@ -9,6 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, types::ValueRef};
 pub(crate) struct Stored {
     table: &'static str,
     key: &'static str,
+    /// Condition on the rows of `table` that are records of this kind.
+    which: &'static str,
     /// Queries for the record's rows in all tables, by its key.
     rows: &'static [&'static str],
 }
@@ -17,6 +19,7 @@ pub(crate) struct Stored {
 pub(crate) const RUN: Stored = Stored {
     table: "run",
     key: "id",
+    which: "TRUE",
     rows: &[
         "SELECT run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed,
              state, state_reason
@@ -29,6 +32,7 @@ pub(crate) const RUN: Stored = Stored {
 pub(crate) const TRIAL: Stored = Stored {
     table: "trial",
     key: "trial",
+    which: "TRUE",
     rows: &[
         "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt
          FROM trial WHERE trial = ?1",
@@ -46,6 +50,7 @@ pub(crate) const TRIAL: Stored = Stored {
 pub(crate) const PATH_CHECK: Stored = Stored {
     table: "path_check",
     key: "id",
+    which: "TRUE",
     rows: &[
         "SELECT id, condition, checked_unix_ns, within, step_at_ns, spoiled
          FROM path_check WHERE id = ?1",
@@ -54,12 +59,21 @@ pub(crate) const PATH_CHECK: Stored = Stored {
     ],
 };
 
-/// Record of a warning about the run.
+/// Record of a warning about the run; a trial's warnings belong to the trial.
 pub(crate) const WARNING: Stored = Stored {
     table: "warning",
     key: "id",
+    which: "trial IS NULL",
     rows: &["SELECT code, message, hint FROM warning WHERE id = ?1"],
 };
+
+/// Every kind of record, with its name for a message.
+pub(crate) const ALL: [(Stored, &str); 4] = [
+    (RUN, "run"),
+    (TRIAL, "trial"),
+    (PATH_CHECK, "path check"),
+    (WARNING, "warning"),
+];
 
 impl Stored {
     /// Stores the checksum of the record with this key, whose rows must all be stored.
@@ -76,27 +90,31 @@ impl Stored {
             .map(|_| ())
     }
 
-    /// Returns the key of the first record that differs from its checksum. Records of version 1
-    /// have no checksum.
+    /// Stores the checksums of all records of this kind, as they are now.
+    pub(crate) fn seal_all(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Self {
+            table, key, which, ..
+        } = self;
+        let keys: Vec<i64> = connection
+            .prepare(&format!("SELECT {key} FROM {table} WHERE {which}"))?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        keys.into_iter()
+            .try_for_each(|key| self.seal(connection, key))
+    }
+
+    /// Returns the key of the first record that differs from its checksum, or has none.
     pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
-        let Self { table, key, .. } = self;
-        let column = connection
-            .query_row(
-                "SELECT 1 FROM pragma_table_info(?1) WHERE name = 'checksum'",
-                [table],
-                |_| Ok(()),
-            )
-            .optional()?;
-        if column.is_none() {
-            return Ok(None);
-        }
+        let Self {
+            table, key, which, ..
+        } = self;
         let mut stored = connection.prepare(&format!(
-            "SELECT {key}, checksum FROM {table} WHERE checksum IS NOT NULL ORDER BY {key}"
+            "SELECT {key}, checksum FROM {table} WHERE {which} ORDER BY {key}"
         ))?;
         let mut rows = stored.query([])?;
         while let Some(row) = rows.next()? {
             let key = row.get(0)?;
-            if self.checksum(connection, key)? != row.get::<_, i64>(1)? {
+            if row.get::<_, Option<i64>>(1)? != Some(self.checksum(connection, key)?) {
                 return Ok(Some(key));
             }
         }

@@ -435,6 +435,9 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version < 2 {
         transaction.execute_batch(schema::FROM_1_TO_2)?;
+        for (stored, _) in checksum::ALL {
+            stored.seal_all(&transaction)?;
+        }
     }
     transaction.commit()
 }

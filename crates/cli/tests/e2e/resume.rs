@@ -55,8 +55,9 @@ fn a_run_that_cannot_go_on_is_not_touched() {
         // As a version without checksums stored it.
         let changed = rusqlite::Connection::open(&file)
             .and_then(|connection| {
+                connection.pragma_update(None, "user_version", 1)?;
                 connection.execute(
-                    "UPDATE run SET study_json = replace(study_json, ?1, ?2), checksum = NULL
+                    "UPDATE run SET study_json = replace(study_json, ?1, ?2)
                      WHERE instr(study_json, ?1) > 0",
                     [from, to],
                 )

@@ -157,7 +157,7 @@ fn a_value_that_is_not_finite_is_no_measurement() {
     tamper(
         dir.path(),
         "UPDATE metric SET value = 9e999 WHERE trial = 2 AND name = 'goodput_bps';
-         UPDATE trial SET checksum = NULL",
+         PRAGMA user_version = 1",
     );
     let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
     assert_eq!(trials[0], trial(0));
@@ -189,6 +189,33 @@ fn a_flipped_bit_changes_nothing_that_is_read() {
         check_run(&reader);
     }
     assert!(unseen < 1000, "none was found");
+}
+
+#[test]
+fn a_record_without_a_checksum_is_damaged() {
+    for sql in [
+        "UPDATE metric SET value = 9e9 WHERE trial = 2 AND name = 'goodput_bps';
+         UPDATE trial SET checksum = NULL WHERE trial = 2",
+        "UPDATE run SET checksum = NULL",
+        "INSERT INTO warning VALUES (9999, NULL, 'a', 'b', 'c', NULL)",
+    ] {
+        let dir = tempdir().unwrap();
+        write_run(dir.path());
+        tamper(dir.path(), sql);
+        let error = Reader::open(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("is missing"), "{error}");
+    }
+}
+
+#[test]
+fn a_resumed_file_of_version_1_gets_checksums() {
+    let dir = tempdir().unwrap();
+    fs::copy(GOLDEN, dir.path().join(FILE_NAME)).unwrap();
+    drop(Store::open_to_resume(dir.path()).unwrap());
+    check_run(&Reader::open(dir.path()).unwrap());
+    tamper(dir.path(), "UPDATE metric SET value = 9e9 WHERE trial = 2");
+    let error = Reader::open(dir.path()).unwrap_err();
+    assert!(error.to_string().contains("trial 2 is not what"), "{error}");
 }
 
 #[test]

@@ -50,6 +50,15 @@ pub trait SourceReader: Send {
         max: usize,
         scratch: &'a mut [u8],
     ) -> io::Result<&'a [u8]>;
+
+    /// Reports that all bytes of the block were read.
+    ///
+    /// # Errors
+    /// Error of the file system, or the change of a file that is no longer the one that the source
+    /// listed, so that its blocks may be of different contents.
+    fn check_unchanged(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Files in memory.

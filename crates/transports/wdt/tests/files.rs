@@ -3,7 +3,8 @@
 
 use std::{
     ffi::OsStr,
-    fs, io,
+    fs::{self, File},
+    io::{self, Write as _},
     os::unix::{
         ffi::OsStrExt,
         fs::{PermissionsExt, symlink},
@@ -479,6 +480,28 @@ fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
     fs::remove_file(&file).expect("removed");
     symlink("/etc/passwd", &file).expect("a link");
     assert!(source.open(0).is_err(), "a link is not followed");
+}
+
+#[test]
+fn a_file_that_was_rewritten_or_grew_is_reported_after_its_last_byte() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let file = temp.path().join("f");
+    fs::write(&file, "0123456789").expect("written");
+    let source = TreeSource::new(temp.path()).expect("a tree");
+    let reader = source.open(0).expect("it opens");
+    reader.check_unchanged().expect("nothing changed");
+    let before = fs::metadata(&file).expect("its times");
+    let at = before.modified().expect("a time") + std::time::Duration::from_nanos(1);
+    let open = File::options().append(true).open(&file).expect("it opens");
+    open.set_modified(at).expect("a time");
+    reader.check_unchanged().expect_err("its time is another");
+    open.set_modified(before.modified().expect("a time"))
+        .expect("a time");
+    reader.check_unchanged().expect("as before");
+    (&open).write_all(b"more").expect("written");
+    open.set_modified(before.modified().expect("a time"))
+        .expect("a time");
+    reader.check_unchanged().expect_err("its size is another");
 }
 
 /// Runs `work` as a user who is not root, in a thread of its own, to which alone the change

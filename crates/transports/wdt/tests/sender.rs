@@ -252,7 +252,7 @@ fn messages_of_a_receiver_that_contradict_what_was_sent_end_the_port() {
     for (what, answer, status) in [
         (
             "a port of nobody",
-            Reply::Errors(vec![counts(9, 0)]),
+            Reply::Errors(vec![counts(9, 1)]),
             Status::InvalidCheckpoint,
         ),
         (

@@ -13,7 +13,7 @@ use regatta_transport_wdt::host::{Host, Plain};
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, MemoryWriter, Sink};
-use regatta_transport_wdt::source::{MemoryReader, MemorySource, Source, SourceFile};
+use regatta_transport_wdt::source::{MemoryReader, MemorySource, Source, SourceFile, SourceReader};
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
@@ -371,6 +371,85 @@ fn a_file_that_cannot_be_read_ends_both_ends() {
     assert_eq!(failure.status, Status::SourceRead);
     assert!(failure.detail.contains("d1/f1"), "{failure}");
     assert_eq!(received.unwrap_err().status, Status::SourceRead);
+}
+
+/// Source whose second file is another once its last byte was read.
+struct Rewritten(MemorySource);
+
+struct RewrittenReader(MemoryReader, bool);
+
+impl SourceReader for RewrittenReader {
+    fn read<'a>(
+        &'a mut self,
+        offset: u64,
+        max: usize,
+        scratch: &'a mut [u8],
+    ) -> io::Result<&'a [u8]> {
+        self.0.read(offset, max, scratch)
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        match self.1 {
+            true => Err(io::Error::other("another time")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Source for Rewritten {
+    type Reader = RewrittenReader;
+
+    fn files(&self) -> &[SourceFile] {
+        self.0.files()
+    }
+
+    fn open(&self, file: usize) -> io::Result<RewrittenReader> {
+        Ok(RewrittenReader(self.0.open(file)?, file == 1))
+    }
+}
+
+#[test]
+fn a_file_that_changed_while_it_was_sent_ends_both_ends() {
+    for sizes in [[100_000, 50, 10], [10, 3_000_000, 10]] {
+        let bound = bind(2, None);
+        let url = bound.1.clone();
+        let sink = MemorySink::new(1 << 23);
+        let (sent, received) = transfer(
+            Rewritten(source(&files(&sizes))),
+            sink,
+            bound,
+            &url,
+            sender::Options::default(),
+            (&Plain, &Plain),
+        );
+        let failure = sent.unwrap_err();
+        assert_eq!(failure.status, Status::SourceRead);
+        let says = "`d1/f1` may be a mixture of old and new content (another time)";
+        assert!(failure.detail.starts_with(says), "{failure}");
+        assert_eq!(received.unwrap_err().status, Status::SourceRead);
+    }
+}
+
+#[test]
+fn a_sender_that_knows_fewer_ports_than_the_receiver_sends_everything() {
+    for cipher in [None, Some(Cipher::Aes128Ctr), Some(Cipher::Aes128Gcm)] {
+        let bound = bind(3, cipher.map(secret));
+        let mut url = bound.1.clone();
+        url.ports.truncate(2);
+        let files = files(&[10_000_000, 50, 10]);
+        let sink = MemorySink::new(1 << 24);
+        let (sent, received) = transfer(
+            source(&files),
+            sink.clone(),
+            bound,
+            &url,
+            sender::Options::default(),
+            (&Plain, &Plain),
+        );
+        assert_eq!(sent.unwrap().blocks, 3, "{cipher:?}");
+        assert_eq!(received.unwrap().blocks, 3, "{cipher:?}");
+        assert_eq!(sink.contents(), files, "{cipher:?}");
+    }
 }
 
 /// Has itself stopped when a file is opened: its connection is in the middle of a block then.

@@ -30,11 +30,29 @@ use crate::{
 pub struct TreeSource {
     root: Below,
     files: Vec<SourceFile>,
+    /// State of each file when it was listed.
+    listed: Vec<FileState>,
     /// For a single file: its real name, as the given one may be that of a symbolic link.
     real: Option<RelativePath>,
     /// Whether symbolic links below the directory are followed.
     follows: bool,
     left_out: Vec<LeftOut>,
+}
+
+/// Size and time of the last change of a file's content, by which a change is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    size_bytes: u64,
+    modified: (i64, i64),
+}
+
+impl FileState {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            size_bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
 }
 
 /// Something that is not sent.
@@ -102,6 +120,7 @@ impl TreeSource {
             let mut source = Self {
                 root: Below::open(path).map_err(failed(path))?,
                 files: Vec::new(),
+                listed: Vec::new(),
                 real: None,
                 follows: selection.follow_links,
                 left_out: Vec::new(),
@@ -126,6 +145,7 @@ impl TreeSource {
                 path: name,
                 size_bytes: metadata.len(),
             }],
+            listed: vec![FileState::of(&metadata)],
             real: Some(real.clone()),
             follows: false,
             left_out: Vec::new(),
@@ -163,7 +183,8 @@ impl TreeSource {
                 source,
             };
             let there = self.read(path).and_then(|file| file.metadata());
-            let there = there.map_err(failed)?.len();
+            let metadata = there.map_err(failed)?;
+            let there = metadata.len();
             let size_bytes = size_bytes.unwrap_or(there);
             let wrong = if size_bytes > there {
                 format!("the manifest says {size_bytes} bytes, and it has {there}")
@@ -174,6 +195,7 @@ impl TreeSource {
                     path: path.clone(),
                     size_bytes,
                 });
+                self.listed.push(FileState::of(&metadata));
                 continue;
             };
             return Err(failed(io::Error::other(wrong)));
@@ -250,18 +272,17 @@ impl TreeSource {
             return Ok(());
         }
         let relative = relative(path)?;
-        match self.check(&relative) {
-            Ok(()) => self.files.push(SourceFile {
-                path: relative,
-                size_bytes: found.len(),
-            }),
-            Err(source) => {
-                return Err(TreeError::Read {
-                    path: shown,
-                    source,
-                });
-            }
+        if let Err(source) = self.check(&relative) {
+            return Err(TreeError::Read {
+                path: shown,
+                source,
+            });
         }
+        self.files.push(SourceFile {
+            path: relative,
+            size_bytes: found.len(),
+        });
+        self.listed.push(FileState::of(found));
         Ok(())
     }
 
@@ -291,13 +312,19 @@ impl Source for TreeSource {
 
     fn open(&self, file: usize) -> io::Result<TreeReader> {
         let path = self.real.as_ref().unwrap_or(&self.files[file].path);
-        self.read(path).map(TreeReader)
+        Ok(TreeReader {
+            file: self.read(path)?,
+            listed: self.listed[file],
+        })
     }
 }
 
 /// An open file of a [`TreeSource`].
 #[derive(Debug)]
-pub struct TreeReader(fs::File);
+pub struct TreeReader {
+    file: fs::File,
+    listed: FileState,
+}
 
 impl SourceReader for TreeReader {
     fn read<'a>(
@@ -309,12 +336,19 @@ impl SourceReader for TreeReader {
         let length = scratch.len().min(max);
         let place = &mut scratch[..length];
         loop {
-            match self.0.read_at(place, offset) {
+            match self.file.read_at(place, offset) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => return Ok(&place[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        if FileState::of(&self.file.metadata()?) == self.listed {
+            return Ok(());
+        }
+        Err(io::Error::other("it was changed during the transfer"))
     }
 }

@@ -12,7 +12,7 @@ use super::session::{Session, Verdict};
 use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
 use crate::failure::Failure;
 use crate::inbox::Inbox;
-use crate::source::Source;
+use crate::source::{Source, SourceReader as _};
 use crate::status::Status;
 
 /// Longest payload, in bytes, that is sent together with the commands around it.
@@ -235,12 +235,8 @@ impl<S: Source> Connection<S> {
 
     /// Reports that the source failed: the receiver is told in place of DONE.
     pub fn source_failed(&mut self, error: &io::Error) {
-        let path = self.outgoing.current.as_ref().map(|current| {
-            self.session.source().files()[current.block.file]
-                .path
-                .to_string()
-        });
-        self.fail_source(&path.unwrap_or_default(), error);
+        let path = self.current_path();
+        self.fail_source(format!("`{path}` cannot be read ({error})"));
     }
 
     /// Whether the bytes still to be written are pointless, so that the caller shall stop writing
@@ -461,6 +457,10 @@ impl<S: Source> Connection<S> {
             if let Some(current) = &mut self.outgoing.current {
                 let rest = current.block.length - current.sent;
                 if rest == 0 {
+                    if let Err(error) = current.reader.check_unchanged() {
+                        self.source_changed(&error);
+                        return self.step(now);
+                    }
                     let crc = current.crc;
                     self.outgoing.current = None;
                     if self.session.options().checksum {
@@ -483,8 +483,7 @@ impl<S: Source> Connection<S> {
             let reader = match self.session.source().open(block.file) {
                 Ok(reader) => reader,
                 Err(error) => {
-                    let path = file.path.to_string();
-                    self.fail_source(&path, &error);
+                    self.fail_source(format!("`{}` cannot be read ({error})", file.path));
                     return self.step(now);
                 }
             };

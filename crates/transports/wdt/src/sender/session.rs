@@ -65,6 +65,8 @@ pub struct Session<S> {
     options: Options,
     secret: Option<Secret>,
     id: Vec<u8>,
+    /// Whether the receiver keeps parts of a failed transfer for the next one.
+    resumes: bool,
     payload_bytes: AtomicU64,
     throttle: Option<Mutex<Throttle>>,
     state: Mutex<State>,
@@ -118,6 +120,7 @@ impl<S: Source> Session<S> {
         Ok(Self {
             secret: url.secret.clone(),
             id: url.id.clone(),
+            resumes: url.resumption,
             payload_bytes: AtomicU64::new(0),
             throttle: options
                 .rate_limit
@@ -221,6 +224,11 @@ impl<S: Source> Session<S> {
 
     pub(super) fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
+    }
+
+    /// Whether the receiver keeps parts of a failed transfer for the next one.
+    pub(super) fn resumes(&self) -> bool {
+        self.resumes
     }
 
     pub(super) fn port(&self, index: usize) -> u16 {
@@ -403,6 +411,10 @@ impl<S: Source> Session<S> {
                 .iter_mut()
                 .find(|port| port.port == checkpoint.port)
             else {
+                // A port that the connection URL does not list, on which the receiver waited in vain.
+                if (checkpoint.blocks, checkpoint.partial_bytes) == (0, 0) {
+                    continue;
+                }
                 return Err(invalid(checkpoint.port, "it is no port of this transfer"));
             };
             port.dead = true;

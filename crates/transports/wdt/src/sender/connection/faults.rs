@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{After, Connection, State};
+use super::{After, Connection, Current, State};
 use crate::codec::{ABORT, Malformed};
 use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
@@ -46,8 +46,31 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    pub(super) fn fail_source(&mut self, path: &str, error: &io::Error) {
-        let detail = format!("`{path}` cannot be read ({error})");
+    /// Returns the path of the file that is being sent.
+    pub(super) fn current_path(&self) -> String {
+        let current = self.outgoing.current.as_ref();
+        let path = |current: &Current<S::Reader>| {
+            self.session.source().files()[current.block.file]
+                .path
+                .to_string()
+        };
+        current.map(path).unwrap_or_default()
+    }
+
+    /// Fails the transfer, as parts of old and new content may have been sent of a file.
+    pub(super) fn source_changed(&mut self, error: &io::Error) {
+        let held = match self.session.resumes() {
+            true => "; first remove `.wdt-resume.part` at the receiver, which holds old parts",
+            false => "",
+        };
+        self.fail_source(format!(
+            "`{}` may be a mixture of old and new content ({error}): send it again once nothing \
+             writes to it, or leave it out with `--exclude`{held}",
+            self.current_path()
+        ));
+    }
+
+    pub(super) fn fail_source(&mut self, detail: String) {
         self.session
             .give_up(Failure::new(Status::SourceRead, detail.clone()));
         self.lost(Status::SourceRead, detail);
