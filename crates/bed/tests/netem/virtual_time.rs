@@ -46,9 +46,14 @@ fn a_full_queue_drops_and_says_so(change: fn(&mut Link)) {
     assert!(forward.queue_drops > 0 && forward.loss_drops == 0);
     // 20 wait and one is sent; what follows finds the room that was made meanwhile.
     assert!((21..=23).contains(&forward.delivered), "{forward:?}");
+    // Whole IP packets, without the one under transmission.
     if path.forward.queue_packets.is_none() {
-        assert!(forward.queue_max_bytes >= 30_000, "{forward:?}");
+        assert_eq!(forward.queue_max_bytes, 30_000, "{forward:?}");
     }
+    assert!(
+        (15_000..=30_000).contains(&forward.queue_max_bytes),
+        "{forward:?}"
+    );
 }
 
 cases! { packets_on_the_path_are_those_of_the_wire:

@@ -123,8 +123,9 @@ impl Installed {
             places(place, stages)
                 .into_iter()
                 .skip(RATE)
-                .filter(|(_, stands)| stands.is_some())
-                .map(|(interface, _)| interface)
+                .filter_map(|(interface, stands)| {
+                    Some((interface, matches!(stands?, Qdisc::Netem(_))))
+                })
                 .collect()
         })
     }
@@ -264,8 +265,12 @@ impl Standing {
             let arrived = offered.saturating_sub(queue_drops + codel_drops + waiting + by_rule);
             (offered, arrived, wire.sent)
         };
-        // A drop-tail queue that dropped was full, whenever it was looked at.
-        let full = self.stages.full_queue_bytes.filter(|_| queue_drops > 0);
+        // A drop-tail queue that dropped was full, whenever it was looked at, and never fuller.
+        let queue_max_bytes = match self.stages.full_queue_bytes {
+            Some(full) if queue_drops > 0 => full,
+            Some(full) => most_bytes.min(full),
+            None => most_bytes,
+        };
         Ok(LinkCounters {
             offered,
             delivered,
@@ -280,7 +285,7 @@ impl Standing {
                 passed.saturating_sub(arrived)
             },
             reordered: wire.requeues,
-            queue_max_bytes: most_bytes.max(full.unwrap_or(0)),
+            queue_max_bytes,
             unsupported: UnsupportedCounters {
                 offered: with_offloads,
                 queue_drops: at_ends && !lossless && self.stages.wire_has_rate(),

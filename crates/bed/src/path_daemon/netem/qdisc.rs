@@ -181,6 +181,20 @@ impl Statistics {
     }
 }
 
+impl Statistics {
+    /// Returns the bytes of the IP packets that wait. At a netem that serialises, the packet under
+    /// transmission does not wait; its size is taken as the mean of all that are there, as the
+    /// kernel does not report it.
+    pub(super) fn queued_ip_bytes(&self, is_netem: bool) -> u64 {
+        if !is_netem || self.waiting_packets == 0 {
+            return self.waiting_bytes;
+        }
+        let headers = self.waiting_packets * u64::from(ETHERNET_HEADER_BYTES.unsigned_abs());
+        let bytes = self.waiting_bytes.saturating_sub(headers);
+        bytes - bytes.div_ceil(self.waiting_packets)
+    }
+}
+
 impl Qdisc {
     /// Installs the discipline at an interface that has none.
     pub(super) fn add(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
@@ -534,6 +548,9 @@ mod tests {
             waiting_bytes: 4500,
         };
         assert_eq!(parse_statistics(bytes.as_bytes()), Some(counted));
+        // Three packets of 1486 bytes, of which one is being sent.
+        assert_eq!(counted.queued_ip_bytes(true), 2 * 1486);
+        assert_eq!(counted.queued_ip_bytes(false), 4500);
         let long = bytes.clone().u64(8, 1 << 33);
         let sent = parse_statistics(long.as_bytes()).map(|counted| counted.sent);
         assert_eq!(sent, Some(1 << 33));

@@ -21,8 +21,8 @@ use crate::path_daemon::error::DaemonError;
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Interfaces of one direction whose disciplines hold the queue.
-pub(super) type Watched = Vec<NodeInterface>;
+/// Interfaces of one direction whose disciplines hold the queue, and whether each has a netem.
+pub(super) type Watched = Vec<(NodeInterface, bool)>;
 
 /// Request to the sampler's thread.
 struct Order {
@@ -80,11 +80,11 @@ impl Sampler {
                     let waiting = interfaces
                         .iter()
                         // A discipline that is being replaced has nothing to tell.
-                        .filter_map(|interface| {
-                            qdisc::statistics(&sockets[interface.node], interface.interface.index)
-                                .ok()
+                        .filter_map(|(interface, is_netem)| {
+                            let socket = &sockets[interface.node];
+                            let counted = qdisc::statistics(socket, interface.interface.index);
+                            Some(counted.ok()?.queued_ip_bytes(*is_netem))
                         })
-                        .map(|counted| counted.waiting_bytes)
                         .sum();
                     most.fetch_max(waiting, Ordering::Relaxed);
                 }
@@ -103,7 +103,7 @@ impl Sampler {
         let _ = self.orders.send(Order { watched, afresh });
     }
 
-    /// Returns the most bytes that were seen to wait, forward and reverse.
+    /// Returns the most bytes of IP packets that were seen to wait, forward and reverse.
     pub(super) fn most_bytes(&self) -> [u64; 2] {
         [0, 1].map(|direction: usize| self.most_bytes[direction].load(Ordering::Relaxed))
     }
