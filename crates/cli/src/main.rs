@@ -55,19 +55,10 @@ fn main() -> ExitCode {
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
-    let args = args::Args::try_parse().unwrap_or_else(|error| {
-        let text = error.render();
-        if error.use_stderr() {
-            // Its own way to print repeats what was typed as it was, with what a terminal obeys.
-            output::err(text.to_string().trim_end());
-        } else if charset::is_utf8() {
-            error.exit();
-        } else {
-            // A reader who has gone wants nothing more, and there is nobody else to be told.
-            let _ = output::out(&text.to_string());
-        }
-        std::process::exit(error.exit_code());
-    });
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return not_parsed(&error),
+    };
     regatta_results::on_locked(|path| {
         output::err(&format!(
             "waiting for `{}`, which another program has locked; it is given up after {} s",
@@ -105,6 +96,28 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(failure) => {
             output::styled(&failure.render(colour.stderr));
+            Code::from(&failure).into()
+        }
+    }
+}
+
+/// Prints the help that was asked for, or the error of the arguments.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let written = match (error.use_stderr(), charset::is_utf8()) {
+        (true, _) => {
+            // clap's own way to print repeats what was typed, with what a terminal obeys.
+            output::err(text.trim_end());
+            Ok(())
+        }
+        (false, true) => output::unless_gone(error.print()),
+        (false, false) => output::out(&text),
+    };
+    match written {
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Input as u8)),
+        Err(error) => {
+            let failure = Failure::failed(error);
+            output::styled(&failure.render(false));
             Code::from(&failure).into()
         }
     }

@@ -88,10 +88,19 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
 /// Any other error of the output, such as a full disk behind a redirection.
 pub fn exactly(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    unless_gone(
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush()),
+    )
+}
+
+/// Passes on an error of standard output, unless its reader is gone.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

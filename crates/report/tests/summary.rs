@@ -264,6 +264,7 @@ fn nothing_that_a_user_wrote_becomes_markup_or_an_escape_sequence() {
     ] {
         assert!(!page.contains(bad), "{bad}");
     }
+    assert!(!page.contains('\u{1b}'), "an escape sequence");
     assert_eq!(page.matches("<script").count(), 1);
     assert_eq!(
         page.matches("<style").count(),

@@ -143,17 +143,21 @@ pub(crate) fn missing(path: &Path) -> ResultsError {
         true => parent(path),
         false => path,
     };
-    if !dir.exists() {
-        return ResultsError::NotFound {
-            path: dir.to_owned(),
-        };
-    }
-    if !dir.is_dir() {
-        return ResultsError::OtherKind {
-            path: dir.to_owned(),
-            found: "a file",
-            wanted: "the directory of a run",
-        };
+    match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return ResultsError::NotFound {
+                path: dir.to_owned(),
+            };
+        }
+        Err(error) => return explain_io(error, "open", dir),
+        Ok(metadata) if !metadata.is_dir() => {
+            return ResultsError::OtherKind {
+                path: dir.to_owned(),
+                found: "a file",
+                wanted: "the directory of a run",
+            };
+        }
+        Ok(_) => {}
     }
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut runs: Vec<_> = entries

@@ -137,6 +137,7 @@ fn a_full_standard_output_is_told_with_where_the_results_are() {
             "run study.toml --out lines --json",
             "`regatta resume lines`",
         ),
+        ("--help", "No space left on device"),
     ] {
         let done = shell(&bench, &format!("exec \"$REGATTA\" {command} > /dev/full"));
         done.assert_code(1);

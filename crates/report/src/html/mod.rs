@@ -13,7 +13,9 @@ use minijinja::{
     AutoEscape, Environment,
     value::{Serde, Value},
 };
-use regatta_model::{METRICS, MetricDefinition, RunHeader, Study, units::format_duration};
+use regatta_model::{
+    METRICS, MetricDefinition, RunHeader, Study, shell::printable, units::format_duration,
+};
 use serde::Serialize;
 
 use crate::{ReportError, RunData, Summary, format};
@@ -68,9 +70,11 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
             })
             .collect(),
     };
-    Ok(environment
+    let page = environment
         .get_template("report.html")?
-        .render(Serde(&page))?)
+        .render(Serde(&page))?;
+    // Texts of programs and foreign files may be copied from the page into a terminal.
+    Ok(printable(&page))
 }
 
 /// Data of the template.

@@ -192,6 +192,19 @@ fn a_flipped_bit_changes_nothing_that_is_read() {
 }
 
 #[test]
+fn a_link_to_itself_is_not_called_missing() {
+    let dir = tempdir().unwrap();
+    let link = dir.path().join("run");
+    std::os::unix::fs::symlink("run", &link).unwrap();
+    let error = Reader::open(&link).unwrap_err();
+    assert!(matches!(error, ResultsError::Io { .. }), "{error}");
+    let resumed = Store::open_to_resume(&link).unwrap_err();
+    assert_eq!(error.to_string(), resumed.to_string());
+    let hint = resumed.hint().unwrap();
+    assert!(hint.contains("where the link leads"), "{hint}");
+}
+
+#[test]
 fn a_record_without_a_checksum_is_damaged() {
     for sql in [
         "UPDATE metric SET value = 9e9 WHERE trial = 2 AND name = 'goodput_bps';
