@@ -13,14 +13,14 @@
 
 use std::{
     error::Error,
+    fs::File,
     hint::black_box,
     io::{BufRead, BufReader, Write},
     path::PathBuf,
-    process::{Child, ChildStdout},
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Bed, Host};
+use regatta_bed::{Bed, Host, Launched, TestBed as _};
 use regatta_emulation::{Direction, EmulatedLink, Offer};
 use regatta_model::{BedKind, BitRate, Condition, Link, PathSetup, Ratio};
 use serde_json::{Value, json};
@@ -130,17 +130,17 @@ fn emulate() -> Outcome<[f64; 2]> {
 }
 
 /// An agent, killed when dropped.
-struct Agent(Child, BufReader<ChildStdout>);
+struct Agent(Launched, BufReader<File>);
 
 impl Agent {
     fn start(bed: &mut Bed, host: Host) -> Outcome<Self> {
-        let mut child = bed.spawn_agent(host)?;
-        let answers = child.stdout.take().ok_or("no pipe")?;
-        Ok(Self(child, BufReader::new(answers)))
+        let launched = bed.spawn_agent(host)?;
+        let answers = launched.output.try_clone()?;
+        Ok(Self(launched, BufReader::new(answers.into())))
     }
 
     fn say(&mut self, line: &str) -> Outcome<()> {
-        Ok(writeln!(self.0.stdin.as_mut().ok_or("no pipe")?, "{line}")?)
+        Ok(writeln!(self.0.input, "{line}")?)
     }
 
     fn hear(&mut self) -> Outcome<String> {
@@ -152,9 +152,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Either fails only if it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.process.kill();
     }
 }
 

@@ -1,26 +1,21 @@
 //! The controller's side of a bed.
 
-use std::{
-    fs::File,
-    net::IpAddr,
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
-    process::{Child, Stdio},
-    time::Duration,
-};
+use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
-use regatta_model::{
-    BedKind, Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement,
-};
+use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
+    daemon_process::DaemonProcess,
     error::{BedError, Reported},
-    messages::{DAEMON_PROTOCOL_VERSION, FromDaemon, PathCounters, PathForm, ToDaemon},
-    path_daemon::{self, ADDRESSES},
-    process::{self, DaemonProcess, Entries, Executable, Given},
-    program::{self, Program, ProgramOrder},
+    guest::PATH_WIRE,
+    launch::{self, Errors, Launched, Launcher, Local},
+    messages::{DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, ToDaemon},
+    path_daemon::{self, ADDRESSES, fingerprint},
+    program::{Program, ProgramOrder},
+    second_guest::SecondGuest,
+    two_ends,
 };
 
 /// One of the two hosts of a bed.
@@ -44,24 +39,78 @@ const WRITING_WITHIN: Duration = Duration::from_secs(60);
 /// Longest time that a path check may take; its own limits are well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
+/// Two hosts with a path between them. Implemented by [`Bed`], and by tests of the engine.
+pub trait TestBed {
+    /// Returns the bed's emulator, placement and kernel in words, for the header of the run.
+    fn description(&self) -> String;
+    /// Whether both hosts read the same monotonic clock.
+    fn shares_clock(&self) -> bool;
+    /// Returns the address of a host on the path.
+    fn address(&self, host: Host) -> IpAddr;
+    /// Starts an agent on a host. May be called again after an agent ended.
+    ///
+    /// # Errors
+    /// If the agent cannot be started.
+    fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError>;
+    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
+    /// packet (MTU) of both hosts' interfaces.
+    ///
+    /// The same seed and sequence of packets in a direction lose the same packets.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
+    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
+    /// With two daemons the second begins later by the time that a message takes to its host.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn begin(&mut self) -> Result<(), BedError>;
+    /// Returns the counters of both directions since [`TestBed::set_condition`].
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn counters(&mut self) -> Result<PathCounters, BedError>;
+    /// Captures every packet of the path from now on, in a file.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
+    /// does not report the outcome of each packet.
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError>;
+    /// Ends the capture and returns its summary; `None` if no capture was started.
+    ///
+    /// # Errors
+    /// If the path daemon does not answer.
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
+    /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
+    /// set the condition again before a trial. Nothing else may use the path meanwhile.
+    ///
+    /// # Errors
+    /// [`BedError::Refused`] for a condition that cannot be emulated.
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
+}
+
 /// Two hosts and the path between them.
 ///
-/// Dropping the bed ends it. The daemon and the agents also end with the *thread* that started
-/// them, since the kernel ties a process to the thread of its parent: call [`Bed::up`] and
-/// [`Bed::spawn_agent`] on a thread that lives as long as the run.
+/// Dropping the bed ends it. The daemons and the agents also end with the *thread* that started
+/// them, since the kernel ties a process to the thread of its parent: make the bed and call
+/// [`TestBed::spawn_agent`] on a thread that lives as long as the run.
 #[derive(Debug)]
 pub struct Bed {
-    executable: Executable,
-    daemon: DaemonProcess,
-    user_namespace: Option<File>,
-    network_namespaces: [File; 2],
+    /// Launchers of hosts a and b.
+    hosts: [Box<dyn Launcher>; 2],
+    /// One daemon of the whole path, or one of each end: that of host a first.
+    daemons: Vec<DaemonProcess>,
     path: PathForm,
+    /// Seed of path checks that the controller carries out.
+    seed: u64,
+    checks: u64,
 }
 
 impl Bed {
-    /// Creates the bed: starts `executable path-daemon` and waits until its namespaces exist. The
-    /// file is held open: the agents are started from it, even if its name is gone by then or means
-    /// another program.
+    /// Makes a bed of two network namespaces of this machine: starts `executable path-daemon` and
+    /// waits until its namespaces exist. The file is held open: the agents are started from it, even
+    /// if its name is gone by then or means another program.
     ///
     /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
     /// emulate one; conditions that are set later must be among those given here, or they may be
@@ -103,84 +152,64 @@ impl Bed {
             }
             path.emulator = Emulator::Userspace;
         }
-        let executable = Executable::open(executable)?;
-        let mut daemon = DaemonProcess::start(&executable)?;
-        let hello = ToDaemon::Hello {
-            protocol: DAEMON_PROTOCOL_VERSION,
-            run_id: run_id.to_owned(),
-            path,
-            end: None,
+        let mut local = Local::new(launch::open(executable)?);
+        let (daemon, ends) = Ends::start(&mut local, path, run_id, None)?;
+        let [a, b] = ends.namespaces[..] else {
+            return Err(BedError::Protocol {
+                line: format!("{ends:?}"),
+            });
         };
-        let answer = daemon.ask(&hello, "be made", ANSWER_WITHIN)?;
-        let FromDaemon::Up {
-            protocol: DAEMON_PROTOCOL_VERSION,
-            user_namespace,
-            ref namespaces,
-            ref path,
-        } = answer
-        else {
-            return Err(unexpected(&answer));
-        };
-        let directory = PathBuf::from(format!("/proc/{}", daemon.pid()));
-        let open = |what, path: String| {
-            File::open(directory.join(path)).map_err(|source| BedError::Namespace { what, source })
-        };
-        let network = |fd: i32| open("network namespace", format!("fd/{fd}"));
-        let [a, b] = namespaces[..] else {
-            return Err(unexpected(&answer));
+        let host = |file: i32| -> Result<Box<dyn Launcher>, BedError> {
+            let mut namespaces = Vec::new();
+            if ends.user_namespace {
+                let user = namespace(daemon.id(), "user namespace", "ns/user")?;
+                namespaces.push((user, CloneFlags::CLONE_NEWUSER));
+            }
+            namespaces.push(network_namespace(daemon.id(), file)?);
+            Ok(Box::new(local.within(namespaces)))
         };
         Ok(Self {
-            executable,
-            user_namespace: user_namespace
-                .then(|| open("user namespace", "ns/user".into()))
-                .transpose()?,
-            network_namespaces: [network(a)?, network(b)?],
-            daemon,
-            path: path.clone(),
+            hosts: [host(a)?, host(b)?],
+            daemons: vec![daemon],
+            path: ends.path,
+            seed: fingerprint(run_id),
+            checks: 0,
         })
     }
 
-    /// Returns the bed's emulator, placement and kernel as text, for the header of the run.
-    #[must_use]
-    pub fn description(&self) -> String {
-        let PathForm {
-            emulator,
-            placement,
-            loss_by,
-            offloads,
-            kernel,
-            seeded,
-        } = &self.path;
-        if *emulator == Emulator::Userspace {
-            return "netns, user-space emulator".to_owned();
-        }
-        let place = match placement {
-            Placement::Between => "between the hosts",
-            Placement::Ends => "on both ends, where TCP's small queues meet it",
-        };
-        let loss = match loss_by {
-            LossBy::Emulator => "",
-            LossBy::Iptables => ", loss by iptables",
-        };
-        let offloads = match offloads {
-            Offloads::Off => "",
-            Offloads::On => ", offloads on",
-        };
-        let seeded = if *seeded { "seeded" } else { "not seeded" };
-        format!("netns, netem {place}{loss}{offloads} (Linux {kernel}, {seeded})")
-    }
-
-    /// Starts `executable agent` on a host, its standard input, output and error piped. May be
-    /// called again after an agent ended.
+    /// Makes a bed of two guests, in the first of them: host a here, host b in the other, netem on
+    /// both ends of the wire between them.
     ///
     /// # Errors
-    /// [`BedError::Spawn`].
-    pub fn spawn_agent(&mut self, host: Host) -> Result<Child, BedError> {
-        let given = Given {
-            entries: self.entries(host),
-            ..Given::pipes(Stdio::piped())
+    /// [`BedError`] where the other guest is not there or an end cannot be made.
+    pub fn of_two_guests(
+        path: PathSetup,
+        executable: &Path,
+        run_id: &str,
+    ) -> Result<Self, BedError> {
+        let mut local = Local::new(launch::open(executable)?);
+        let mut second = SecondGuest::reach()?;
+        let start = |launcher: &mut dyn Launcher, host| {
+            let wire = PATH_WIRE.to_owned();
+            let (daemon, ends) = Ends::start(launcher, path, run_id, Some(End { host, wire }))?;
+            match ends.namespaces[..] {
+                [file] => Ok((daemon, file, ends.path)),
+                _ => Err(BedError::Protocol {
+                    line: format!("{ends:?}"),
+                }),
+            }
         };
-        process::spawn(&self.executable, AGENT, given)
+        let (here, file_here, path) = start(&mut local, 0)?;
+        let (there, file_there, _) = start(&mut second, 1)?;
+        let a = local.within([network_namespace(here.id(), file_here)?]);
+        let b = second.within(there.id(), file_there);
+        Ok(Self {
+            hosts: [Box::new(a), Box::new(b)],
+            daemons: vec![here, there],
+            path,
+            seed: fingerprint(run_id),
+            checks: 0,
+        })
     }
 
     /// Starts any program on a host, as `executable path-program` keeps it together. Where the bed
@@ -189,136 +218,244 @@ impl Bed {
     /// # Errors
     /// [`BedError::Spawn`]. A program that cannot be started ends with the exit code of a shell.
     pub fn start_program(&self, host: Host, order: ProgramOrder) -> Result<Program, BedError> {
-        program::start(&self.executable, order, self.entries(host))
+        self.hosts[host as usize].start_program(order)
     }
 
-    fn entries(&self, host: Host) -> Entries {
-        let mut entries = Entries::new();
-        if let Some(file) = &self.user_namespace {
-            entries.push((file.as_raw_fd(), CloneFlags::CLONE_NEWUSER));
-        }
-        let network = &self.network_namespaces[host as usize];
-        entries.push((network.as_raw_fd(), CloneFlags::CLONE_NEWNET));
-        entries
-    }
-
-    /// Returns the process identifier of the path daemon, to watch its CPU time.
+    /// Returns the process identifier of the first path daemon, to watch its CPU time.
     #[must_use]
     pub fn daemon_pid(&self) -> u32 {
-        self.daemon.pid()
+        self.daemons[0].id()
     }
 
-    /// Returns the address of a host on the path.
-    #[must_use]
-    pub fn address(&self, host: Host) -> IpAddr {
+    /// Returns the path as it was set up.
+    pub(crate) fn form(&self) -> &PathForm {
+        &self.path
+    }
+
+    /// Whether each end of the path has a daemon of its own.
+    fn has_two_daemons(&self) -> bool {
+        self.daemons.len() > 1
+    }
+
+    /// Sends a request to every daemon and returns their answers.
+    fn ask(
+        &mut self,
+        request: &ToDaemon,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<Vec<FromDaemon>, BedError> {
+        let requests = vec![request; self.daemons.len()];
+        self.ask_each(&requests, what, within)
+    }
+
+    /// Sends a request to each daemon, to that of host b first, and returns their answers.
+    pub(crate) fn ask_each(
+        &mut self,
+        requests: &[&ToDaemon],
+        what: &'static str,
+        within: Duration,
+    ) -> Result<Vec<FromDaemon>, BedError> {
+        let daemons = self.daemons.iter_mut().zip(requests);
+        let asked: Vec<_> = daemons
+            .rev()
+            .map(|(daemon, request)| daemon.put(request))
+            .collect();
+        // All are heard before one is judged, so that no answer is left for the next request.
+        let daemons = self.daemons.iter_mut().zip(asked.into_iter().rev());
+        let heard: Vec<_> = daemons
+            .map(|(daemon, asked)| daemon.answer(asked, what, within))
+            .collect();
+        let at_second = |(index, heard): (usize, Result<_, _>)| match index {
+            0 => heard,
+            _ => heard.map_err(second_guest_error),
+        };
+        heard.into_iter().enumerate().map(at_second).collect()
+    }
+
+    /// Sends a request that each daemon answers with `done`.
+    fn tell(
+        &mut self,
+        request: &ToDaemon,
+        what: &'static str,
+        done: &FromDaemon,
+    ) -> Result<(), BedError> {
+        let answers = self.ask(request, what, ANSWER_WITHIN)?;
+        match answers.iter().find(|answer| *answer != done) {
+            None => Ok(()),
+            Some(other) => Err(unexpected(other)),
+        }
+    }
+
+    /// Sends a request to the one daemon of the path.
+    fn ask_one(
+        &mut self,
+        request: &ToDaemon,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<FromDaemon, BedError> {
+        self.daemons[0].ask(request, what, within)
+    }
+}
+
+impl TestBed for Bed {
+    fn description(&self) -> String {
+        self.path.in_words(self.has_two_daemons())
+    }
+
+    /// Guests do not: the clock of each counts from its own boot.
+    fn shares_clock(&self) -> bool {
+        !self.has_two_daemons()
+    }
+
+    fn address(&self, host: Host) -> IpAddr {
         ADDRESSES[host as usize].into()
     }
 
-    /// Whether both hosts read the same monotonic clock: always, as they share a kernel.
-    #[must_use]
-    pub fn shares_clock(&self) -> bool {
-        true
+    fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
+        self.hosts[host as usize].launch(AGENT, Errors::Pipe)
     }
 
-    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
-    /// packet (MTU) of both hosts' interfaces.
-    ///
-    /// The same seed and sequence of packets in a direction lose the same packets.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] for a condition that cannot be emulated.
-    pub fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
+    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
         let request = ToDaemon::SetCondition {
             condition: condition.clone(),
             seed,
         };
-        match self
-            .daemon
-            .ask(&request, "set the condition", ANSWER_WITHIN)?
-        {
-            FromDaemon::Set => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.tell(&request, "set the condition", &FromDaemon::Set)
     }
 
-    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
-    ///
-    /// # Errors
-    /// [`BedError`] when the daemon does not answer.
-    pub fn begin(&mut self) -> Result<(), BedError> {
-        match self
-            .daemon
-            .ask(&ToDaemon::Begin, "begin the schedule", ANSWER_WITHIN)?
-        {
-            FromDaemon::Begun => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+    fn begin(&mut self) -> Result<(), BedError> {
+        self.tell(&ToDaemon::Begin, "begin the schedule", &FromDaemon::Begun)
     }
 
-    /// Captures every packet of the path from now on, in a file.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
-    /// does not report the outcome of each packet.
-    pub fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+        if self.has_two_daemons() {
+            return Err(BedError::Refused {
+                what: "capture its packets",
+                source:
+                    "between two guests stands netem, which does not tell what it does to each packet"
+                        .into(),
+                hint: "leave `--guests 2` out".to_owned(),
+            });
+        }
         let request = ToDaemon::StartCapture { order };
-        match self
-            .daemon
-            .ask(&request, "capture its packets", ANSWER_WITHIN)?
-        {
-            FromDaemon::Capturing => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.tell(&request, "capture its packets", &FromDaemon::Capturing)
     }
 
-    /// Ends the capture and returns its summary; `None` if no capture was started.
-    ///
-    /// # Errors
-    /// [`BedError`] when the daemon does not answer.
-    pub fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
-        match self
-            .daemon
-            .ask(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)?
-        {
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        if self.has_two_daemons() {
+            return Ok(None);
+        }
+        match self.ask_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)? {
             FromDaemon::Captured { summary } => Ok(summary),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Returns the counters of both directions since [`Bed::set_condition`].
-    ///
-    /// # Errors
-    /// [`BedError`] when the daemon does not answer.
-    pub fn counters(&mut self) -> Result<PathCounters, BedError> {
-        let answer = self
-            .daemon
-            .ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN)?;
-        match answer {
-            FromDaemon::Counters { counters } => Ok(*counters),
-            other => Err(unexpected(&other)),
+    /// With two daemons each counts the packets that its end sends.
+    fn counters(&mut self) -> Result<PathCounters, BedError> {
+        let answers = self.ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN)?;
+        let mut counters: Vec<PathCounters> = Vec::new();
+        for answer in answers {
+            match answer {
+                FromDaemon::Counters { counters: found } => counters.push(*found),
+                other => return Err(unexpected(&other)),
+            }
         }
+        Ok(PathCounters {
+            forward: counters
+                .first()
+                .map(|first| first.forward)
+                .unwrap_or_default(),
+            reverse: counters.last().map(|last| last.reverse).unwrap_or_default(),
+            cpu_ns: counters.iter().map(|counters| counters.cpu_ns).sum(),
+        })
     }
 
-    /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
-    /// set the condition again before a trial.
-    ///
-    /// Nothing else may use the path meanwhile.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] for a condition that cannot be emulated.
-    pub fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        if self.has_two_daemons() {
+            self.checks += 1;
+            self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
+            return two_ends::check(self, condition);
+        }
         let request = ToDaemon::Check {
             condition: condition.clone(),
         };
-        match self.daemon.ask(&request, "check its path", CHECK_WITHIN)? {
+        match self.ask_one(&request, "check its path", CHECK_WITHIN)? {
             FromDaemon::Checked { check } => Ok(check),
             other => Err(unexpected(&other)),
         }
     }
 }
 
+/// What a path daemon has made: the whole path, or one end of it.
+#[derive(Debug)]
+struct Ends {
+    user_namespace: bool,
+    /// Files of the daemon that hold the hosts' network namespaces.
+    namespaces: Vec<i32>,
+    path: PathForm,
+}
+
+impl Ends {
+    /// Starts a path daemon and has it make the path, or one `end` of it.
+    fn start(
+        launcher: &mut dyn Launcher,
+        path: PathSetup,
+        run_id: &str,
+        end: Option<End>,
+    ) -> Result<(DaemonProcess, Self), BedError> {
+        let mut daemon = DaemonProcess::start(launcher)?;
+        let hello = ToDaemon::Hello {
+            protocol: DAEMON_PROTOCOL_VERSION,
+            run_id: run_id.to_owned(),
+            path,
+            end,
+        };
+        match daemon.ask(&hello, "be made", ANSWER_WITHIN)? {
+            FromDaemon::Up {
+                protocol: DAEMON_PROTOCOL_VERSION,
+                user_namespace,
+                namespaces,
+                path,
+            } => Ok((
+                daemon,
+                Self {
+                    user_namespace,
+                    namespaces,
+                    path,
+                },
+            )),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// Opens the network namespace that a file of the process `daemon` holds.
+fn network_namespace(daemon: u32, file: i32) -> Result<(File, CloneFlags), BedError> {
+    let file = namespace(daemon, "network namespace", &format!("fd/{file}"))?;
+    Ok((file, CloneFlags::CLONE_NEWNET))
+}
+
+fn namespace(daemon: u32, what: &'static str, name: &str) -> Result<File, BedError> {
+    File::open(format!("/proc/{daemon}/{name}"))
+        .map_err(|source| BedError::Namespace { what, source })
+}
+
 pub(crate) fn unexpected(answer: &FromDaemon) -> BedError {
     BedError::Protocol {
         line: format!("{answer:?}"),
+    }
+}
+
+/// Converts the error of a silent or missing daemon in the other guest: it is the guest that does
+/// not answer.
+fn second_guest_error(error: BedError) -> BedError {
+    match error {
+        BedError::TimedOut(within) => BedError::SecondGuest(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("its path daemon gave no answer within {within:?}"),
+        )),
+        BedError::Gone { source, .. } => BedError::SecondGuest(source),
+        other => other,
     }
 }

@@ -8,19 +8,18 @@
 
 mod bed;
 pub mod capture;
+mod daemon_process;
 mod error;
 pub mod guest;
+mod launch;
 mod messages;
 pub mod path_daemon;
-mod process;
 pub mod program;
 mod second_guest;
-mod two_guests;
+mod two_ends;
 
-pub use bed::{Bed, Host};
+pub use bed::{Bed, Host, TestBed};
 pub use error::{BedError, Reported};
+pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
-pub use second_guest::{
-    COMMAND as SECOND_GUEST_COMMAND, SecondGuestProcess, SecondGuestStreams, main as far_main,
-};
-pub use two_guests::{AgentOfTwo, TwoGuests};
+pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};

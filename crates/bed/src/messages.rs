@@ -133,6 +133,32 @@ pub(crate) struct PathForm {
     pub(crate) seeded: bool,
 }
 
+impl PathForm {
+    /// Returns the form in words; `two_guests` is whether the hosts are guests of their own.
+    pub(crate) fn in_words(&self, two_guests: bool) -> String {
+        if self.emulator == Emulator::Userspace {
+            return "netns, user-space emulator".to_owned();
+        }
+        let place = match (two_guests, self.placement) {
+            (true, _) => "two guests, netem on both ends, where TCP's small queues meet it",
+            (false, Placement::Between) => "netns, netem between the hosts",
+            (false, Placement::Ends) => {
+                "netns, netem on both ends, where TCP's small queues meet it"
+            }
+        };
+        let loss = match self.loss_by {
+            LossBy::Iptables if !two_guests => ", loss by iptables",
+            _ => "",
+        };
+        let offloads = match self.offloads {
+            Offloads::On if !two_guests => ", offloads on",
+            _ => "",
+        };
+        let seeded = if self.seeded { "seeded" } else { "not seeded" };
+        format!("{place}{loss}{offloads} (Linux {}, {seeded})", self.kernel)
+    }
+}
+
 /// Counters of one direction that this emulator cannot provide.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsupportedCounters {

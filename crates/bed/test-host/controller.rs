@@ -2,12 +2,13 @@
 
 use std::{
     error::Error,
+    fs::File,
     io::{self, BufRead, BufReader, Read, Write},
-    process::{Child, ExitCode},
+    process::ExitCode,
     time::Duration,
 };
 
-use regatta_bed::{Bed, BedError, Host};
+use regatta_bed::{Bed, BedError, Host, Launched, TestBed as _};
 use regatta_model::{BedKind, BitRate, Condition, Emulator, Link, LossBy, PathSetup, Placement};
 
 /// Makes a bed with the path that the arguments after the first name: the user-space emulator, or
@@ -79,9 +80,7 @@ pub(crate) fn check() -> ExitCode {
     };
     let outcome = transfer(&bed, &mut a, &mut b);
     for agent in [&mut a, &mut b] {
-        // Either has ended or is ended.
-        let _ = agent.kill();
-        let _ = agent.wait();
+        agent.process.kill();
     }
     match outcome {
         Ok(line) => println!("{line}"),
@@ -90,11 +89,10 @@ pub(crate) fn check() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn transfer(bed: &Bed, a: &mut Child, b: &mut Child) -> io::Result<String> {
-    let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-    let mut heard = BufReader::new(b.stdout.take().ok_or_else(broken)?);
+fn transfer(bed: &Bed, a: &mut Launched, b: &mut Launched) -> io::Result<String> {
+    let mut heard = BufReader::new(File::from(b.output.try_clone()?));
     let mut line = String::new();
-    writeln!(b.stdin.as_mut().ok_or_else(broken)?, "listen")?;
+    writeln!(b.input, "listen")?;
     heard.read_line(&mut line)?;
     let port = line
         .trim()
@@ -102,8 +100,7 @@ fn transfer(bed: &Bed, a: &mut Child, b: &mut Child) -> io::Result<String> {
         .next()
         .unwrap_or_default()
         .to_owned();
-    let to = a.stdin.as_mut().ok_or_else(broken)?;
-    writeln!(to, "send {}:{port} 2 cubic", bed.address(Host::B))?;
+    writeln!(a.input, "send {}:{port} 2 cubic", bed.address(Host::B))?;
     line.clear();
     heard.read_line(&mut line)?;
     Ok(line.trim().to_owned())
@@ -122,13 +119,15 @@ pub(crate) fn hold() -> ExitCode {
         Ok(agents) => agents,
         Err(error) => return report(&error),
     };
-    let pids: Vec<_> = agents.iter().map(|agent| agent.id().to_string()).collect();
+    let pids: Vec<_> = agents
+        .iter()
+        .map(|agent| agent.process.id().to_string())
+        .collect();
     println!("agents {}", pids.join(" "));
     // Until it is killed, or its input ends.
     let _ = io::stdin().read_to_end(&mut Vec::new());
     for agent in &mut agents {
-        let _ = agent.kill();
-        let _ = agent.wait();
+        agent.process.kill();
     }
     ExitCode::SUCCESS
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::{Agent, bed, condition};
 use regatta_bed::Host;
+use regatta_bed::TestBed as _;
 
 /// Bytes of the IP and UDP headers.
 const HEADERS: u64 = 28;

@@ -7,7 +7,7 @@ use std::{fs, ops::ControlFlow, time::Duration};
 
 use common::{Agent, bed, condition, explain};
 use regatta_bed::{
-    Bed, BedError, Host,
+    Bed, BedError, Host, TestBed as _,
     capture::{CaptureOrder, CaptureSummary, read},
 };
 use regatta_model::{BedKind, Emulator, PathSetup, Ratio};

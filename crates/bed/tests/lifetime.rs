@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Agent, bed, children, condition, executable};
-use regatta_bed::{Bed, BedError, Host};
+use regatta_bed::{Bed, BedError, Host, TestBed as _};
 use regatta_model::{BedKind, PathSetup};
 
 /// Whether the process `pid` runs; a zombie does not.

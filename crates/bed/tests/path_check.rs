@@ -7,6 +7,7 @@
 mod common;
 
 use common::{bed, condition, explain};
+use regatta_bed::TestBed as _;
 use regatta_model::BitRate;
 
 mod real_time {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     net::{IpAddr, Ipv4Addr},
     path::Path,
     process::Command,
@@ -124,18 +124,14 @@ impl Agent {
     fn say(&mut self, message: &ToAgent) -> Result<(), BenchError> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        if let Some(input) = &mut self.process.child()?.stdin {
-            input.write_all(&line)?;
-            input.flush()?;
-        }
-        Ok(())
+        self.process.write(&line)
     }
 }
 
 /// Forwards every line of an agent, with its role; `None` at the end.
 fn listen(
     role: Role,
-    output: std::process::ChildStdout,
+    output: std::fs::File,
     to: Sender<(Role, Option<Result<FromAgent, BenchError>>)>,
 ) {
     thread::spawn(move || {

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use regatta_bed::{Bed, Host};
+use regatta_bed::{Bed, Host, TestBed as _};
 use regatta_control::PathHints;
 use regatta_model::{BedKind, BitRate, Condition, Link, OptionValue, PathSetup};
 

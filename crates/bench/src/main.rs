@@ -392,9 +392,7 @@ fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, Be
     BufReader::new(receiver.output()?).read_line(&mut first)?;
     let mut sender =
         Running::start(Command::new(executable).args(["reference-send", name, &bytes, &message]))?;
-    if let Some(input) = &mut sender.child()?.stdin {
-        input.write_all(first.as_bytes())?;
-    }
+    sender.write(first.as_bytes())?;
     let output = process::collect(sender.output()?);
     let usage = sender.finish()? + receiver.finish()?;
     let transferred: reference::Transferred = serde_json::from_str(&process::collected(output)?)?;

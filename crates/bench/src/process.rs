@@ -1,13 +1,16 @@
 //! Processes under measurement: CPU time of each, all threads, from `wait4`.
 
 use std::{
-    io::{self, Read},
+    fs::File,
+    io::{self, Read, Write as _},
     mem,
-    os::unix::process::ExitStatusExt,
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
+
+use regatta_bed::{Input, Launched, LaunchedProcess};
 
 use crate::error::BenchError;
 
@@ -38,67 +41,66 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// Running process; killed and waited for if it is dropped before [`Running::finish`].
+/// Running process with pipes for input and output; killed and waited for if it is dropped before
+/// [`Running::finish`].
 #[derive(Debug)]
 pub struct Running {
-    child: Option<Child>,
+    process: Option<Box<dyn LaunchedProcess>>,
+    input: Option<Box<dyn Input>>,
+    output: Option<File>,
     command: String,
 }
 
 impl Running {
-    /// Starts a process with standard input and output piped.
+    /// Starts a process.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it cannot be started.
     pub fn start(command: &mut Command) -> Result<Self, BenchError> {
         let shown = format!("{command:?}").replace('"', "");
-        let child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| BenchError::Process {
-                command: shown.clone(),
-                message: error.to_string(),
-            })?;
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = started.map_err(|error| BenchError::Process {
+            command: shown.clone(),
+            message: error.to_string(),
+        })?;
         Ok(Self {
-            child: Some(child),
+            input: child.stdin.take().map(|pipe| Box::new(pipe) as _),
+            output: child.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
+            process: Some(Box::new(child)),
             command: shown,
         })
     }
 
-    /// Takes over a process that was started with standard input and output piped.
-    pub fn adopt(child: Child, command: impl Into<String>) -> Self {
+    /// Takes over a process that a bed has started.
+    pub fn adopt(launched: Launched, command: impl Into<String>) -> Self {
         Self {
-            child: Some(child),
+            process: Some(launched.process),
+            input: Some(launched.input),
+            output: Some(launched.output.into()),
             command: command.into(),
         }
     }
 
-    /// Returns the process, to talk to.
+    /// Writes to the standard input of the process.
     ///
     /// # Errors
-    /// [`BenchError::Process`] if it was finished.
-    pub fn child(&mut self) -> Result<&mut Child, BenchError> {
-        let command = &self.command;
-        self.child.as_mut().ok_or_else(|| BenchError::Process {
-            command: command.clone(),
-            message: "it has ended".to_owned(),
-        })
+    /// [`BenchError::Io`] if the process has ended.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
+        match &mut self.input {
+            Some(input) => Ok(input.write_all(bytes)?),
+            None => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        }
     }
 
     /// Returns the standard output of the process, once.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it was taken.
-    pub fn output(&mut self) -> Result<ChildStdout, BenchError> {
-        let command = self.command.clone();
-        self.child()?
-            .stdout
-            .take()
-            .ok_or_else(|| BenchError::Process {
-                command,
-                message: "its output was taken".to_owned(),
-            })
+    pub fn output(&mut self) -> Result<File, BenchError> {
+        self.output.take().ok_or_else(|| BenchError::Process {
+            command: self.command.clone(),
+            message: "its output was taken".to_owned(),
+        })
     }
 
     /// Closes the standard input of the process and waits for its end.
@@ -106,11 +108,11 @@ impl Running {
     /// # Errors
     /// [`BenchError::Process`] if it ends with anything but success.
     pub fn finish(mut self) -> Result<Usage, BenchError> {
-        let Some(mut child) = self.child.take() else {
+        self.input = None;
+        let Some(process) = self.process.take() else {
             return Ok(Usage::default());
         };
-        drop(child.stdin.take());
-        let (status, usage) = wait(&child)?;
+        let (status, usage) = wait(process.id())?;
         if status.success() {
             Ok(usage)
         } else {
@@ -124,16 +126,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // It may have ended already; then there is nothing to do.
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(process) = &mut self.process {
+            process.kill();
         }
     }
 }
 
 /// Waits for a child of this process and reaps it, so that it cannot be waited for again.
-fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
+fn wait(process: u32) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage: it is plain numbers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
@@ -141,7 +141,7 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
         // SAFETY: both places are valid for writing, and the process is an unreaped child of ours,
         // so that its identifier cannot have been given to another one.
         let waited =
-            unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
+            unsafe { libc::wait4(process.cast_signed(), &raw mut status, 0, &raw mut usage) };
         if waited >= 0 {
             break;
         }
@@ -166,7 +166,7 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
 }
 
 /// Reads all of an output in a thread, so that a process never blocks on a full pipe.
-pub fn collect(mut output: ChildStdout) -> thread::JoinHandle<io::Result<String>> {
+pub fn collect(mut output: File) -> thread::JoinHandle<io::Result<String>> {
     thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text)?;

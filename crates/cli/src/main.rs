@@ -45,13 +45,15 @@ fn main() -> ExitCode {
             interrupt::ignore();
             return regatta_bed::path_daemon::main();
         }
-        Some(name) if name == program::WARDEN_COMMAND => return program::main(),
+        Some(name) if name == program::SUPERVISOR_COMMAND => return program::main(),
         Some(name) if name == guest::DAEMON_COMMAND => {
             interrupt::ignore();
             return guest::daemon_main();
         }
         Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
-        Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => return regatta_bed::far_main(),
+        Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => {
+            return regatta_bed::second_guest_main();
+        }
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }

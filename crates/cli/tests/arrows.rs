@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, process::Command};
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("stats", &[]),
+    ("process", &[]),
     ("control", &["model"]),
     ("emulation", &["model"]),
     ("transport", &["model", "control"]),
@@ -38,12 +39,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("transport-external", &["transport", "model", "control"]),
+    (
+        "transport-external",
+        &["transport", "process", "model", "control"],
+    ),
     (
         "transport-sctp",
         &["transport", "transport-sockets", "model", "control"],
     ),
-    ("telemetry", &["model"]),
+    ("telemetry", &["process", "model"]),
     (
         "agent",
         &[
@@ -57,9 +61,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport-sctp",
             "transport-wdt-driver",
             "telemetry",
+            "process",
         ],
     ),
-    ("bed", &["model", "stats", "control", "emulation"]),
+    (
+        "bed",
+        &["model", "stats", "control", "emulation", "process"],
+    ),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),

@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader, Read, Write},
+    fs::File,
+    io::{BufRead, BufReader, Read},
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError, Sender},
@@ -11,14 +12,11 @@ use std::{
     time::Instant,
 };
 
+use regatta_bed::{Host, Input, LaunchedProcess, TestBed};
 use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent};
 use regatta_model::{HostFacts, shell::printable};
 
-use crate::{
-    bed::{AgentProcess, Host, TestBed},
-    error::EngineError,
-    limits,
-};
+use crate::{error::EngineError, limits};
 
 /// Lines of an agent's standard error that are kept to explain its death.
 const KEPT_LINES: usize = 12;
@@ -56,8 +54,8 @@ pub(crate) struct Agent {
     pub generation: u32,
     pub facts: HostFacts,
     pub version: String,
-    input: Box<dyn Write + Send>,
-    process: Box<dyn AgentProcess>,
+    input: Box<dyn Input>,
+    process: Box<dyn LaunchedProcess>,
     last_words: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
 }
@@ -87,7 +85,7 @@ impl Agent {
         run_id: &str,
         signals: (&Sender<Signal>, &Receiver<Signal>),
     ) -> Result<Self, EngineError> {
-        let pipes = bed.spawn_agent(host)?;
+        let launched = bed.spawn_agent(host)?;
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
         let mut readers = Vec::new();
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -97,16 +95,16 @@ impl Agent {
                 .map_err(|source| EngineError::Thread { source })
         };
         let sender = signals.0.clone();
-        let output = pipes.output;
+        let output = launched.output.into();
         readers.push(spawn(
             "answers of",
             Box::new(move || read_answers(output, host, generation, &sender)),
         )?);
-        if let Some(errors) = pipes.errors {
+        if let Some(errors) = launched.errors {
             let kept = Arc::clone(&last_words);
             readers.push(spawn(
                 "errors of",
-                Box::new(move || read_errors(errors, &kept)),
+                Box::new(move || read_errors(errors.into(), &kept)),
             )?);
         }
         let mut agent = Self {
@@ -114,8 +112,8 @@ impl Agent {
             generation,
             facts: HostFacts::default(),
             version: String::new(),
-            input: pipes.input,
-            process: pipes.process,
+            input: launched.input,
+            process: launched.process,
             last_words,
             readers,
         };
@@ -224,12 +222,7 @@ impl Agent {
     }
 }
 
-fn read_answers(
-    output: Box<dyn Read + Send>,
-    host: Host,
-    generation: u32,
-    signals: &Sender<Signal>,
-) {
+fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Signal>) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
     loop {
@@ -265,7 +258,7 @@ fn read_answers(
 /// Copies an agent's standard error to this process's and keeps its last lines. An agent writes
 /// nothing unless something is wrong or the user asked for logs, so that this costs no measured
 /// core anything.
-fn read_errors(errors: Box<dyn Read + Send>, kept: &Mutex<VecDeque<String>>) {
+fn read_errors(errors: File, kept: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     loop {

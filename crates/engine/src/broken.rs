@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use regatta_bed::{BedError, Host};
 use regatta_control::{FailureKind, Role};
 use regatta_model::{Outcome, Workload};
 
 use crate::{
     agent::{Reaping, host_name},
-    bed::{BedError, Host},
     run::slot,
 };
 

@@ -5,8 +5,7 @@
 //! protocol and no transport, no file and no terminal.
 
 mod agent;
-pub mod bed;
-mod broken;
+pub mod broken;
 mod capture;
 mod certificate;
 mod error;
@@ -27,7 +26,6 @@ mod tests;
 mod trial;
 mod until;
 
-pub use bed::TestBed;
 pub use error::EngineError;
 pub use event::{Ending, Event, Listener, ListenerError};
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};

@@ -11,12 +11,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use regatta_bed::{Host, TestBed};
 use regatta_control::TlsMaterial;
 use regatta_model::{HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
 use crate::{
     agent::{Agent, Signal},
-    bed::{Host, TestBed},
     capture::Capturing,
     certificate,
     error::EngineError,

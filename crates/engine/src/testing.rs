@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_bed::{
-    BedError, Host, LinkCounters, PathCounters,
+    BedError, Host, Launched, LaunchedProcess, LinkCounters, PathCounters, TestBed,
     capture::{CaptureOrder, CaptureSummary},
 };
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
@@ -17,8 +17,6 @@ use regatta_model::{
     BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathSetup, Pattern, Probe,
     Study, Transport, Workload, WorkloadKind,
 };
-
-use crate::bed::{AgentPipes, AgentProcess, TestBed};
 
 /// Returns a study of this many transports, conditions and rounds.
 pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study {
@@ -219,11 +217,16 @@ pub(crate) fn well() -> Script {
     })
 }
 
+#[derive(Debug)]
 struct FakeProcess {
     output: Output,
 }
 
-impl AgentProcess for FakeProcess {
+impl LaunchedProcess for FakeProcess {
+    fn id(&self) -> u32 {
+        0
+    }
+
     fn ended(&mut self, _within: Duration) -> Option<String> {
         let output = self.output.lock().unwrap();
         output.is_none().then(|| "exit status: 0".to_owned())
@@ -250,7 +253,7 @@ impl TestBed for FakeBed {
         })
     }
 
-    fn spawn_agent(&mut self, host: Host) -> Result<AgentPipes, BedError> {
+    fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
         let nth = self
             .spawned
             .entry(crate::agent::host_name(host))
@@ -286,9 +289,9 @@ impl TestBed for FakeBed {
             }
             output.lock().unwrap().take();
         });
-        Ok(AgentPipes {
+        Ok(Launched {
             input: Box::new(in_writer),
-            output: Box::new(out_reader),
+            output: out_reader.into(),
             errors: None,
             process: Box::new(process),
         })

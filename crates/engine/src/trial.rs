@@ -8,13 +8,12 @@ use std::{
 };
 
 use rand::RngExt;
-use regatta_bed::guest::wait_for_timers;
+use regatta_bed::{Host, guest::wait_for_timers};
 use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
     agent::{Reaping, Said, Signal},
-    bed::Host,
     broken::{Broken, CONNECTING, LISTENING, explain, other, role},
     error::EngineError,
     limits,

@@ -1,12 +1,14 @@
 //! CPU time and memory of another process and of everything that it started.
 
 use std::{
-    fs, io,
+    fs,
     sync::{
         Arc,
         atomic::{AtomicI32, AtomicU64, Ordering},
     },
 };
+
+use regatta_process::{children, walk};
 
 use crate::{
     clock::clock_ns,
@@ -85,7 +87,7 @@ pub fn read_tree(root: i32) -> Option<TreeUse> {
         resident_bytes: resident_bytes_of(root),
         peak_bytes: peak_memory_bytes_of(root),
     };
-    for process in descendants(root) {
+    for process in walk(root, MOST_PROCESSES, children) {
         // One that has ended in between is in its parent's account, from the next reading on.
         let Some(cpu) = own_cpu(process) else {
             continue;
@@ -141,67 +143,6 @@ fn process_clock_ns(process: i32) -> Option<i64> {
     found.then(|| clock_ns(clock)).filter(|ns| *ns > 0)
 }
 
-/// Returns the descendants of the process `root`, nearest first.
-fn descendants(root: i32) -> Vec<i32> {
-    let mut found = Vec::new();
-    let mut next = Some(root);
-    let mut looked_at = 0;
-    while let Some(process) = next {
-        for child in children(process) {
-            // A number that is used again between two reads could make a loop.
-            if child != root && !found.contains(&child) && found.len() < MOST_PROCESSES {
-                found.push(child);
-            }
-        }
-        next = found.get(looked_at).copied();
-        looked_at += 1;
-    }
-    found
-}
-
-/// Returns the children of all threads of a process. A kernel without `CONFIG_PROC_CHILDREN` does
-/// not list them; then every process is asked for its parent.
-fn children(process: i32) -> Vec<i32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    let mut children = Vec::new();
-    for thread in threads.flatten() {
-        match fs::read_to_string(thread.path().join("children")) {
-            Ok(text) => children.extend(
-                text.split_ascii_whitespace()
-                    .filter_map(|word| word.parse::<i32>().ok()),
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && thread.path().exists() => {
-                return children_by_parent(process);
-            }
-            // The thread has ended in between.
-            Err(_) => {}
-        }
-    }
-    children
-}
-
-fn children_by_parent(process: i32) -> Vec<i32> {
-    let Ok(all) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    all.flatten()
-        .filter_map(|entry| {
-            let child: i32 = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            let parent = stat
-                .rsplit_once(')')?
-                .1
-                .split_ascii_whitespace()
-                .nth(1)?
-                .parse::<i32>()
-                .ok()?;
-            (parent == process).then_some(child)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -247,8 +188,7 @@ mod tests {
         BufReader::new(shell.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        let children = descendants(root);
-        let by_parent = children_by_parent(root);
+        let children = children(root);
         let tree = read_tree(root).unwrap();
         let alone = own_cpu(root).unwrap();
         for &child in &children {
@@ -257,7 +197,6 @@ mod tests {
         }
         shell.wait().unwrap();
         assert_eq!(children.len(), 1, "{children:?}");
-        assert_eq!(children, by_parent);
         assert!(
             tree.cpu.total_ns > alone.total_ns + 20_000_000,
             "{tree:?}, the shell alone {alone:?}"

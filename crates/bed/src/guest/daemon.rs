@@ -29,13 +29,14 @@ use nix::{
     unistd::{ForkResult, Pid, fork},
 };
 use regatta_model::Clock;
+use regatta_process::die_with_parent;
 
 use super::{
     INIT_COMMAND, mounts,
     order::{Instructions, Order, PROTOCOL_VERSION, Said},
     within::{EXCHANGE, MESSAGES, exchange},
 };
-use crate::path_daemon::{DaemonError, become_able, die_with_parent};
+use crate::path_daemon::{DaemonError, become_able};
 
 /// Lines of the console that explain an end.
 const LAST_WORDS: usize = 8;
@@ -96,8 +97,7 @@ impl GuestDaemonError {
 /// process must have no other thread yet.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Fails for no name that is given here.
-    let _ = nix::sys::prctl::set_name(c"regatta");
+    regatta_process::set_name(c"regatta");
     match keep() {
         Ok(code) => code,
         Err(error) => {
@@ -135,7 +135,7 @@ fn pass_on(said: &Said) {
 fn keep() -> Result<ExitCode, GuestDaemonError> {
     let Instructions { order, wires, .. } = read_instructions()?;
     become_able().map_err(GuestDaemonError::Namespaces)?;
-    die_with_parent();
+    let _ = die_with_parent();
     // Before this process leaves the network namespace in which the claims are.
     let _claim = (order.clock == Clock::Virtual).then(claim_processor);
     for (what, flag) in [
@@ -164,7 +164,7 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
         }
         Ok(ForkResult::Child) => {
             // Whoever missed the parent's end meanwhile sees the end of standard input.
-            die_with_parent();
+            let _ = die_with_parent();
             // Not by returning: the threads need no farewell.
             std::process::exit(match run(&order, &wires) {
                 Ok(()) => 0,

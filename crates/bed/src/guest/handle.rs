@@ -7,8 +7,10 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use regatta_process::{Preparation, end_within};
 
 use super::{
     DAEMON_COMMAND,
@@ -16,11 +18,11 @@ use super::{
 };
 use crate::{
     error::BedError,
-    process::{self, Executable, Given},
+    launch::{self, LaunchedProcess as _},
 };
 
 /// Time that a daemon has to end by itself before it is killed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const EXIT_LIMIT: Duration = Duration::from_millis(500);
 
 /// Errors of starting a guest, before the guest itself can report any.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +70,13 @@ impl Guest {
         order: &Order,
         wires: &[OwnedFd],
     ) -> Result<Self, GuestError> {
-        let executable = Executable::open(executable)?;
-        let given = Given {
-            files: wires,
-            ..Given::pipes(Stdio::inherit())
+        let executable = launch::open(executable)?;
+        let streams = [Stdio::piped(), Stdio::piped(), Stdio::inherit()];
+        let preparation = Preparation {
+            inherited: wires.iter().map(AsRawFd::as_raw_fd).collect(),
+            ..Preparation::default()
         };
-        let mut child = process::spawn(&executable, DAEMON_COMMAND, given)?;
+        let mut child = launch::spawn(&executable, DAEMON_COMMAND, streams, preparation)?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();
@@ -121,7 +124,7 @@ impl Guest {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                let status = match self.wait(FAREWELL) {
+                let status = match self.child.ended(EXIT_LIMIT) {
                     Some(status) => format!(" ({status})"),
                     None => String::new(),
                 };
@@ -133,31 +136,14 @@ impl Guest {
             }
         }
     }
-
-    fn wait(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
-        let until = Instant::now() + within;
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            if Instant::now() >= until {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
         // End of input ends it.
         self.orders = None;
-        if self.wait(FAREWELL).is_none() {
-            // Fails only if it has ended meanwhile. The first process of the guest's namespace goes
-            // with it.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        // The first process of the guest's namespace goes with it.
+        end_within(&mut self.child, EXIT_LIMIT);
         if let Some(reader) = self.reader.take() {
             // All who could write are gone.
             let _ = reader.join();

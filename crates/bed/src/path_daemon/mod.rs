@@ -29,6 +29,7 @@ pub(crate) use namespaces::become_able;
 use netem::NetemPath;
 pub(crate) use netem::{refusal, wire_up};
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
+use regatta_process::die_with_parent;
 use userspace::UserspacePath;
 
 use crate::{
@@ -55,8 +56,7 @@ fn second(address: Ipv4Addr) -> Ipv4Addr {
 #[must_use]
 pub fn main() -> ExitCode {
     // It is started from an open file, whose number would be its name in lists of processes.
-    // Fails for no name that is given here.
-    let _ = nix::sys::prctl::set_name(c"regatta");
+    regatta_process::set_name(c"regatta");
     let mut daemon = None;
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
@@ -254,7 +254,8 @@ struct Daemon {
 impl Daemon {
     fn up(run_id: &str, setup: PathSetup, end: Option<End>) -> Result<Self, DaemonError> {
         let user_namespace = become_able()?;
-        die_with_parent();
+        // Entering a user namespace undid the earlier call.
+        let _ = die_with_parent();
         Ok(Self {
             user_namespace,
             path: Path::up(setup, end.as_ref())?,
@@ -309,13 +310,6 @@ impl Daemon {
             cpu_ns: clock::process_cpu_ns().saturating_sub(self.cpu_before_ns),
         })
     }
-}
-
-/// Makes the kernel kill this process when the thread that started it ends. Entering a user
-/// namespace undoes an earlier call.
-pub(crate) fn die_with_parent() {
-    // SAFETY: takes numbers only.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 /// Returns the FNV-1a hash of a text.

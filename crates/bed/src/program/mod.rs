@@ -6,38 +6,28 @@
 //! its descendants.
 
 mod supervisor;
-mod tree;
 
 use std::{
     ffi::{OsStr, OsString},
     io::{self, PipeWriter, Write},
-    os::{
-        fd::{AsRawFd, BorrowedFd},
-        unix::process::CommandExt,
-    },
+    os::fd::AsRawFd,
     process::{Child, ExitStatus, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use nix::{
-    fcntl::{FcntlArg, FdFlag, fcntl},
-    sched::setns,
-    sys::signal::{SigSet, Signal},
-};
+use nix::sys::signal::{SigSet, Signal};
 use regatta_model::shell::printable;
+use regatta_process::{Preparation, end_within};
 
 pub use self::supervisor::main;
-use crate::{
-    error::BedError,
-    process::{Entries, Executable},
-};
+use crate::{error::BedError, launch::Local};
 
 /// First argument of the supervisor's process.
-pub const WARDEN_COMMAND: &str = "path-program";
+pub const SUPERVISOR_COMMAND: &str = "path-program";
 
 /// Time that the supervisor has to end by itself before it is killed: longer than it takes to end
 /// programs that ignore signals.
-const FAREWELL: Duration = Duration::from_secs(8);
+const EXIT_LIMIT: Duration = Duration::from_secs(8);
 
 /// A program to be started.
 #[derive(Debug)]
@@ -73,11 +63,7 @@ fn left_to_the_program() -> SigSet {
     ])
 }
 
-pub(crate) fn start(
-    executable: &Executable,
-    order: ProgramOrder,
-    entries: Entries,
-) -> Result<Program, BedError> {
+pub(crate) fn start(launcher: &Local, order: ProgramOrder) -> Result<Program, BedError> {
     let failed = |source| BedError::Spawn {
         what: order.program.to_string_lossy().into_owned(),
         source,
@@ -85,9 +71,9 @@ pub(crate) fn start(
     let (held, control) = io::pipe().map_err(failed)?;
     let number = held.as_raw_fd();
     let [input, output, errors] = order.streams;
-    let mut process = executable.command();
+    let mut process = launcher.executable.command();
     process
-        .arg(WARDEN_COMMAND)
+        .arg(SUPERVISOR_COMMAND)
         .arg(number.to_string())
         .arg(&order.program)
         .args(&order.arguments)
@@ -95,26 +81,14 @@ pub(crate) fn start(
         .stdin(input)
         .stdout(output)
         .stderr(errors);
-    let apart = order.apart;
-    let blocked = left_to_the_program();
-    let prepare = move || {
+    Preparation {
         // A Ctrl-C in the moment before the program stands is not the supervisor's end.
-        blocked.thread_block()?;
-        for (fd, kind) in &entries {
-            // SAFETY: the caller's bed holds the files until the process has been started.
-            setns(unsafe { BorrowedFd::borrow_raw(*fd) }, *kind)?;
-        }
-        if apart {
-            nix::unistd::setsid()?;
-        }
-        // SAFETY: the pipe is open until the process has been started.
-        let held = unsafe { BorrowedFd::borrow_raw(number) };
-        fcntl(held, FcntlArg::F_SETFD(FdFlag::empty()))?;
-        Ok(())
-    };
-    // SAFETY: between fork and exec this makes system calls and reads memory that was allocated
-    // before; it allocates nothing and takes no lock.
-    unsafe { process.pre_exec(prepare) };
+        blocked: Some(left_to_the_program()),
+        inherited: vec![number],
+        session: order.apart,
+        ..launcher.preparation()
+    }
+    .apply(&mut process);
     let supervisor = process.spawn().map_err(failed)?;
     Ok(Program {
         supervisor,
@@ -152,16 +126,7 @@ impl Program {
     /// second.
     pub fn end(&mut self) {
         self.control = None;
-        let until = Instant::now() + FAREWELL;
-        while Instant::now() < until {
-            if !matches!(self.supervisor.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        // Fails only if it has ended meanwhile.
-        let _ = self.supervisor.kill();
-        let _ = self.supervisor.wait();
+        end_within(&mut self.supervisor, EXIT_LIMIT);
     }
 }
 

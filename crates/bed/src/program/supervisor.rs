@@ -25,7 +25,9 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{left_to_the_program, shown, tree};
+use regatta_process::descendants;
+
+use super::{left_to_the_program, shown};
 
 /// Exit status of a shell for a program that was not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
@@ -72,8 +74,7 @@ fn is_open(number: RawFd) -> bool {
 }
 
 fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Result<u8> {
-    // Fails for no name that is given here.
-    let _ = nix::sys::prctl::set_name(c"regatta");
+    regatta_process::set_name(c"regatta");
     // SAFETY: it is open, and the controller opened it for this process alone.
     let mut control = unsafe { File::from_raw_fd(control) };
     fcntl(&control, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
@@ -82,7 +83,7 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
     children.thread_block()?;
     let ends = SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     // What the program starts and leaves becomes this process's to wait for.
-    nix::sys::prctl::set_child_subreaper(true)?;
+    regatta_process::become_subreaper()?;
 
     let mut command = Command::new(&program);
     command.args(arguments);
@@ -184,7 +185,7 @@ fn obey(control: &mut File, child: Pid) -> bool {
 fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
     let own = Pid::this().as_raw();
     let tell = |signal: Signal| {
-        for process in tree::descendants(own) {
+        for process in descendants(own) {
             // It may have ended at this moment.
             let _ = kill(Pid::from_raw(process), signal);
         }

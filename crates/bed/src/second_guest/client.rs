@@ -3,13 +3,21 @@
 use std::{
     io::{self, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use super::{ADDRESSES, Answer, NamespaceOf, Opening, PORT, Request, read_line, write_line};
-use crate::{error::BedError, guest::CONTROL_WIRE, path_daemon::wire_up};
+use crate::{
+    error::BedError,
+    guest::CONTROL_WIRE,
+    launch::{Errors, Launched, LaunchedProcess, Launcher},
+    path_daemon::wire_up,
+};
 
 /// Longest time that the other guest may take until it can be reached: both are started at once.
 const THERE_WITHIN: Duration = Duration::from_secs(60);
@@ -18,35 +26,25 @@ const THERE_WITHIN: Duration = Duration::from_secs(60);
 /// request names.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connection to the other guest.
-#[derive(Debug)]
+/// Connection to the other guest, and the network namespace there in which processes are started.
+#[derive(Debug, Clone)]
 pub(crate) struct SecondGuest {
     requests: Arc<Mutex<TcpStream>>,
-    last: u32,
+    /// Number of processes that were started.
+    count: Arc<AtomicU32>,
+    namespace: Option<NamespaceOf>,
 }
 
-/// Process in the other guest. Dropping this does nothing to it; the end of its standard input ends
-/// it.
+/// Process in the other guest, by its number among those that were started from here.
 #[derive(Debug)]
-pub struct SecondGuestProcess {
+struct SecondGuestProcess {
     number: u32,
     requests: Arc<Mutex<TcpStream>>,
 }
 
-/// Standard streams of a process in the other guest.
-#[derive(Debug)]
-pub struct SecondGuestStreams {
-    /// Standard input of the process; dropping it closes it.
-    pub input: SecondGuestInput,
-    /// Standard output of the process.
-    pub output: TcpStream,
-    /// Standard error of the process.
-    pub errors: TcpStream,
-}
-
 /// Standard input of a process in the other guest.
 #[derive(Debug)]
-pub struct SecondGuestInput(TcpStream);
+struct SecondGuestInput(TcpStream);
 
 impl SecondGuest {
     /// Sets up this end of the wire and waits for the other guest.
@@ -63,65 +61,48 @@ impl SecondGuest {
         };
         Ok(Self {
             requests: Arc::new(Mutex::new(stream)),
-            last: 0,
+            count: Arc::default(),
+            namespace: None,
         })
     }
 
-    /// Starts a path daemon; the stream is its standard input and output.
-    pub(crate) fn start_daemon(
-        &mut self,
-        command: &str,
-    ) -> Result<(SecondGuestProcess, TcpStream), BedError> {
-        let (process, stream, _) = self.start(command, None, false)?;
-        Ok((process, stream))
+    /// Returns a launcher of processes in a network namespace there, which a file of the process
+    /// `daemon` holds.
+    pub(crate) fn within(&self, daemon: u32, file: i32) -> Self {
+        let number = daemon;
+        Self {
+            namespace: Some(NamespaceOf { number, file }),
+            ..self.clone()
+        }
     }
 
-    /// Starts an agent in a network namespace that a file of `daemon` holds.
-    pub(crate) fn start_agent(
-        &mut self,
-        command: &str,
-        daemon: u32,
-        file: i32,
-    ) -> Result<(SecondGuestProcess, SecondGuestStreams), BedError> {
-        let namespace = NamespaceOf {
-            number: daemon,
-            file,
-        };
-        let (process, stream, errors) = self.start(command, Some(namespace), true)?;
-        let output = stream.try_clone().map_err(BedError::SecondGuest)?;
-        let errors = errors.ok_or_else(|| BedError::SecondGuest(io::ErrorKind::NotFound.into()))?;
-        let streams = SecondGuestStreams {
-            input: SecondGuestInput(stream),
-            output,
-            errors,
-        };
-        Ok((process, streams))
-    }
-
-    fn start(
-        &mut self,
-        command: &str,
-        namespace: Option<NamespaceOf>,
-        with_errors: bool,
-    ) -> Result<(SecondGuestProcess, TcpStream, Option<TcpStream>), BedError> {
-        self.last += 1;
-        let number = self.last;
+    fn start(&self, command: &str, errors: Errors) -> io::Result<Launched> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         // First: connections are taken in the order in which they were made.
-        let errors = with_errors
+        let errors = (errors == Errors::Pipe)
             .then(|| open(&Opening::Errors { number }, PATIENCE))
-            .transpose()
-            .map_err(BedError::SecondGuest)?;
+            .transpose()?;
         let opening = Opening::Start {
             number,
             command: command.to_owned(),
-            namespace,
+            namespace: self.namespace,
         };
-        let stream = open(&opening, PATIENCE).map_err(BedError::SecondGuest)?;
-        let process = SecondGuestProcess {
-            number,
-            requests: Arc::clone(&self.requests),
-        };
-        Ok((process, stream, errors))
+        let stream = open(&opening, PATIENCE)?;
+        Ok(Launched {
+            output: stream.try_clone()?.into(),
+            input: Box::new(SecondGuestInput(stream)),
+            errors: errors.map(Into::into),
+            process: Box::new(SecondGuestProcess {
+                number,
+                requests: Arc::clone(&self.requests),
+            }),
+        })
+    }
+}
+
+impl Launcher for SecondGuest {
+    fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
+        self.start(command, errors).map_err(BedError::SecondGuest)
     }
 }
 
@@ -132,15 +113,13 @@ fn open(opening: &Opening, within: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-impl SecondGuestProcess {
-    /// Returns the number of this process among those of its guest that were started from here.
-    pub(crate) fn number(&self) -> u32 {
+impl LaunchedProcess for SecondGuestProcess {
+    fn id(&self) -> u32 {
         self.number
     }
 
-    /// Waits for at most `within` until the process has ended and returns its exit status, in
-    /// words. `None` if it still runs, or if its guest does not answer.
-    pub fn ended(&mut self, within: Duration) -> Option<String> {
+    /// Also `None` if the guest does not answer.
+    fn ended(&mut self, within: Duration) -> Option<String> {
         let request = Request::Ended {
             number: self.number,
             within_ms: within.as_millis() as u64,
@@ -148,15 +127,16 @@ impl SecondGuestProcess {
         self.ask(&request, within).ok()?.ended
     }
 
-    /// Kills the process and waits for its end.
-    pub fn kill(&mut self) {
+    fn kill(&mut self) {
         let request = Request::Kill {
             number: self.number,
         };
         // A guest that does not answer is soon found out by whoever needs it next.
         let _ = self.ask(&request, Duration::ZERO);
     }
+}
 
+impl SecondGuestProcess {
     fn ask(&self, request: &Request, within: Duration) -> io::Result<Answer> {
         let stream = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         stream.set_read_timeout(Some(within + PATIENCE))?;

@@ -15,7 +15,6 @@ use std::{
 };
 
 pub(crate) use client::SecondGuest;
-pub use client::{SecondGuestProcess, SecondGuestStreams};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub use server::main;
 

@@ -14,12 +14,13 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
+use regatta_process::{Executable, Preparation};
 
 use super::{ADDRESSES, Answer, NamespaceOf, Opening, PORT, Request, read_line, write_line};
 use crate::{
     guest::{CONTROL_WIRE, is_guest},
+    launch::{self, LaunchedProcess as _},
     path_daemon::wire_up,
-    process::{self, Executable, Given},
 };
 
 /// Longest time that a connection may take to send its first line.
@@ -48,7 +49,7 @@ pub fn main() -> ExitCode {
 fn serve() -> Result<std::convert::Infallible, Box<dyn std::error::Error>> {
     wire_up(CONTROL_WIRE, ADDRESSES[1])?;
     let listener = TcpListener::bind((ADDRESSES[1], PORT))?;
-    let executable = Executable::open(&std::env::current_exe()?)?;
+    let executable = launch::open(&std::env::current_exe()?)?;
     let children = Children::default();
     let mut errors = BTreeMap::new();
     loop {
@@ -105,19 +106,21 @@ fn start(
     namespace: Option<io::Result<File>>,
 ) -> Result<Child, Box<dyn std::error::Error>> {
     let namespace = namespace.transpose()?;
-    let entries = namespace
+    let namespaces = namespace
         .iter()
         .map(|file| (file.as_raw_fd(), CloneFlags::CLONE_NEWNET))
         .collect();
     let stdio = |stream: TcpStream| Stdio::from(OwnedFd::from(stream));
-    let given = Given {
-        input: stdio(stream.try_clone()?),
-        output: stdio(stream),
-        errors: errors.map_or_else(Stdio::inherit, stdio),
-        entries,
-        files: &[],
+    let streams = [
+        stdio(stream.try_clone()?),
+        stdio(stream),
+        errors.map_or_else(Stdio::inherit, stdio),
+    ];
+    let preparation = Preparation {
+        namespaces,
+        ..Preparation::default()
     };
-    Ok(process::spawn(executable, command, given)?)
+    Ok(launch::spawn(executable, command, streams, preparation)?)
 }
 
 fn namespace_of(place: NamespaceOf, children: &Children) -> io::Result<File> {
@@ -144,9 +147,7 @@ fn answer(stream: &TcpStream, children: &Children) -> io::Result<()> {
         }
         Request::Kill { number } => {
             if let Some(Ok(child)) = locked(children).get_mut(&number) {
-                // Fails only if it has ended meanwhile.
-                let _ = child.kill();
-                let _ = child.wait();
+                regatta_process::end_within(child, Duration::ZERO);
             }
             state(number, children)
         }
@@ -156,7 +157,7 @@ fn answer(stream: &TcpStream, children: &Children) -> io::Result<()> {
 
 fn state(number: u32, children: &Children) -> Option<String> {
     match locked(children).get_mut(&number) {
-        Some(Ok(child)) => process::ended(child, Duration::ZERO),
+        Some(Ok(child)) => child.ended(Duration::ZERO),
         Some(Err(error)) => Some(error.clone()),
         None => Some("it was never started".to_owned()),
     }

@@ -2,13 +2,13 @@
 
 use std::{
     collections::HashSet,
+    fs::File,
     io::{BufRead, BufReader, Write},
     net::SocketAddr,
-    process::{Child, ChildStdout},
     time::Duration,
 };
 
-use regatta_bed::{Bed, Host, PathCounters};
+use regatta_bed::{Bed, Host, Launched, PathCounters, TestBed as _};
 use regatta_model::{BedKind, Condition, Emulator, LossBy, PathSetup, Placement};
 
 use super::Outcome;
@@ -168,17 +168,17 @@ impl Hosts {
 }
 
 /// An agent, killed when dropped.
-struct Agent(Child, BufReader<ChildStdout>);
+struct Agent(Launched, BufReader<File>);
 
 impl Agent {
     fn start(bed: &mut Bed, host: Host) -> Outcome<Self> {
-        let mut child = bed.spawn_agent(host)?;
-        let answers = child.stdout.take().ok_or("no pipe")?;
-        Ok(Self(child, BufReader::new(answers)))
+        let launched = bed.spawn_agent(host)?;
+        let answers = launched.output.try_clone()?;
+        Ok(Self(launched, BufReader::new(answers.into())))
     }
 
     fn say(&mut self, line: &str) -> Outcome<()> {
-        Ok(writeln!(self.0.stdin.as_mut().ok_or("no pipe")?, "{line}")?)
+        Ok(writeln!(self.0.input, "{line}")?)
     }
 
     /// Reads the next line, which must begin with `word`, and returns the rest.
@@ -194,8 +194,6 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Either fails only if it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.process.kill();
     }
 }

@@ -3,14 +3,14 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Write},
     net::{IpAddr, SocketAddr},
     path::Path,
-    process::{Child, ChildStdout},
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Bed, BedError, Host};
+use regatta_bed::{Bed, BedError, Host, Launched, TestBed as _};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio,
 };
@@ -70,26 +70,26 @@ pub fn quantity<'a>(check: &'a PathCheck, name: &str) -> Option<&'a AskedAchieve
 
 /// An agent of the host program; killed when dropped.
 pub struct Agent {
-    pub child: Child,
-    answers: BufReader<ChildStdout>,
+    launched: Launched,
+    answers: BufReader<File>,
     pub address: IpAddr,
 }
 
 impl Agent {
     pub fn start(bed: &mut Bed, host: Host) -> Self {
-        let mut child = bed
+        let launched = bed
             .spawn_agent(host)
             .unwrap_or_else(|error| panic!("{}", explain(&error)));
+        let output = launched.output.try_clone().expect("a descriptor");
         Self {
-            answers: BufReader::new(child.stdout.take().expect("a pipe")),
-            child,
+            answers: BufReader::new(output.into()),
+            launched,
             address: bed.address(host),
         }
     }
 
     pub fn say(&mut self, line: &str) {
-        let requests = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(requests, "{line}").expect("the agent listens");
+        writeln!(self.launched.input, "{line}").expect("the agent listens");
     }
 
     pub fn hear(&mut self) -> String {
@@ -112,8 +112,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.launched.process.kill();
     }
 }
 

@@ -33,7 +33,7 @@ mod virtual_time;
 use std::time::Duration;
 
 use common::{Agent, bed_of, explain};
-use regatta_bed::{Bed, Host};
+use regatta_bed::{Bed, Host, TestBed as _};
 use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, PathSetup, Placement};
 
 const NETEM: PathSetup = PathSetup {

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use regatta_bed::TestBed as _;
 use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{LossBy, PathSetup, Placement};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_bed::{
-    Bed, BedError, Host, LinkCounters,
+    Bed, BedError, Host, LinkCounters, TestBed as _,
     guest::testing::{Clock, in_shared_guest},
 };
 use regatta_model::{

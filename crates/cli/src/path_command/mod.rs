@@ -20,7 +20,7 @@ use nix::{
     },
 };
 use regatta_bed::{
-    Bed, Host,
+    Bed, Host, TestBed as _,
     capture::CaptureOrder,
     program::{Program, ProgramOrder},
 };

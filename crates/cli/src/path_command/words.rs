@@ -1,5 +1,6 @@
 //! Text that is printed about a path before and after a command.
 
+use regatta_bed::TestBed as _;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
 use regatta_model::{Condition, units::format_duration};
 

@@ -3,14 +3,13 @@
 use std::{path::Path, process::ExitCode};
 
 use regatta_bed::{
-    Bed, BedError, TwoGuests,
+    Bed, BedError,
     guest::{FILES, payload, say},
 };
 use regatta_model::{BedKind, Clock, Guests, TrialRecord};
 
 use super::mission::{Mission, Word};
 use crate::{
-    bed::TestBed,
     error::EngineError,
     event::{Event, Listener, ListenerError},
     plan::Plan,
@@ -78,21 +77,17 @@ fn run() -> Result<(), Trouble> {
     let executable = std::env::current_exe().map_err(Trouble::Mission)?;
     let plan = Plan::new(&mission.study).map_err(EngineError::from)?;
     let study = &mission.study;
-    let mut bed: Box<dyn TestBed> = match study.guest.guests {
-        Guests::One => Box::new(
-            Bed::up(
-                BedKind::Netns,
-                study.path,
-                &study.conditions,
-                &executable,
-                &mission.run_id,
-            )
-            .map_err(EngineError::from)?,
+    let bed = match study.guest.guests {
+        Guests::One => Bed::up(
+            BedKind::Netns,
+            study.path,
+            &study.conditions,
+            &executable,
+            &mission.run_id,
         ),
-        Guests::Two => Box::new(
-            TwoGuests::up(study.path, &executable, &mission.run_id).map_err(EngineError::from)?,
-        ),
+        Guests::Two => Bed::of_two_guests(study.path, &executable, &mission.run_id),
     };
+    let mut bed = bed.map_err(EngineError::from)?;
     let run = Run::new(
         plan,
         RunOptions {
@@ -105,7 +100,7 @@ fn run() -> Result<(), Trouble> {
     let mut teller = Teller {
         clock: mission.study.guest.clock,
     };
-    run.run(bed.as_mut(), &mut teller)?;
+    run.run(&mut bed, &mut teller)?;
     Ok(())
 }
 

@@ -7,7 +7,6 @@
 //! have left the group are found by a mark in their environment.
 
 use std::{
-    fs,
     io::{self, BufRead as _, BufReader, Read, Write as _},
     os::unix::process::CommandExt as _,
     path::Path,
@@ -21,6 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::WaitStatus,
+    },
+    unistd::Pid,
+};
+use regatta_process::{die_with_parent, kill_marked, wait_without_reaping};
 use regatta_transport::{MonotonicTime, Stop, Unsupported};
 
 use crate::{
@@ -62,7 +69,7 @@ pub(crate) struct Program {
 /// The processes of a program.
 #[derive(Debug, Clone)]
 struct Group {
-    process: i32,
+    process: Pid,
     mark: String,
     /// Whether the program has a process namespace of its own.
     enclosed: bool,
@@ -153,7 +160,7 @@ impl Program {
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+                let _ = die_with_parent();
                 // The agent ignores it, which a program would inherit.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 Ok(())
@@ -179,7 +186,7 @@ impl Program {
                         return;
                     }
                 };
-                let process = child.id() as i32;
+                let process = Pid::from_raw(child.id().cast_signed());
                 let group = Group {
                     process,
                     mark,
@@ -194,7 +201,7 @@ impl Program {
                 waiter_inbox.put(Event::Ended(ending));
                 // Until then the process's number is its own, so that it can be read and killed.
                 let _ = may_forget.recv();
-                reap(process);
+                let _ = child.wait();
                 drop(forgotten_tell);
             })
             .map_err(ProgramError::Start)?;
@@ -243,8 +250,8 @@ impl Program {
     }
 
     /// Returns the program's process number, as this process sees it.
-    pub(crate) const fn process(&self) -> u32 {
-        self.group.process.unsigned_abs()
+    pub(crate) fn process(&self) -> u32 {
+        self.group.process.as_raw().unsigned_abs()
     }
 
     /// Returns the queue of the program's events.
@@ -358,37 +365,12 @@ fn in_words(ending: Ending) -> String {
 }
 
 /// Waits for the end of a child without reaping it.
-fn wait_for(process: i32) -> Ending {
-    loop {
-        // SAFETY: an all-zero `siginfo_t` is a valid value, and it is a valid place for one.
-        let (result, info) = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let options = libc::WEXITED | libc::WNOWAIT;
-            let result = libc::waitid(libc::P_PID, process.unsigned_abs(), &raw mut info, options);
-            (result, info)
-        };
-        if result == 0 {
-            // SAFETY: `waitid` has filled in what belongs to a child's end.
-            let status = unsafe { info.si_status() };
-            return match info.si_code {
-                libc::CLD_EXITED => Ending::Code(status),
-                _ => Ending::Signal(status),
-            };
-        }
-        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            // Somebody else has waited for it.
-            return Ending::Signal(0);
-        }
-    }
-}
-
-/// Reaps an ended child, so that its number can be used again.
-fn reap(process: i32) {
-    // SAFETY: a null status is allowed.
-    while unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) } < 0 {
-        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
+fn wait_for(process: Pid) -> Ending {
+    match wait_without_reaping(process) {
+        Ok(WaitStatus::Exited(_, code)) => Ending::Code(code),
+        Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signal(signal as i32),
+        // Somebody else has waited for it.
+        _ => Ending::Signal(0),
     }
 }
 
@@ -396,63 +378,19 @@ impl Group {
     /// Kills the program and what it started. Must be called before the program is reaped, while
     /// its number is its own.
     fn end(&self) {
-        // SAFETY: neither takes a pointer; the process is a child that nobody has waited for, so
-        // its number and its group's are its own.
-        unsafe {
-            libc::kill(self.process, libc::SIGKILL);
-            libc::kill(-self.process, libc::SIGKILL);
-        }
+        // The process is a child that nobody has waited for, so its number and its group's are its
+        // own. They may have ended.
+        let _ = kill(self.process, Signal::SIGKILL);
+        let _ = killpg(self.process, Signal::SIGKILL);
         self.end_strays();
     }
 
     /// Kills the processes that have left the program's process group, found by their mark.
     fn end_strays(&self) {
-        if self.enclosed {
-            return;
-        }
-        // One that starts another while it is being ended leaves that for the next pass.
-        for _ in 0..8 {
-            if !end_marked(self.process, &self.mark) {
-                return;
-            }
-            thread::yield_now();
+        if !self.enclosed {
+            kill_marked(MARK, &self.mark, self.process.as_raw());
         }
     }
-}
-
-/// Kills every process that has the mark, except the program itself; returns whether there was one.
-fn end_marked(program: i32, mark: &str) -> bool {
-    let wanted = format!("{MARK}={mark}");
-    let Ok(all) = fs::read_dir("/proc") else {
-        return false;
-    };
-    let mut found = false;
-    for entry in all.flatten() {
-        let Some(process) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        let has_mark = |environment: &[u8]| {
-            environment
-                .split(|byte| *byte == 0)
-                .any(|variable| variable == wanted.as_bytes())
-        };
-        if process == program
-            || !fs::read(entry.path().join("environ")).is_ok_and(|all| has_mark(&all))
-        {
-            continue;
-        }
-        found = true;
-        // SAFETY: takes no pointer. Its number was its own a moment ago, and numbers are used
-        // again only after all others.
-        unsafe { libc::kill(process, libc::SIGKILL) };
-        // SAFETY: a null status is allowed. It is ours to wait for if its parent is gone.
-        unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
-    }
-    found
 }
 
 /// Puts each line into the inbox, until the pipe ends or a line is malformed: after that no output

@@ -1,0 +1,132 @@
+//! Handle of a path daemon.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::{
+    error::{BedError, Reported},
+    launch::{Errors, Input, LaunchedProcess, Launcher},
+    messages::{FromDaemon, ToDaemon},
+};
+
+/// Time that a daemon has to end by itself before it is killed.
+const EXIT_LIMIT: Duration = Duration::from_millis(500);
+
+/// Command of the process that keeps a path.
+pub(crate) const PATH_DAEMON: &str = "path-daemon";
+
+/// Path daemon, for the controller. Dropping this ends the daemon.
+#[derive(Debug)]
+pub(crate) struct DaemonProcess {
+    process: Box<dyn LaunchedProcess>,
+    requests: Option<Box<dyn Input>>,
+    answers: BufReader<File>,
+}
+
+impl DaemonProcess {
+    pub(crate) fn start(launcher: &mut dyn Launcher) -> Result<Self, BedError> {
+        let launched = launcher.launch(PATH_DAEMON, Errors::Inherit)?;
+        Ok(Self {
+            process: launched.process,
+            requests: Some(launched.input),
+            answers: BufReader::new(launched.output.into()),
+        })
+    }
+
+    /// Returns the daemon's number at its launcher's host.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a request and waits for the answer; `what` names the request in errors.
+    pub(crate) fn ask(
+        &mut self,
+        request: &ToDaemon,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<FromDaemon, BedError> {
+        let asked = self.put(request);
+        self.answer(asked, what, within)
+    }
+
+    /// Sends a request whose answer is read later.
+    pub(crate) fn put(&mut self, request: &ToDaemon) -> io::Result<()> {
+        let Some(requests) = &mut self.requests else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let mut text = serde_json::to_string(request)?;
+        text.push('\n');
+        requests.write_all(text.as_bytes())
+    }
+
+    /// Waits for the answer to a request; `asked` is the result of [`DaemonProcess::put`].
+    pub(crate) fn answer(
+        &mut self,
+        asked: io::Result<()>,
+        what: &'static str,
+        within: Duration,
+    ) -> Result<FromDaemon, BedError> {
+        let line = match asked.and_then(|()| self.line(within)) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Err(BedError::TimedOut(within)),
+            Err(source) => {
+                let status = match self.process.ended(EXIT_LIMIT) {
+                    Some(status) => format!(" ({status})"),
+                    None => String::new(),
+                };
+                return Err(BedError::Gone { status, source });
+            }
+        };
+        match serde_json::from_str(&line) {
+            Ok(FromDaemon::Failed { reasons, hint }) => Err(BedError::Refused {
+                what,
+                source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
+                hint,
+            }),
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(BedError::Protocol { line }),
+        }
+    }
+
+    /// Returns the line of the answer, or `None` if none came in time.
+    fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
+        let answers = &mut self.answers;
+        // The daemon writes a line at once, so that one that has begun will end.
+        let until = Instant::now() + within;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(answers.get_ref().as_fd(), PollFlags::POLLIN)];
+            match poll(
+                &mut polled,
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+            ) {
+                Ok(0) => return Ok(None),
+                Ok(_) => break,
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut line = String::new();
+        if answers.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        line.truncate(line.trim_end().len());
+        Ok(Some(line))
+    }
+}
+
+impl Drop for DaemonProcess {
+    fn drop(&mut self) {
+        // End of input ends it.
+        self.requests = None;
+        if self.process.ended(EXIT_LIMIT).is_none() {
+            self.process.kill();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Starting Regatta's own processes on the hosts of a bed.
+
+use std::{
+    fmt::Debug,
+    fs::File,
+    io::Write,
+    os::fd::{AsRawFd, OwnedFd},
+    process::{Child, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use nix::sched::CloneFlags;
+use regatta_process::{Executable, Preparation, end_within, ended_within};
+
+use crate::{
+    error::{BedError, Reported},
+    program::{self, Program, ProgramOrder},
+};
+
+/// Starts processes on one host of a bed.
+pub trait Launcher: Debug {
+    /// Starts `regatta command` on the host, with pipes for input and output.
+    ///
+    /// # Errors
+    /// If the process cannot be started, or the host does not answer.
+    fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError>;
+
+    /// Starts any program on the host, kept together by `regatta path-program`.
+    ///
+    /// # Errors
+    /// [`BedError::Spawn`]; [`BedError::Refused`] for a host that is not in namespaces of this
+    /// machine.
+    fn start_program(&self, _order: ProgramOrder) -> Result<Program, BedError> {
+        Err(BedError::Refused {
+            what: "start a program on its host",
+            source: Reported::from("the host is not in a namespace of this machine"),
+            hint: "use the bed `netns`".to_owned(),
+        })
+    }
+}
+
+/// Destination of a process's standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errors {
+    /// That of the process that launches.
+    Inherit,
+    /// A stream of its own.
+    Pipe,
+}
+
+/// Process that was started on a host, and its standard streams.
+#[derive(Debug)]
+pub struct Launched {
+    /// Standard input; dropping it closes it.
+    pub input: Box<dyn Input>,
+    /// Standard output.
+    pub output: OwnedFd,
+    /// Standard error, if it has a stream of its own.
+    pub errors: Option<OwnedFd>,
+    /// The process itself. Dropping it does nothing to the process; the end of its input ends it.
+    pub process: Box<dyn LaunchedProcess>,
+}
+
+/// Standard input of a launched process.
+pub trait Input: Write + Send + Debug {}
+
+impl<T: Write + Send + Debug> Input for T {}
+
+/// Process that can be waited for and killed.
+pub trait LaunchedProcess: Send + Debug {
+    /// Returns the number of the process at its launcher's host.
+    fn id(&self) -> u32;
+    /// Waits for at most `within` and returns the exit status, in words; `None` if the process
+    /// still runs.
+    fn ended(&mut self, within: Duration) -> Option<String>;
+    /// Kills the process and waits for its end.
+    fn kill(&mut self);
+}
+
+impl LaunchedProcess for Child {
+    fn id(&self) -> u32 {
+        Child::id(self)
+    }
+
+    fn ended(&mut self, within: Duration) -> Option<String> {
+        let ended = ended_within(self, within).ok().flatten();
+        ended.map(|status| status.to_string())
+    }
+
+    fn kill(&mut self) {
+        end_within(self, Duration::ZERO);
+    }
+}
+
+/// Starts processes on this machine, in namespaces or outside of any.
+#[derive(Debug, Clone)]
+pub(crate) struct Local {
+    pub(crate) executable: Arc<Executable>,
+    /// Files that hold the namespaces to enter, in order.
+    namespaces: Arc<[(File, CloneFlags)]>,
+}
+
+impl Local {
+    /// Returns a launcher of processes in this process's namespaces.
+    pub(crate) fn new(executable: Executable) -> Self {
+        Self {
+            executable: Arc::new(executable),
+            namespaces: Arc::new([]),
+        }
+    }
+
+    /// Returns a launcher of the same program inside of namespaces.
+    pub(crate) fn within(&self, namespaces: impl Into<Arc<[(File, CloneFlags)]>>) -> Self {
+        Self {
+            executable: Arc::clone(&self.executable),
+            namespaces: namespaces.into(),
+        }
+    }
+
+    pub(crate) fn preparation(&self) -> Preparation {
+        let namespaces = self.namespaces.iter();
+        Preparation {
+            namespaces: namespaces
+                .map(|(file, kind)| (file.as_raw_fd(), *kind))
+                .collect(),
+            ..Preparation::default()
+        }
+    }
+}
+
+impl Launcher for Local {
+    fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
+        let errors = match errors {
+            Errors::Inherit => Stdio::inherit(),
+            Errors::Pipe => Stdio::piped(),
+        };
+        let streams = [Stdio::piped(), Stdio::piped(), errors];
+        let mut child = spawn(&self.executable, command, streams, self.preparation())?;
+        let no_pipe = "a child with pipes has pipes";
+        Ok(Launched {
+            input: Box::new(child.stdin.take().expect(no_pipe)),
+            output: child.stdout.take().expect(no_pipe).into(),
+            errors: child.stderr.take().map(Into::into),
+            process: Box::new(child),
+        })
+    }
+
+    fn start_program(&self, order: ProgramOrder) -> Result<Program, BedError> {
+        program::start(self, order)
+    }
+}
+
+/// Starts `executable command` with these standard streams; the kernel kills it when the calling thread
+/// ends.
+pub(crate) fn spawn(
+    executable: &Executable,
+    command: &str,
+    streams: [Stdio; 3],
+    preparation: Preparation,
+) -> Result<Child, BedError> {
+    let [input, output, errors] = streams;
+    let mut process = executable.command();
+    process
+        .arg(command)
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors);
+    Preparation {
+        session: true,
+        dies_with_parent: true,
+        ..preparation
+    }
+    .apply(&mut process);
+    process.spawn().map_err(|source| BedError::Spawn {
+        what: format!("{} {command}", executable.path().display()),
+        source,
+    })
+}
+
+/// Opens the file from which processes are started.
+pub(crate) fn open(path: &std::path::Path) -> Result<Executable, BedError> {
+    Executable::open(path).map_err(|source| BedError::Spawn {
+        what: path.display().to_string(),
+        source,
+    })
+}

@@ -1,0 +1,14 @@
+//! Child processes: starting them so that they end with their parent, waiting for them, and finding
+//! and killing everything that they started.
+
+mod own;
+mod start;
+mod tree;
+mod wait;
+
+pub use own::{become_subreaper, die_with_parent, set_name};
+pub use start::{Executable, Preparation};
+pub use tree::{
+    children, descendants, has_parents, kill_descendants, kill_marked, parent_in, walk,
+};
+pub use wait::{end_within, ended_within, wait_without_reaping};

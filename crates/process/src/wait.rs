@@ -1,0 +1,112 @@
+//! Waiting for the end of a child.
+
+use std::{
+    io,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    unistd::Pid,
+};
+
+/// Waits for at most `within` until `child` has ended, and reaps it. `None` if it still runs.
+///
+/// # Errors
+/// The error of `waitpid`.
+pub fn ended_within(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + within;
+    loop {
+        let ended = child.try_wait()?;
+        let left = until.saturating_duration_since(Instant::now());
+        if ended.is_some() || left.is_zero() {
+            return Ok(ended);
+        }
+        await_end(child.id(), left)?;
+    }
+}
+
+/// Waits for at most `within` until `child` has ended, then kills it; reaps it either way. `None` if it
+/// was killed.
+pub fn end_within(child: &mut Child, within: Duration) -> Option<ExitStatus> {
+    let ended = ended_within(child, within).ok().flatten();
+    if ended.is_none() {
+        // Fails only if it has ended meanwhile.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    ended
+}
+
+/// Sleeps until a process of this one's has ended, `within` at most.
+fn await_end(process: u32, within: Duration) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    if fd < 0 {
+        // Linux before 5.3, or a filter of system calls.
+        std::thread::sleep(within.min(Duration::from_millis(5)));
+        return Ok(());
+    }
+    // SAFETY: the kernel has just opened it, for nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+    match poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for the end of a child without reaping it, so that its number stays its own.
+///
+/// # Errors
+/// The error of `waitid`: somebody else has waited for the child.
+pub fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
+    loop {
+        match waitid(
+            Id::Pid(process),
+            WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT,
+        ) {
+            Err(Errno::EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn an_end_is_noticed_and_a_limit_is_kept() {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert_eq!(
+            ended_within(&mut cat, Duration::from_millis(20)).unwrap(),
+            None
+        );
+        drop(cat.stdin.take());
+        let status = ended_within(&mut cat, Duration::from_secs(60)).unwrap();
+        assert!(status.unwrap().success());
+    }
+
+    #[test]
+    fn a_child_that_stays_is_killed() {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert_eq!(end_within(&mut cat, Duration::ZERO), None);
+        assert!(!cat.wait().unwrap().success());
+    }
+
+    #[test]
+    fn the_status_can_be_read_twice() {
+        let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        assert_eq!(wait_without_reaping(pid), Ok(WaitStatus::Exited(pid, 7)));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        assert_eq!(wait_without_reaping(pid), Err(Errno::ECHILD));
+    }
+}
