@@ -2,6 +2,16 @@
 
 use std::{collections::BTreeMap, process::Command};
 
+/// Crates that the drivers of quinn and noq may use.
+const QUINN_FAMILY: &[&str] = &[
+    "transport",
+    "transport-quic-common",
+    "transport-sockets",
+    "transport-tls",
+    "model",
+    "control",
+];
+
 /// Crates of this workspace that each crate may use. A new crate, or a new arrow, is added here and
 /// in ARCHITECTURE.md, or this test fails.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -19,9 +29,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("transport-udp", &["transport", "model", "control"]),
     (
+        "transport-quic-common",
+        &[
+            "transport",
+            "transport-sockets",
+            "transport-tls",
+            "model",
+            "control",
+        ],
+    ),
+    ("transport-quic-quinn", QUINN_FAMILY),
+    ("transport-quic-noq", QUINN_FAMILY),
+    (
         "transport-quic",
         &[
             "transport",
+            "transport-quic-common",
+            "transport-quic-quinn",
+            "transport-quic-noq",
             "transport-sockets",
             "transport-tls",
             "model",

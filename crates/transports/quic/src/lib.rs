@@ -9,36 +9,25 @@
 //!
 //! Each stack is a feature of this crate (`quinn`, `noq`, `quiche`, `s2n`), on by default.
 //!
-//! Modules shared by all drivers: sizes from the path ([`path`]),
-//! the time for which flow control held a sender back ([`blocked`]), common options ([`options`]),
-//! key logs and event logs ([`files`]).
+//! quinn and noq are packages of their own over one source; all share `regatta-transport-quic-common`.
 
 // Without some of the stacks, some of what they share is unused.
 #![cfg_attr(
-    not(all(
-        feature = "quinn",
-        feature = "noq",
-        feature = "quiche",
-        feature = "s2n"
-    )),
+    not(all(feature = "quiche", feature = "s2n")),
     allow(dead_code, unused_imports)
 )]
 
-pub mod blocked;
-pub mod files;
-#[cfg(feature = "noq")]
-pub mod noq_driver;
-pub mod options;
-pub mod path;
 #[cfg(feature = "quiche")]
 pub mod quiche_driver;
-#[cfg(feature = "quinn")]
-pub mod quinn_driver;
-pub mod quinn_family;
 #[cfg(feature = "s2n")]
 pub mod s2n_driver;
 
 use regatta_transport::Driver;
+use regatta_transport_quic_common::{blocked, files, options, path};
+#[cfg(feature = "noq")]
+pub use regatta_transport_quic_noq as noq_driver;
+#[cfg(feature = "quinn")]
+pub use regatta_transport_quic_quinn as quinn_driver;
 use regatta_transport_sockets::{executor, socket, timer, wait};
 
 /// Returns all drivers of this crate, in the order of tables.
@@ -46,9 +35,9 @@ use regatta_transport_sockets::{executor, socket, timer, wait};
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[
         #[cfg(feature = "quinn")]
-        &quinn_driver::QuicQuinn,
+        &quinn_driver::Quic,
         #[cfg(feature = "noq")]
-        &noq_driver::QuicNoq,
+        &noq_driver::Quic,
         #[cfg(feature = "quiche")]
         &quiche_driver::QuicQuiche,
         #[cfg(feature = "s2n")]

@@ -3,14 +3,15 @@
 use bytes::{Bytes, BytesMut};
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
-use super::{
+use regatta_transport_sockets::wait::within;
+
+use crate::{
     connection::ABORTED,
     stack::{
         self,
         quic::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError},
     },
 };
-use crate::wait::within;
 
 /// Threshold, in bytes, below which messages are copied together; longer ones are handed over
 /// without a copy.
@@ -61,7 +62,7 @@ fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Transpo
 impl QuicStream {
     /// Creates a stream from its two halves; `early` is its connection if that began with early
     /// data.
-    pub(super) fn new(
+    pub(crate) fn new(
         (send, receive): (SendStream, RecvStream),
         early: Option<Connection>,
     ) -> Self {

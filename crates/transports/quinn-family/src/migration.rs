@@ -13,28 +13,29 @@ use std::{
 use regatta_model::units::format_duration;
 use regatta_transport::{MonotonicTime, TransportError};
 
-use super::stack::{self, quic::Endpoint};
+use regatta_transport_sockets::socket::{self, Counters};
+
 use crate::{
-    quinn_family::drops::Drops,
-    socket::{self, Counters},
+    drops::Drops,
+    stack::{self, quic::Endpoint},
 };
 
 /// Migration of one end, which happens once.
 #[derive(Debug)]
-pub(super) struct Migration {
-    pub(super) after: Duration,
-    pub(super) local: IpAddr,
-    pub(super) receive_buffer_bytes: usize,
-    pub(super) send_buffer_bytes: usize,
+pub(crate) struct Migration {
+    pub(crate) after: Duration,
+    pub(crate) local: IpAddr,
+    pub(crate) receive_buffer_bytes: usize,
+    pub(crate) send_buffer_bytes: usize,
     /// Maximum number of packets that the kernel takes at once.
-    pub(super) most_packets: usize,
-    pub(super) drops: Arc<Drops>,
+    pub(crate) most_packets: usize,
+    pub(crate) drops: Arc<Drops>,
     begun: AtomicBool,
     done: OnceLock<Result<(), String>>,
 }
 
 impl Migration {
-    pub(super) fn new(
+    pub(crate) fn new(
         after: Duration,
         local: IpAddr,
         (receive_buffer_bytes, send_buffer_bytes): (usize, usize),
@@ -55,13 +56,13 @@ impl Migration {
 
     /// Returns the time of the migration at the first call, which is made when the first transfer's
     /// connection is established; `None` at later calls.
-    pub(super) fn due(&self) -> Option<MonotonicTime> {
+    pub(crate) fn due(&self) -> Option<MonotonicTime> {
         let first = !self.begun.swap(true, Ordering::Relaxed);
         first.then(|| MonotonicTime::now() + self.after)
     }
 
     /// Migrates all connections of the endpoint to another local port.
-    pub(super) fn make(&self, endpoint: &Endpoint) {
+    pub(crate) fn make(&self, endpoint: &Endpoint) {
         let done = self
             .rebind(endpoint)
             .map_err(|error| error.reasons().join(": "));
@@ -86,7 +87,7 @@ impl Migration {
     }
 
     /// Describes the result, for a fact.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let after = format_duration(self.after);
         match self.done.get() {
             Some(Ok(())) => format!("to another local port after {after}"),

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::socket::Counters;
+use regatta_transport_sockets::socket::Counters;
 
 /// Drop counter of one end: the socket in use, and the sockets before it.
 #[derive(Debug)]

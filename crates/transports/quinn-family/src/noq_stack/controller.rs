@@ -13,10 +13,9 @@ use noq::congestion::{
 };
 use noq_proto::RttEstimator;
 
-use crate::{
-    path::Sizes,
-    quinn_family::watch::{OPEN_WINDOW_BYTES, Watch},
-};
+use regatta_transport_quic_common::path::Sizes;
+
+use crate::watch::{OPEN_WINDOW_BYTES, Watch};
 
 /// A congestion control that noq has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +63,7 @@ impl CongestionControl {
     }
 
     /// Returns a factory of this congestion control's controllers that report to `watch`.
-    pub(super) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
+    pub(crate) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
         Arc::new(WatchedFactory {
             control: self,
             watch: Arc::clone(watch),
@@ -232,7 +231,7 @@ impl Controller for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::LEAST_PAYLOAD_BYTES;
+    use regatta_transport_quic_common::path::LEAST_PAYLOAD_BYTES;
 
     #[test]
     fn what_a_connection_runs_is_read_from_its_controller() {

@@ -10,19 +10,21 @@ use std::{
 use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
 use regatta_transport_tls as tls;
 
-use super::{
+use regatta_transport_quic_common::blocked::Blocked;
+
+use crate::{
     connection::Shared,
-    controller::CongestionControl,
     stack::{
         self,
+        controller::CongestionControl,
         quic::{Connection, Side, crypto::rustls::HandshakeData},
     },
+    watch::Watch,
 };
-use crate::{blocked::Blocked, quinn_family::watch::Watch};
 
 /// Source of a connection's statistics. It holds the connection only while that is open, since a
 /// handle of the stack would keep it open.
-pub(super) struct Statistics {
+pub(crate) struct Statistics {
     connection: Mutex<State>,
     /// The other end's address when the connection began.
     remote: Option<SocketAddr>,
@@ -38,7 +40,7 @@ enum State {
 }
 
 impl Statistics {
-    pub(super) fn new(connection: Connection, watch: Arc<Watch>, shared: Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(connection: Connection, watch: Arc<Watch>, shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
             remote: stack::remote(&connection),
             connection: Mutex::new(State::Open(connection)),
@@ -56,7 +58,7 @@ impl Statistics {
     }
 
     /// Drops the connection and keeps its facts.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         let mut state = self.lock();
         if let State::Open(connection) = &*state {
             let facts = self.facts_of(connection);

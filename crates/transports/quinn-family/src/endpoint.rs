@@ -14,14 +14,28 @@ use regatta_model::{Handshake, Warning, WorkloadKind};
 use regatta_transport::{
     MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
-use regatta_transport_tls::{self as tls, HandshakeWatch, Resumption};
+use regatta_transport_tls::{HandshakeWatch, Resumption};
 use tokio::{
     runtime::Handle,
     sync::{Mutex, mpsc},
 };
 
-use super::{
+use regatta_transport_quic_common::{
+    files::Files,
+    options::{Mode, stack_facts},
+    path::LEAST_PAYLOAD_BYTES,
+};
+use regatta_transport_sockets::{
+    executor::Tokio,
+    socket::{self, Buffers, Counters},
+    timer,
+    wait::{timed_out, within},
+};
+
+use crate::{
     connection::{Beginning, Closer, DONE, QuicConnection, Shared},
+    drops::Drops,
+    figures::Offload,
     migration::Migration,
     options::{Needs, Options},
     runtime::WatchingRuntime,
@@ -29,20 +43,11 @@ use super::{
         self,
         quic::{
             ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
-            Incoming, ServerConfig, TransportConfig, ValidationTokenConfig,
-            crypto::rustls::{QuicClientConfig, QuicServerConfig},
+            Incoming, ServerConfig, TransportConfig,
         },
     },
-};
-use crate::{
-    executor::Tokio,
-    files::Files,
-    options::{Mode, stack_facts},
-    path::LEAST_PAYLOAD_BYTES,
-    quinn_family::{drops::Drops, figures::Offload, watch::Watch},
-    socket::{self, Buffers, Counters},
-    timer,
-    wait::{timed_out, within},
+    tls::{client_config, resumption, server_config},
+    watch::Watch,
 };
 
 /// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
@@ -72,11 +77,11 @@ pub struct QuicEndpoint {
 }
 
 /// Accepted connection.
-pub(super) struct Attempt {
-    pub(super) connection: Connection,
-    pub(super) watch: Arc<Watch>,
+pub(crate) struct Attempt {
+    pub(crate) connection: Connection,
+    pub(crate) watch: Arc<Watch>,
     /// First message of the connection, in datagram mode.
-    pub(super) first: Option<Bytes>,
+    pub(crate) first: Option<Bytes>,
 }
 
 /// Concurrent handshakes of the listening end, and a queue of their results.
@@ -92,41 +97,6 @@ impl fmt::Debug for QuicEndpoint {
             .field("end", &self.shared.end)
             .field("listen", &self.listen)
             .finish_non_exhaustive()
-    }
-}
-
-fn client_config(order: &TrialOrder, files: &Files) -> Result<ClientConfig, TransportError> {
-    let handshake = order.workload.kind.handshake();
-    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption(handshake))?;
-    if let Some(log) = files.key_log()? {
-        config.key_log = log;
-    }
-    let crypto =
-        QuicClientConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
-    Ok(ClientConfig::new(Arc::new(crypto)))
-}
-
-fn server_config(order: &TrialOrder, files: &Files) -> Result<ServerConfig, TransportError> {
-    let handshake = order.workload.kind.handshake();
-    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption(handshake))?;
-    if let Some(log) = files.key_log()? {
-        config.key_log = log;
-    }
-    let crypto =
-        QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    // A token for later connections would spare them the Retry that is asked for.
-    let mut tokens = ValidationTokenConfig::default();
-    tokens.sent(0);
-    config.validation_token_config(tokens);
-    Ok(config)
-}
-
-const fn resumption(handshake: Handshake) -> Resumption {
-    match handshake {
-        Handshake::Full | Handshake::Retry => Resumption::Off,
-        Handshake::Resumed => Resumption::Tickets,
-        Handshake::EarlyData => Resumption::EarlyData,
     }
 }
 
@@ -234,31 +204,31 @@ impl QuicEndpoint {
         })
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(super) fn listens(&self) -> Option<SocketAddr> {
+    pub(crate) fn listens(&self) -> Option<SocketAddr> {
         self.listen
     }
 
     /// Returns the maximum duration of a handshake.
-    pub(super) fn handshake_limit(&self) -> Duration {
+    pub(crate) fn handshake_limit(&self) -> Duration {
         self.connect_deadline
     }
 
     /// Returns the UDP payload of the connection's first full packets, in bytes.
-    pub(super) fn least_payload_bytes(&self) -> u16 {
+    pub(crate) fn least_payload_bytes(&self) -> u16 {
         self.shared.initial_payload_bytes
     }
 
     /// Returns the facts that are known before any connection, keyed by the full name of the fact.
-    pub(super) fn facts_of_end(&self) -> BTreeMap<String, String> {
+    pub(crate) fn facts_of_end(&self) -> BTreeMap<String, String> {
         self.facts.clone()
     }
 
     /// Returns the warnings about this end for the reader of the results.
-    pub(super) fn warnings_of_end(&self) -> Vec<Warning> {
+    pub(crate) fn warnings_of_end(&self) -> Vec<Warning> {
         let buffer = self.buffers.warning(self.shared.end);
         [buffer, self.shared.files.warning()]
             .into_iter()
@@ -281,7 +251,7 @@ impl QuicEndpoint {
     ///
     /// # Errors
     /// Errors of the stack; [`TransportError::TimedOut`] at `moment`.
-    pub(super) async fn establish(
+    pub(crate) async fn establish(
         &self,
         peer: SocketAddr,
         moment: MonotonicTime,
@@ -333,7 +303,7 @@ impl QuicEndpoint {
 
     /// Schedules this end's migration in mid-transfer, if the options ask for it and this is the
     /// transfer's first connection.
-    pub(super) fn schedule_migration(&self, closer: &Arc<Closer>) {
+    pub(crate) fn schedule_migration(&self, closer: &Arc<Closer>) {
         let Some(due) = self.shared.migration.as_ref().and_then(Migration::due) else {
             return;
         };
@@ -423,7 +393,7 @@ impl QuicEndpoint {
     }
 
     /// Waits for a connection's next message in a task of its own.
-    pub(super) fn await_message(&self, connection: Connection, watch: Arc<Watch>) {
+    pub(crate) fn await_message(&self, connection: Connection, watch: Arc<Watch>) {
         let done = self.attempts.done.clone();
         self.runtime.spawn(async move {
             let _ = done.send(first_message(connection, watch).await);
@@ -434,7 +404,7 @@ impl QuicEndpoint {
     ///
     /// # Errors
     /// [`TransportError::Cancelled`], and errors that make listening impossible.
-    pub(super) async fn next_attempt(
+    pub(crate) async fn next_attempt(
         &self,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),

@@ -9,7 +9,7 @@ use regatta_transport_sockets::socket::Buffers;
 use crate::path::{INITIAL_WINDOW_PACKETS, LEAST_PAYLOAD_BYTES, Sizes};
 
 /// Largest value of a QUIC variable-length integer (RFC 9000 §16).
-pub(crate) const MOST_VARINT: u64 = (1 << 62) - 1;
+pub const MOST_VARINT: u64 = (1 << 62) - 1;
 
 /// Carrier of the messages of a transfer: streams or DATAGRAM frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,12 +113,7 @@ impl Common {
 
     /// Returns the facts of an end that are known before any connection, keyed by the full name of
     /// the fact.
-    pub(crate) fn facts(
-        &self,
-        side: &str,
-        sizes: &Sizes,
-        buffers: &Buffers,
-    ) -> BTreeMap<String, String> {
+    pub fn facts(&self, side: &str, sizes: &Sizes, buffers: &Buffers) -> BTreeMap<String, String> {
         let discovery = if self.mtu_discovery { "on" } else { "off" };
         let payload = if self.mtu_discovery {
             format!("searched, at most {}", sizes.payload_bytes)
@@ -148,7 +143,7 @@ impl Common {
 
 /// Returns the facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or
 /// the number of packets that pass the kernel as one.
-pub(crate) fn stack_facts(
+pub fn stack_facts(
     options: &Common,
     sizes: &Sizes,
     local: IpAddr,
@@ -190,7 +185,7 @@ pub(crate) fn stack_facts(
 }
 
 /// Definition of the option for the carrier of messages.
-pub(crate) const MODE: OptionDefinition = OptionDefinition {
+pub const MODE: OptionDefinition = OptionDefinition {
     name: "mode",
     kind: OptionKind::OneOf(&Mode::NAMES),
     default: "stream",
@@ -198,7 +193,7 @@ pub(crate) const MODE: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for segmentation offload.
-pub(crate) const GSO: OptionDefinition = OptionDefinition {
+pub const GSO: OptionDefinition = OptionDefinition {
     name: "gso",
     kind: OptionKind::Flag,
     default: "true",
@@ -206,7 +201,7 @@ pub(crate) const GSO: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for path MTU discovery.
-pub(crate) const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
+pub const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
     name: "mtu_discovery",
     kind: OptionKind::Flag,
     default: "false",
@@ -214,7 +209,7 @@ pub(crate) const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for the flow-control window of a stream.
-pub(crate) const STREAM_WINDOW: OptionDefinition = OptionDefinition {
+pub const STREAM_WINDOW: OptionDefinition = OptionDefinition {
     name: "stream_window",
     kind: OptionKind::Size,
     default: "",
@@ -222,7 +217,7 @@ pub(crate) const STREAM_WINDOW: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for the socket's receive buffer.
-pub(crate) const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
+pub const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
     name: "receive_buffer",
     kind: OptionKind::Size,
     default: "",
@@ -230,7 +225,7 @@ pub(crate) const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for the socket's send buffer.
-pub(crate) const SEND_BUFFER: OptionDefinition = OptionDefinition {
+pub const SEND_BUFFER: OptionDefinition = OptionDefinition {
     name: "send_buffer",
     kind: OptionKind::Size,
     default: "",
@@ -238,7 +233,7 @@ pub(crate) const SEND_BUFFER: OptionDefinition = OptionDefinition {
 };
 
 /// Definition of the option for the log of secrets.
-pub(crate) const KEY_LOG: OptionDefinition = OptionDefinition {
+pub const KEY_LOG: OptionDefinition = OptionDefinition {
     name: "keylog",
     kind: OptionKind::Flag,
     default: "false",

@@ -11,14 +11,14 @@ use std::{
 
 use regatta_transport_tls::HandshakeWatch;
 
-use super::stack::{
+use crate::stack::{
     Socket,
     quic::{AsyncTimer, Runtime, TokioRuntime},
 };
 
 /// Runtime of one end.
 #[derive(Debug, Default)]
-pub(super) struct WatchingRuntime {
+pub(crate) struct WatchingRuntime {
     /// Watch of the connection that is being created.
     next: Mutex<Option<Arc<HandshakeWatch>>>,
 }
@@ -31,7 +31,7 @@ impl WatchingRuntime {
 
     /// Creates a connection whose handshake is watched: the task that the stack spawns during
     /// `make` is the connection's.
-    pub(super) fn watched<T>(&self, watch: &Arc<HandshakeWatch>, make: impl FnOnce() -> T) -> T {
+    pub(crate) fn watched<T>(&self, watch: &Arc<HandshakeWatch>, make: impl FnOnce() -> T) -> T {
         self.set_next(Some(Arc::clone(watch)));
         let made = watch.during(make);
         self.set_next(None);

@@ -1,5 +1,7 @@
 //! Code for noq that differs from the code for quinn.
 
+pub(crate) mod controller;
+
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -11,25 +13,35 @@ use std::{
 };
 
 use bytes::Bytes;
+use controller::CongestionControl;
 use noq::{
     AsyncUdpSocket, Connection, ConnectionId, PathId, QlogConfig, QlogFactory, RecvStream, Runtime,
     Side, TokioRuntime, TransportConfig, UdpSender,
     udp::{RecvMeta, Transmit},
 };
 
-use super::controller::CongestionControl;
-use crate::{
-    files::EventLog,
-    quinn_family::figures::{Figures, Offload},
-};
+use regatta_transport_quic_common::files::EventLog;
 
-pub(super) use noq as quic;
+use crate::figures::{Figures, Offload};
+
+pub(crate) use noq as quic;
+
+/// Name of the stack.
+pub(crate) const STACK: &str = "noq";
+
+/// Version of the stack that this crate is built with.
+pub(crate) const VERSION: &str = "1.4.0";
+
+/// Title and summary of the driver.
+pub(crate) const TITLE: &str = "QUIC, noq";
+pub(crate) const SUMMARY: &str =
+    "QUIC version 1 with TLS 1.3 by noq, a fork of quinn with BBR version 3";
 
 /// The driver's name.
-pub(super) const NAME: &str = "quic-noq";
+pub(crate) const NAME: &str = "quic-noq";
 
 /// Socket type that noq takes.
-pub(super) type Socket = Box<dyn AsyncUdpSocket>;
+pub(crate) type Socket = Box<dyn AsyncUdpSocket>;
 
 /// Maximum number of packets that noq hands to the kernel at once.
 const MOST_SEGMENTS: usize = 10;
@@ -97,7 +109,7 @@ impl UdpSender for FewerSegmentsSender {
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let can = inner.create_sender().max_transmit_segments().get();
     let wrapped: Socket = match NonZeroUsize::new(most) {
@@ -115,7 +127,7 @@ pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
 
 /// Returns the figures of a connection. Without multipath, which is not negotiated, a connection
 /// has one path, whose number does not change when the path moves to another address.
-pub(super) fn figures(connection: &Connection) -> Figures {
+pub(crate) fn figures(connection: &Connection) -> Figures {
     let stats = connection.stats();
     let path = connection.path_stats(PathId::ZERO).unwrap_or_default();
     Figures {
@@ -134,17 +146,17 @@ pub(super) fn figures(connection: &Connection) -> Figures {
 }
 
 /// Address of the other end; `None` once the path is gone.
-pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
+pub(crate) fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }
 
 /// Returns the congestion control that a connection runs, as its controller says.
-pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
+pub(crate) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
     CongestionControl::of(connection.congestion_state(PathId::ZERO)?)
 }
 
 /// Returns the congestion window that a connection began with, in bytes.
-pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
+pub(crate) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
     Some(connection.congestion_state(PathId::ZERO)?.initial_window())
 }
 
@@ -152,7 +164,7 @@ pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
 ///
 /// # Errors
 /// The error that ended the stream.
-pub(super) async fn read_chunks(
+pub(crate) async fn read_chunks(
     stream: &mut RecvStream,
     pieces: &mut [Bytes],
 ) -> Result<Option<usize>, noq::ReadError> {
@@ -182,6 +194,6 @@ impl QlogFactory for OneLog {
 }
 
 /// Makes the stack write the events of one connection to `log`.
-pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
+pub(crate) fn log_events(transport: &mut TransportConfig, log: EventLog) {
     transport.qlog_factory(Arc::new(OneLog(Mutex::new(Some(log)))));
 }

@@ -20,7 +20,12 @@ use regatta_transport::{
 };
 use tokio::sync::watch;
 
-use super::{
+use regatta_transport_sockets::{
+    executor::Tokio,
+    wait::{timed_out, within},
+};
+
+use crate::{
     connection::{ABORTED, Closer, DONE},
     endpoint::{Attempt, QuicEndpoint},
     stack::{
@@ -28,11 +33,7 @@ use super::{
         quic::{Connection, ConnectionError, SendDatagramError},
     },
     statistics::Statistics,
-};
-use crate::{
-    executor::Tokio,
-    quinn_family::watch::Watch,
-    wait::{timed_out, within},
+    watch::Watch,
 };
 
 /// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
@@ -53,7 +54,7 @@ const LOOK: Duration = Duration::from_millis(2);
 const MOST_AT_ONCE: usize = 256;
 
 /// Returns the largest message that packets with this payload carry, in bytes.
-pub(super) const fn longest_message(payload_bytes: u16) -> usize {
+pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
     (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
 }
 
@@ -62,7 +63,7 @@ pub(super) const fn longest_message(payload_bytes: u16) -> usize {
 pub struct QuicDatagramEndpoint(QuicEndpoint);
 
 impl QuicDatagramEndpoint {
-    pub(super) fn new(endpoint: QuicEndpoint) -> Self {
+    pub(crate) fn new(endpoint: QuicEndpoint) -> Self {
         Self(endpoint)
     }
 

@@ -15,7 +15,11 @@ use regatta_transport::{
 use regatta_transport_tls::HandshakeWatch;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
-use super::{
+use regatta_transport_quic_common::files::Files;
+use regatta_transport_sockets::wait::{timed_out, within};
+
+use crate::{
+    drops::Drops,
     migration::Migration,
     stack::{
         self,
@@ -23,40 +27,36 @@ use super::{
     },
     statistics::Statistics,
     stream::QuicStream,
-};
-use crate::{
-    files::Files,
-    quinn_family::{drops::Drops, watch::Watch},
-    wait::{timed_out, within},
+    watch::Watch,
 };
 
 /// Application error code of a connection that is closed in good order.
-pub(super) const DONE: VarInt = VarInt::from_u32(0);
+pub(crate) const DONE: VarInt = VarInt::from_u32(0);
 
 /// Application error code of a connection, or a stream, that was aborted, by the deadline or from
 /// outside.
-pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
+pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
 
 /// State that all connections of one end share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// `sender` or `receiver`.
-    pub(super) end: &'static str,
+    pub(crate) end: &'static str,
     /// UDP payload of a connection's first packets, in bytes.
-    pub(super) initial_payload_bytes: u16,
-    pub(super) drops: Arc<Drops>,
-    pub(super) files: Files,
+    pub(crate) initial_payload_bytes: u16,
+    pub(crate) drops: Arc<Drops>,
+    pub(crate) files: Files,
     /// Whether every connection begins with a Retry packet.
-    pub(super) retries: bool,
+    pub(crate) retries: bool,
     /// Migration, at an end that migrates.
-    pub(super) migration: Option<Migration>,
+    pub(crate) migration: Option<Migration>,
     /// Whether closing a connection waits until it is gone; false where another connection follows
     /// at once.
-    pub(super) lingers: bool,
+    pub(crate) lingers: bool,
 }
 
 /// Handshake that a connection began with.
-pub(super) enum Beginning {
+pub(crate) enum Beginning {
     /// Unknown: at a listening end, where clients may have used tickets.
     Unknown,
     /// Full handshake, as no tickets are issued.
@@ -68,7 +68,7 @@ pub(super) enum Beginning {
 }
 
 impl Beginning {
-    pub(super) fn early(accepted: ZeroRttAccepted, watch: Arc<HandshakeWatch>) -> Self {
+    pub(crate) fn early(accepted: ZeroRttAccepted, watch: Arc<HandshakeWatch>) -> Self {
         Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)), watch)
     }
 
@@ -82,7 +82,7 @@ impl Beginning {
 }
 
 /// State of the data in the first flight.
-pub(super) enum EarlyData {
+pub(crate) enum EarlyData {
     /// Sent; the other end has not answered yet.
     Sent(ZeroRttAccepted),
     /// Accepted (`true`) or rejected by the other end.
@@ -108,17 +108,17 @@ impl EarlyData {
 }
 
 /// Closes the connection when the trial, or the transfer, is stopped.
-pub(super) struct Closer {
-    pub(super) connection: Connection,
+pub(crate) struct Closer {
+    pub(crate) connection: Connection,
     watch: Arc<Watch>,
 }
 
 impl Closer {
-    pub(super) fn new(connection: Connection, watch: Arc<Watch>) -> Arc<Self> {
+    pub(crate) fn new(connection: Connection, watch: Arc<Watch>) -> Arc<Self> {
         Arc::new(Self { connection, watch })
     }
 
-    pub(super) fn close(&self, code: VarInt, reason: &[u8]) {
+    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
         self.watch.close();
         self.connection.close(code, reason);
     }
@@ -140,7 +140,7 @@ pub struct QuicConnection {
 }
 
 impl QuicConnection {
-    pub(super) fn new(
+    pub(crate) fn new(
         endpoint: Endpoint,
         (connection, watch): (Connection, Arc<Watch>),
         shared: Arc<Shared>,
@@ -160,7 +160,7 @@ impl QuicConnection {
         }
     }
 
-    pub(super) fn closer(&self) -> &Arc<Closer> {
+    pub(crate) fn closer(&self) -> &Arc<Closer> {
         &self.closer
     }
 

@@ -6,14 +6,15 @@ use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, WorkloadKind, units::parse_duration};
 use regatta_transport::{OptionDefinition, OptionKind, Unsupported};
 
-use super::{
-    controller::CongestionControl,
-    stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
-};
-use crate::{
+use regatta_transport_quic_common::{
     options::{self as common, Common, MOST_VARINT, Mode},
     path::{LEAST_PAYLOAD_BYTES, Sizes},
-    quinn_family::watch::Watch,
+};
+
+use crate::{
+    stack::controller::CongestionControl,
+    stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
+    watch::Watch,
 };
 
 /// Idle timeout: time without a packet from the peer after which a connection is dead. The stack's
@@ -36,7 +37,7 @@ const MOST_QUEUE_BYTES: usize = 256 << 10;
 const LEAST_QUEUED: usize = 10;
 
 /// Options of the driver, in the order of help.
-pub(super) const DEFINITIONS: &[OptionDefinition] = &[
+pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     OptionDefinition {
         name: "cc",
         kind: OptionKind::OneOf(&CongestionControl::NAMES),

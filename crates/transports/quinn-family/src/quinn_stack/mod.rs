@@ -1,5 +1,7 @@
 //! Code for quinn that differs from the code for noq.
 
+pub(crate) mod controller;
+
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -10,25 +12,35 @@ use std::{
 };
 
 use bytes::Bytes;
+use controller::CongestionControl;
 use quinn::{
     AsyncUdpSocket, Connection, QlogConfig, RecvStream, Runtime, TokioRuntime, TransportConfig,
     UdpPoller,
     udp::{RecvMeta, Transmit},
 };
 
-use super::controller::CongestionControl;
-use crate::{
-    files::EventLog,
-    quinn_family::figures::{Figures, Offload},
-};
+use regatta_transport_quic_common::files::EventLog;
 
-pub(super) use quinn as quic;
+use crate::figures::{Figures, Offload};
+
+pub(crate) use quinn as quic;
+
+/// Name of the stack.
+pub(crate) const STACK: &str = "quinn";
+
+/// Version of the stack that this crate is built with.
+pub(crate) const VERSION: &str = "0.11.12";
+
+/// Title and summary of the driver.
+pub(crate) const TITLE: &str = "QUIC, quinn";
+pub(crate) const SUMMARY: &str =
+    "QUIC version 1 with TLS 1.3 by quinn, over streams or DATAGRAM frames";
 
 /// The driver's name.
-pub(super) const NAME: &str = "quic-quinn";
+pub(crate) const NAME: &str = "quic-quinn";
 
 /// Socket type that quinn takes.
-pub(super) type Socket = Arc<dyn AsyncUdpSocket>;
+pub(crate) type Socket = Arc<dyn AsyncUdpSocket>;
 
 /// Maximum number of packets that quinn hands to the kernel at once.
 const MOST_SEGMENTS: usize = 10;
@@ -80,7 +92,7 @@ impl AsyncUdpSocket for FewerSegments {
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let wrapped: Socket = if inner.max_transmit_segments() > most && most < MOST_SEGMENTS {
         Arc::new(FewerSegments { inner, most })
@@ -95,7 +107,7 @@ pub(super) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
 }
 
 /// Returns the figures of a connection.
-pub(super) fn figures(connection: &Connection) -> Figures {
+pub(crate) fn figures(connection: &Connection) -> Figures {
     let stats = connection.stats();
     Figures {
         smoothed_rtt: stats.path.rtt,
@@ -113,17 +125,17 @@ pub(super) fn figures(connection: &Connection) -> Figures {
 }
 
 /// Address of the other end.
-pub(super) fn remote(connection: &Connection) -> Option<SocketAddr> {
+pub(crate) fn remote(connection: &Connection) -> Option<SocketAddr> {
     Some(connection.remote_address())
 }
 
 /// Returns the congestion control that a connection runs, as its controller says.
-pub(super) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
+pub(crate) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
     CongestionControl::of(connection.congestion_state())
 }
 
 /// Returns the congestion window that a connection began with, in bytes.
-pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
+pub(crate) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
     Some(connection.congestion_state().initial_window())
 }
 
@@ -131,7 +143,7 @@ pub(super) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
 ///
 /// # Errors
 /// The error that ended the stream.
-pub(super) async fn read_chunks(
+pub(crate) async fn read_chunks(
     stream: &mut RecvStream,
     pieces: &mut [Bytes],
 ) -> Result<Option<usize>, quinn::ReadError> {
@@ -139,7 +151,7 @@ pub(super) async fn read_chunks(
 }
 
 /// Makes the stack write the events of one connection to `log`.
-pub(super) fn log_events(transport: &mut TransportConfig, log: EventLog) {
+pub(crate) fn log_events(transport: &mut TransportConfig, log: EventLog) {
     let mut config = QlogConfig::default();
     config
         .writer(log.writer)

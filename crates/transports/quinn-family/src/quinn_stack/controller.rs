@@ -9,10 +9,9 @@ use quinn::congestion::{
 };
 use quinn_proto::RttEstimator;
 
-use crate::{
-    path::Sizes,
-    quinn_family::watch::{OPEN_WINDOW_BYTES, Watch},
-};
+use regatta_transport_quic_common::path::Sizes;
+
+use crate::watch::{OPEN_WINDOW_BYTES, Watch};
 
 /// A congestion control that quinn has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +59,7 @@ impl CongestionControl {
     }
 
     /// Returns a factory of this congestion control's controllers that report to `watch`.
-    pub(super) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
+    pub(crate) fn watched(self, watch: &Arc<Watch>) -> Arc<dyn ControllerFactory + Send + Sync> {
         Arc::new(WatchedFactory {
             control: self,
             watch: Arc::clone(watch),
@@ -190,7 +189,7 @@ impl Controller for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::LEAST_PAYLOAD_BYTES;
+    use regatta_transport_quic_common::path::LEAST_PAYLOAD_BYTES;
 
     #[test]
     fn what_a_connection_runs_is_read_from_its_controller() {

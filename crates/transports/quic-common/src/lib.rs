@@ -1,0 +1,7 @@
+//! What all QUIC drivers share: sizes from the path ([`path`]), the time for which flow control held a
+//! sender back ([`blocked`]), common options ([`options`]), key logs and event logs ([`files`]).
+
+pub mod blocked;
+pub mod files;
+pub mod options;
+pub mod path;
