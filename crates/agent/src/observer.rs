@@ -34,6 +34,8 @@ struct Flow {
     role: Role,
     live: Arc<LiveCounters>,
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
+    /// Most bytes in flight of any sample so far.
+    max_in_flight: Arc<Mutex<Option<u64>>>,
 }
 
 impl FlowSource for Flow {
@@ -56,6 +58,9 @@ impl Flow {
         let Some(sample) = source.and_then(|source| source.sample()) else {
             return FlowSample::default();
         };
+        let mut max = lock(&self.max_in_flight);
+        *max = (*max).max(sample.bytes_in_flight);
+        drop(max);
         FlowSample {
             bytes_delivered: None,
             retransmitted_packets: sample.retransmitted_packets,
@@ -112,6 +117,7 @@ impl TrialObserver {
             role,
             live,
             transfer: Arc::default(),
+            max_in_flight: Arc::default(),
         };
         let subject = Subject::new();
         let sampler = Sampler::spawn(
@@ -193,6 +199,10 @@ impl Observer for TrialObserver {
 
     fn on_process(&self, process: u32) {
         self.subject.set(process);
+    }
+
+    fn max_bytes_in_flight(&self) -> Option<u64> {
+        *lock(&self.flow.max_in_flight)
     }
 
     fn send_note(&self, note: Note) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_control::{Role, SideReport};
-use regatta_model::{Series, Warning, stack};
+use regatta_model::{Series, Warning, metric::id, stack};
 use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
 
 use crate::observer::Observed;
@@ -24,11 +24,11 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         put(&format!("cpu_{side}_ratio"), deltas.cpu_ratio);
         put(&format!("cpu_{side}_user_ratio"), deltas.cpu_user_ratio);
         put(&format!("cpu_{side}_system_ratio"), deltas.cpu_system_ratio);
-        put("cpu_host_ratio", deltas.cpu_host_ratio);
-        put("cpu_host_softirq_ratio", deltas.cpu_host_softirq_ratio);
+        put(id::CPU_HOST_RATIO, deltas.cpu_host_ratio);
+        put(id::CPU_HOST_SOFTIRQ_RATIO, deltas.cpu_host_softirq_ratio);
         if role == Role::Receiver {
             put(
-                "receive_buffer_errors",
+                id::RECEIVE_BUFFER_ERRORS,
                 deltas.receive_buffer_errors.map(|count| count as f64),
             );
         }
@@ -81,24 +81,27 @@ fn interface_metrics(
         return Vec::new();
     };
     let mut metrics = vec![
-        ("interface_errors", counters.errors() as f64),
-        ("interface_drops", counters.drops() as f64),
-        ("interface_collisions", counters.collisions as f64),
+        (id::INTERFACE_ERRORS, counters.errors() as f64),
+        (id::INTERFACE_DROPS, counters.drops() as f64),
+        (id::INTERFACE_COLLISIONS, counters.collisions as f64),
     ];
     match role {
         Role::Sender => {
-            metrics.push(("packets_sent", counters.sent_packets as f64));
+            metrics.push((id::PACKETS_SENT, counters.sent_packets as f64));
             let seconds = deltas.elapsed.as_secs_f64();
             if seconds > 0.0 {
-                metrics.push(("packets_per_second", counters.sent_packets as f64 / seconds));
+                metrics.push((
+                    id::PACKETS_PER_SECOND,
+                    counters.sent_packets as f64 / seconds,
+                ));
             }
             let header = interface.map_or(0, |info| info.link_header_bytes);
             let size = mean_packet_bytes(counters.sent_bytes, counters.sent_packets, header);
-            metrics.extend(size.map(|size| ("mean_packet_bytes", size)));
+            metrics.extend(size.map(|size| (id::MEAN_PACKET_BYTES, size)));
         }
         Role::Receiver => {
-            metrics.push(("packets_received", counters.received_packets as f64));
-            metrics.push(("acknowledgement_packets", counters.sent_packets as f64));
+            metrics.push((id::PACKETS_RECEIVED, counters.received_packets as f64));
+            metrics.push((id::ACKNOWLEDGEMENT_PACKETS, counters.sent_packets as f64));
         }
     }
     metrics
@@ -119,11 +122,11 @@ fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
     let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
     let window = values("congestion_window_bytes");
     [
-        ("congestion_window_mean_bytes", mean(window)),
-        ("congestion_window_max_bytes", largest(window)),
+        (id::CONGESTION_WINDOW_MEAN_BYTES, mean(window)),
+        (id::CONGESTION_WINDOW_MAX_BYTES, largest(window)),
         ("smoothed_rtt_ns", mean(values("smoothed_rtt_ns"))),
         (
-            "bytes_in_flight_max_bytes",
+            id::BYTES_IN_FLIGHT_MAX_BYTES,
             largest(values("bytes_in_flight_bytes")),
         ),
     ]

@@ -7,7 +7,7 @@ use regatta_bed::{
     BedError,
     capture::{CaptureError, CaptureOrder, CaptureSummary, Captured, read},
 };
-use regatta_model::{TrialRecord, Warning, WorkloadKind};
+use regatta_model::{TrialRecord, Warning, WorkloadKind, metric::id};
 
 use crate::{error::EngineError, plan::PlannedTrial, run::Crew};
 
@@ -18,7 +18,7 @@ const FILES: &str = "files";
 const FILE_FACT: &str = "capture_file";
 
 /// Metric of the transfer's time in the capture.
-const TIME: &str = "captured_transfer_time_ns";
+const TIME: &str = id::CAPTURED_TRANSFER_TIME_NS;
 
 /// Facts of a driver whose datagrams show where a transfer begins and ends: the first bytes of the
 /// datagram that begins it, and of the one with the receiver's acknowledgement, as `d1:0a:…`.

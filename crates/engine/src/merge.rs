@@ -6,6 +6,7 @@ use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
+    metric::id,
     metric::{self, Combination},
 };
 
@@ -57,8 +58,8 @@ pub(crate) fn merge(
         let condition = plan.condition(trial.cell);
         add_path(&mut merged.metrics, condition, path, since, direction);
     }
-    let warm_up_ns = merged.metrics.get("warm_up_ns").copied().unwrap_or(0.0);
-    let transfer_ns = merged.metrics.get("transfer_time_ns").copied();
+    let warm_up_ns = merged.metrics.get(id::WARM_UP_NS).copied().unwrap_or(0.0);
+    let transfer_ns = merged.metrics.get(id::TRANSFER_TIME_NS).copied();
     let transfer_ns = transfer_ns.unwrap_or(elapsed_ns) - warm_up_ns;
     let (listening, own_ns) = match direction {
         Direction::Forward | Direction::Both => (Role::Receiver, receiver_ns),
@@ -80,7 +81,7 @@ pub(crate) fn merge(
     };
     derive(&mut merged.metrics, (transfer_ns, counted_ns), has_goodput);
     if warm_up_ns > 0.0 && counted(&merged.metrics).is_none_or(|bytes| bytes <= 0.0) {
-        merged.metrics.remove("goodput_bps");
+        merged.metrics.remove(id::GOODPUT_BPS);
         merged.warnings.push(Warning {
             code: "warm_up_too_long".to_owned(),
             message: "everything was delivered within the warm-up, so there is no goodput"
@@ -186,13 +187,13 @@ fn charge_listening(
 /// Adds the goodput of each direction, of a transfer in both directions at once.
 fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport); 2]) {
     let (Some(goodput), Some(all)) = (
-        metrics.get("goodput_bps").copied(),
+        metrics.get(id::GOODPUT_BPS).copied(),
         counted(metrics).filter(|all| *all > 0.0),
     ) else {
         return;
     };
     // The sender's role is the connecting host's here; what it sent is what the other one got.
-    for (name, (_, side)) in ["goodput_reverse_bps", "goodput_forward_bps"]
+    for (name, (_, side)) in [id::GOODPUT_REVERSE_BPS, id::GOODPUT_FORWARD_BPS]
         .into_iter()
         .zip(sides)
     {
@@ -204,8 +205,8 @@ fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport)
 
 /// Returns the delivered bytes that count towards goodput: those after the warm-up.
 fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
-    let warm_up = metrics.get("warm_up_bytes").copied().unwrap_or(0.0);
-    Some((metrics.get("bytes_delivered")? - warm_up).max(0.0))
+    let warm_up = metrics.get(id::WARM_UP_BYTES).copied().unwrap_or(0.0);
+    Some((metrics.get(id::BYTES_DELIVERED)? - warm_up).max(0.0))
 }
 
 /// Adds the path's counters. `direction` is that of the data, whose link is the path's forward one
@@ -245,21 +246,21 @@ fn add_path(
         }
     }
     put(
-        "path_other_drops",
+        id::PATH_OTHER_DROPS,
         (forward.mtu_drops + forward.refused_drops) as f64,
     );
     if forward.offered > 0 && !forward.unsupported.offered && !forward.unsupported.queue_drops {
         put(
-            "path_loss_ratio",
+            id::PATH_LOSS_RATIO,
             forward.lost() as f64 / forward.offered as f64,
         );
     }
     if !forward.unsupported.queue_max_bytes {
-        put("path_queue_max_bytes", forward.queue_max_bytes as f64);
+        put(id::PATH_QUEUE_MAX_BYTES, forward.queue_max_bytes as f64);
     }
     let since_ns = since.as_nanos() as f64;
     if since_ns > 0.0 {
-        put("cpu_path_ratio", path.cpu_ns as f64 / since_ns);
+        put(id::CPU_PATH_RATIO, path.cpu_ns as f64 / since_ns);
     }
 }
 
@@ -333,30 +334,32 @@ fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), h
         && let Some(delivered) = counted(metrics)
         && counted_ns > 0.0
     {
-        put(metrics, "goodput_bps", delivered * 8e9 / counted_ns);
+        put(metrics, id::GOODPUT_BPS, delivered * 8e9 / counted_ns);
     }
-    if let (Some(sent), Some(lost)) = (get(metrics, "messages_sent"), get(metrics, "messages_lost"))
-        && sent > 0.0
+    if let (Some(sent), Some(lost)) = (
+        get(metrics, id::MESSAGES_SENT),
+        get(metrics, id::MESSAGES_LOST),
+    ) && sent > 0.0
     {
-        put(metrics, "message_loss_ratio", lost / sent);
+        put(metrics, id::MESSAGE_LOSS_RATIO, lost / sent);
     }
     if let (Some(sender), Some(receiver)) = (
-        get(metrics, "cpu_sender_ratio"),
-        get(metrics, "cpu_receiver_ratio"),
+        get(metrics, id::CPU_SENDER_RATIO),
+        get(metrics, id::CPU_RECEIVER_RATIO),
     ) {
         let cores = sender + receiver;
         if cores > 0.0 {
-            if let Some(goodput) = get(metrics, "goodput_bps") {
+            if let Some(goodput) = get(metrics, id::GOODPUT_BPS) {
                 put(
                     metrics,
-                    "goodput_per_core_percent_bps",
+                    id::GOODPUT_PER_CORE_PERCENT_BPS,
                     goodput / (cores * 100.0),
                 );
             }
             if let Some(delivered) = counted(metrics)
                 && delivered > 0.0
             {
-                put(metrics, "cpu_per_byte_ns", cores * time / delivered);
+                put(metrics, id::CPU_PER_BYTE_NS, cores * time / delivered);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BitRate, BulkOptions, Bytes, PathCheck, Ratio, Transport, Warning, WorkloadKind,
+    BitRate, BulkOptions, Bytes, PathCheck, Ratio, Transport, Warning, WorkloadKind, metric::id,
     stack::NOT_APPLICABLE, units::format_duration,
 };
 
@@ -57,9 +57,9 @@ pub(crate) fn check(
         .warnings
         .iter()
         .any(|warning| warning.code == "deadline_reached");
-    let set_up_ns = get("set_up_time_ns").unwrap_or(0.0);
+    let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
     let deadline_ns = study.deadline.as_nanos() as f64;
-    if !flagged && get("transfer_time_ns").is_some_and(|t| t - set_up_ns >= deadline_ns) {
+    if !flagged && get(id::TRANSFER_TIME_NS).is_some_and(|t| t - set_up_ns >= deadline_ns) {
         found.push(deadline_reached(kind, study.deadline));
     }
     // Slow start matters to what is sent as fast as it can be; the rest waits for answers, or for a
@@ -108,22 +108,26 @@ pub(crate) fn check(
         kind.direction(),
         merged,
     ));
-    if let Some(dropped) = get("receive_buffer_errors")
+    if let Some(dropped) = get(id::RECEIVE_BUFFER_ERRORS)
         && dropped > 0.0
     {
         found.push(warning(
-            "receive_buffer_errors",
+            id::RECEIVE_BUFFER_ERRORS,
             "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages".to_owned(),
             "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
         ));
     }
-    if let Some(busy) = get("cpu_host_ratio")
+    if let Some(busy) = get(id::CPU_HOST_RATIO)
         && busy > SATURATED
     {
-        let ours: f64 = ["cpu_sender_ratio", "cpu_receiver_ratio", "cpu_path_ratio"]
-            .into_iter()
-            .filter_map(get)
-            .sum();
+        let ours: f64 = [
+            id::CPU_SENDER_RATIO,
+            id::CPU_RECEIVER_RATIO,
+            id::CPU_PATH_RATIO,
+        ]
+        .into_iter()
+        .filter_map(get)
+        .sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         // Both ends, emulator and host are one machine in every bed that reports the host's CPU.
         found.push(if ours < busy * cores / 2.0 {

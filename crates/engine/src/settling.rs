@@ -1,6 +1,6 @@
 //! Time that each transport takes to settle after each step of the path's schedule.
 
-use regatta_model::{Condition, Series};
+use regatta_model::{Condition, Series, metric::id};
 use regatta_stats::{Settling, settling_time};
 
 use crate::merge::Merged;
@@ -34,7 +34,7 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) 
         .map(|step| step.at.as_nanos() as f64)
         .collect();
     let mut settled = Series {
-        name: "settling_time_ns".to_owned(),
+        name: id::SETTLING_TIME_NS.to_owned(),
         side: "path".to_owned(),
         t_ns: Vec::new(),
         values: Vec::new(),
@@ -58,14 +58,14 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) 
     let n = settled.values.len();
     if n > 0 {
         let mean = settled.values.iter().sum::<f64>() / n as f64;
-        merged.metrics.insert("settling_time_ns".to_owned(), mean);
+        merged.metrics.insert(id::SETTLING_TIME_NS.to_owned(), mean);
         merged.series.push(settled);
     }
     if n > 0 || unsettled > 0 {
         let unsettled = f64::from(unsettled);
         merged
             .metrics
-            .insert("unsettled_steps".to_owned(), unsettled);
+            .insert(id::UNSETTLED_STEPS.to_owned(), unsettled);
     }
 }
 

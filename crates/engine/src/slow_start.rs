@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Direction, Warning, units::format_duration};
+use regatta_model::{Condition, Direction, Warning, metric::id, units::format_duration};
 
 use crate::{merge::Merged, plausible::warning};
 
@@ -31,11 +31,11 @@ pub(crate) fn overflow(
     };
     let held_bytes = condition.bdp(link)?.0 + condition.queue_limit(link).0;
     let held_packets = held_bytes as f64 / f64::from(condition.mtu_bytes);
-    let queue_drops = *merged.metrics.get("path_queue_drops")?;
+    let queue_drops = *merged.metrics.get(id::PATH_QUEUE_DROPS)?;
     let retransmitted = merged
         .series
         .iter()
-        .find(|series| series.name == "retransmitted_packets" && series.side == "sender")?;
+        .find(|series| series.name == id::RETRANSMITTED_PACKETS && series.side == "sender")?;
     let samples = || retransmitted.t_ns.iter().zip(&retransmitted.values);
     let (first_ns, _) = samples().find(|(_, count)| **count > 0.0)?;
     let round_trip = condition

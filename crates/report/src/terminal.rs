@@ -9,6 +9,7 @@ use comfy_table::{
 };
 use regatta_model::{
     Outcome, metric,
+    metric::id,
     shell::{printable, quoted},
 };
 use regatta_results::{FILE_NAME, has_log};
@@ -41,21 +42,27 @@ impl Default for TerminalOptions {
 const NARROWEST: u16 = 40;
 /// Columns of the tables: name of the metric, and its heading over several lines.
 const COLUMNS: [(&str, &str); 9] = [
-    ("goodput_bps", "goodput"),
-    ("requests_per_second", "requests\nper second"),
-    ("message_delay_p95_ns", "message\ndelay, 95th\npercentile"),
-    ("time_to_first_byte_p50_ns", "time to\nfirst byte,\nmedian"),
-    ("time_to_completion_p50_ns", "time to\ncompletion,\nmedian"),
-    ("round_trip_delay_ns", "round-trip\ndelay under\nload"),
+    (id::GOODPUT_BPS, "goodput"),
+    (id::REQUESTS_PER_SECOND, "requests\nper second"),
+    (id::MESSAGE_DELAY_P95_NS, "message\ndelay, 95th\npercentile"),
     (
-        "stream_round_trip_delay_ns",
+        id::TIME_TO_FIRST_BYTE_P50_NS,
+        "time to\nfirst byte,\nmedian",
+    ),
+    (
+        id::TIME_TO_COMPLETION_P50_NS,
+        "time to\ncompletion,\nmedian",
+    ),
+    (id::ROUND_TRIP_DELAY_NS, "round-trip\ndelay under\nload"),
+    (
+        id::STREAM_ROUND_TRIP_DELAY_NS,
         "round-trip\ndelay on a\nstream",
     ),
     (
-        "goodput_per_core_percent_bps",
+        id::GOODPUT_PER_CORE_PERCENT_BPS,
         "goodput per\n1 % of a\ncore",
     ),
-    ("message_loss_ratio", "message\nloss"),
+    (id::MESSAGE_LOSS_RATIO, "message\nloss"),
 ];
 /// Style of the tables: a line under the header and nothing else.
 const STYLE: TableStyle =

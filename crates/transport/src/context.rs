@@ -76,6 +76,12 @@ pub trait Observer: Send + Sync {
         let _ = process;
     }
 
+    /// Returns the most bytes in flight that a sample of the transfer's connection showed so far;
+    /// absent where the stack does not report them or nothing was sampled.
+    fn max_bytes_in_flight(&self) -> Option<u64> {
+        None
+    }
+
     /// Passes a note to the other end of the trial, over control. Never blocks for long.
     fn send_note(&self, note: Note);
 }

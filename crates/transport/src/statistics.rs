@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use regatta_model::metric::id;
+
 use crate::context::{ProtocolSample, StatisticsSource};
 
 /// Statistics of one connection, and their last sample: a closed connection gives none any more.
@@ -91,16 +93,19 @@ impl StatisticsSource for AllConnections {
             |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         for (name, figures) in [
             (
-                "retransmitted_packets",
+                id::RETRANSMITTED_PACKETS,
                 each(&sources, |sample| sample.retransmitted_packets),
             ),
-            ("packets_sent", each(&sources, |sample| sample.packets_sent)),
+            (
+                id::PACKETS_SENT,
+                each(&sources, |sample| sample.packets_sent),
+            ),
             (
                 "congestion_window_bytes",
                 each(&sources, |sample| sample.congestion_window_bytes),
             ),
             (
-                "smoothed_rtt_ns",
+                id::SMOOTHED_RTT_NS,
                 each(&sources, |sample| sample.smoothed_rtt.map(nanoseconds)),
             ),
         ] {

@@ -90,6 +90,12 @@ impl Observer for Recorder {
         }
     }
 
+    fn max_bytes_in_flight(&self) -> Option<u64> {
+        let samples = lock(&self.samples);
+        let in_flight = samples.iter().filter_map(|sample| sample.bytes_in_flight);
+        in_flight.max()
+    }
+
     fn send_note(&self, note: Note) {
         lock(&self.notes).push(note);
         if let Some(peer) = lock(&self.peer).as_ref() {

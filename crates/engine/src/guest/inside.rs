@@ -6,7 +6,7 @@ use regatta_bed::{
     Bed, BedError,
     guest::{FILES, payload, say},
 };
-use regatta_model::{BedKind, Clock, Guests, TrialRecord};
+use regatta_model::{BedKind, Clock, Guests, TrialRecord, metric::id};
 
 use super::mission::{Mission, Word};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 const CPU: &str = "cpu_";
 
 /// Goodput over CPU time.
-const PER_CORE: &str = "goodput_per_core_percent_bps";
+const PER_CORE: &str = id::GOODPUT_PER_CORE_PERCENT_BPS;
 
 /// Runs the study that the controller gave this guest and reports its events. The body of
 /// `regatta guest-run`.

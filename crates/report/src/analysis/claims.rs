@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Better, Outcome, TrialRecord, metric};
+use regatta_model::{Better, Outcome, TrialRecord, metric, metric::id};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
@@ -30,10 +30,10 @@ pub const CORRELATED_CELL: f64 = 0.01;
 
 /// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
 pub const DIFFERENCE_METRICS: [&str; 4] = [
-    "goodput_bps",
-    "round_trip_delay_ns",
-    "cpu_host_ratio",
-    "goodput_per_core_percent_bps",
+    id::GOODPUT_BPS,
+    id::ROUND_TRIP_DELAY_NS,
+    id::CPU_HOST_RATIO,
+    id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
 /// Claim that is not decided yet.

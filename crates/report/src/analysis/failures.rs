@@ -1,6 +1,6 @@
 //! Failures: work of a cell that was not done.
 
-use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric};
+use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
 
 use super::summary::{Failure, FailureKind};
 use crate::format::quantity;
@@ -31,37 +31,37 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
     };
     let lost = |trial: &&TrialRecord| -> f64 {
         let of = |name: &str| trial.metrics.get(name).copied().filter(|v| v.is_finite());
-        let sent = of("messages_sent").unwrap_or(0.0);
+        let sent = of(id::MESSAGES_SENT).unwrap_or(0.0);
         // Where it is not known what was lost for good, what came too late for a delay counts.
         let late = (primary.is_some_and(|p| p.better == Better::Lower))
-            .then(|| Some((sent - of("messages_delivered")?).max(0.0)))
+            .then(|| Some((sent - of(id::MESSAGES_DELIVERED)?).max(0.0)))
             .flatten();
-        of("messages_lost")
-            .or_else(|| Some(of("message_loss_ratio")? * sent))
+        of(id::MESSAGES_LOST)
+            .or_else(|| Some(of(id::MESSAGE_LOSS_RATIO)? * sent))
             .or(late)
             .unwrap_or(0.0)
     };
     let lost: f64 = measured.iter().map(lost).sum();
-    let connections = sum("connections_failed") + sum("connections_completed");
+    let connections = sum(id::CONNECTIONS_FAILED) + sum(id::CONNECTIONS_COMPLETED);
     [
         (FailureKind::Trials, failed, measured.len() as f64 + failed),
         (FailureKind::Nothing, nothing, measured.len() as f64),
         (
             FailureKind::Connections,
-            sum("connections_failed"),
+            sum(id::CONNECTIONS_FAILED),
             connections,
         ),
         (
             FailureKind::Requests,
-            sum("requests_unanswered"),
-            sum("messages_sent"),
+            sum(id::REQUESTS_UNANSWERED),
+            sum(id::MESSAGES_SENT),
         ),
         (
             FailureKind::Acknowledgements,
-            sum("messages_unacknowledged"),
-            sum("messages_sent"),
+            sum(id::MESSAGES_UNACKNOWLEDGED),
+            sum(id::MESSAGES_SENT),
         ),
-        (FailureKind::Messages, lost, sum("messages_sent")),
+        (FailureKind::Messages, lost, sum(id::MESSAGES_SENT)),
     ]
     .into_iter()
     .filter(|(_, count, _)| *count > 0.0)

@@ -1,6 +1,6 @@
 //! Gates: requirements that a run must meet to pass.
 
-use regatta_model::{Outcome, PathCheck, TrialRecord};
+use regatta_model::{Outcome, PathCheck, TrialRecord, metric::id};
 
 use super::summary::{Gate, Summary, out_of_tolerance};
 use crate::RunData;
@@ -145,7 +145,7 @@ fn intact(data: &RunData) -> Gate {
     let corrupted: f64 = data
         .trials
         .iter()
-        .filter_map(|trial| trial.metrics.get("messages_corrupted"))
+        .filter_map(|trial| trial.metrics.get(id::MESSAGES_CORRUPTED))
         // A sum of nothing would be a negative zero.
         .fold(0.0, |sum, corrupted| sum + corrupted);
     gate(

@@ -16,6 +16,8 @@ mod summary;
 mod verdict;
 mod warnings;
 
+use regatta_model::metric::id;
+
 use regatta_results::RunState;
 
 use crate::RunData;
@@ -32,14 +34,14 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Metrics by which transports are compared.
 pub const HEADLINE_METRICS: [&str; 8] = [
-    "goodput_bps",
-    "requests_per_second",
-    "message_delay_p95_ns",
-    "time_to_first_byte_p50_ns",
-    "time_to_completion_p50_ns",
-    "round_trip_delay_ns",
-    "stream_round_trip_delay_ns",
-    "goodput_per_core_percent_bps",
+    id::GOODPUT_BPS,
+    id::REQUESTS_PER_SECOND,
+    id::MESSAGE_DELAY_P95_NS,
+    id::TIME_TO_FIRST_BYTE_P50_NS,
+    id::TIME_TO_COMPLETION_P50_NS,
+    id::ROUND_TRIP_DELAY_NS,
+    id::STREAM_ROUND_TRIP_DELAY_NS,
+    id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
 /// Whether transports or conditions are compared by this metric, so that its geometric mean is

@@ -1,6 +1,6 @@
 //! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
-use regatta_model::{Outcome, Workload, metric::Unit};
+use regatta_model::{Outcome, Workload, metric::Unit, metric::id};
 
 use super::{
     noise,
@@ -80,7 +80,7 @@ fn sentence(place: &Place<'_>, several_workloads: bool) -> String {
     }
     let name = name(place, several_workloads);
     let by = match place.metric.name {
-        "goodput_bps" => String::new(),
+        id::GOODPUT_BPS => String::new(),
         _ => format!(", by {}", place.metric.title),
     };
     format!("U{}{by}: {}.", &name[1..], parts.join("; "))
@@ -329,8 +329,8 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 /// the number of steps after which it did not; `None` without a schedule.
 fn settling(cell: &Cell) -> Option<String> {
     let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
-    let unsettled = mean("unsettled_steps")?;
-    let time = mean("settling_time_ns").map_or("never".to_owned(), |mean| {
+    let unsettled = mean(id::UNSETTLED_STEPS)?;
+    let time = mean(id::SETTLING_TIME_NS).map_or("never".to_owned(), |mean| {
         format!("in {}", quantity(Unit::Nanoseconds, mean))
     });
     let but = match unsettled {

@@ -5,7 +5,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Handshake, Words, units::format_duration};
+use regatta_model::{Handshake, Words, metric::id, units::format_duration};
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
@@ -214,8 +214,8 @@ impl Tally {
             .report("time_to_first_byte", "sender", findings);
         self.completion
             .report("time_to_completion", "sender", findings);
-        findings.count("connections_completed", self.completed());
-        findings.count("connections_failed", self.failed);
+        findings.count(id::CONNECTIONS_COMPLETED, self.completed());
+        findings.count(id::CONNECTIONS_FAILED, self.failed);
         findings.0.facts.extend(self.facts.clone());
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
@@ -240,7 +240,7 @@ impl Tally {
         }
         if let Some(error) = &self.last_error {
             findings.warn(
-                "connections_failed",
+                id::CONNECTIONS_FAILED,
                 format!(
                     "{} of {} connections failed, the last one with: {}",
                     self.failed,
@@ -342,7 +342,7 @@ pub(super) async fn run<E: StreamEndpoint>(
 
     let ended = end.at();
     findings.span(started, ended);
-    findings.metric("transfer_time_ns", (ended - started) as f64);
+    findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
     tally.report(work, &mut findings);
     if deadline_reached {
         findings.warn(

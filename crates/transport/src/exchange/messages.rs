@@ -2,6 +2,8 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use regatta_model::metric::id;
+
 use super::{
     Asked, Exchange,
     ledger::{Answered, Ledger},
@@ -96,8 +98,8 @@ impl MessageSink for Responder {
 
     fn report(&self, findings: &mut Findings) {
         findings.fact("message_check", "sequence");
-        findings.count("messages_duplicated", self.duplicated);
-        findings.count("messages_reordered", self.reordered);
+        findings.count(id::MESSAGES_DUPLICATED, self.duplicated);
+        findings.count(id::MESSAGES_REORDERED, self.reordered);
     }
 }
 

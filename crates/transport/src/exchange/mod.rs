@@ -15,7 +15,7 @@ mod tests;
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind, units::format_duration};
+use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind, metric::id, units::format_duration};
 
 use crate::{
     content::{
@@ -213,18 +213,21 @@ impl Work for Exchange {
         match self.kind {
             Kind::StopAndWait => {
                 if asked.patience.is_some() {
-                    findings.count("messages_unacknowledged", ledger.given_up());
+                    findings.count(id::MESSAGES_UNACKNOWLEDGED, ledger.given_up());
                 }
             }
             Kind::RequestResponse => {
-                findings.metric("requests_per_second", ledger.answers_per_second());
-                findings.metric("request_rate_ratio", ledger.rate_ratio());
-                findings.count("requests_unanswered", ledger.sent() - ledger.delays().len());
+                findings.metric(id::REQUESTS_PER_SECOND, ledger.answers_per_second());
+                findings.metric(id::REQUEST_RATE_RATIO, ledger.rate_ratio());
+                findings.count(
+                    id::REQUESTS_UNANSWERED,
+                    ledger.sent() - ledger.delays().len(),
+                );
             }
         }
         if let Some(patience) = asked.patience {
             findings.fact("answers.timeout", format_duration(patience));
-            findings.count("late_answers", ledger.late());
+            findings.count(id::LATE_ANSWERS, ledger.late());
         }
         if asked.stray > 0 {
             findings.warn(

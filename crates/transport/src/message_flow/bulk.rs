@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Pattern, WorkloadKind};
+use regatta_model::{BulkOptions, Pattern, WorkloadKind, metric::id};
 
 use super::{
     MessageSink, MessageWork, Work,
@@ -107,7 +107,7 @@ impl Work for Messages {
 
     fn report(&self, (): &(), findings: &mut Findings) {
         if !self.warm_up.is_zero() {
-            findings.metric("warm_up_ns", self.warm_up.as_nanos() as f64);
+            findings.metric(id::WARM_UP_NS, self.warm_up.as_nanos() as f64);
         }
     }
 }
@@ -166,9 +166,9 @@ impl MessageSink for MessageCheck {
     fn report(&self, findings: &mut Findings) {
         if self.has_headers() {
             findings.fact("message_check", "sequence");
-            findings.count("messages_duplicated", self.duplicated);
-            findings.count("messages_reordered", self.reordered);
-            findings.metric("interarrival_jitter_ns", self.interarrival_jitter());
+            findings.count(id::MESSAGES_DUPLICATED, self.duplicated);
+            findings.count(id::MESSAGES_REORDERED, self.reordered);
+            findings.metric(id::INTERARRIVAL_JITTER_NS, self.interarrival_jitter());
         } else {
             findings.fact("message_check", "count");
         }

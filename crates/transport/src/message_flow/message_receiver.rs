@@ -3,6 +3,8 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use hdrhistogram::Histogram as Hdr;
+use regatta_model::metric::id;
+
 use regatta_control::{Note, SideReport};
 
 use super::{MessageSink, MessageWork};
@@ -541,14 +543,14 @@ fn report<W: MessageWork, F: MessageFlow>(
     findings.delivery(delivered, taken.sink.corrupted(), deliveries);
     if !work.warm_up().is_zero() {
         let bytes = trial.context.live.bytes_in_warm_up.load(Ordering::Relaxed);
-        findings.count("warm_up_bytes", bytes);
+        findings.count(id::WARM_UP_BYTES, bytes);
     }
     findings.refused(admission.refused);
     taken.sink.report(&mut findings);
     if !taken.one_way.is_empty() {
         let median = taken.one_way.value_at_quantile(0.5) as f64;
-        findings.metric("one_way_delay_ns", median);
-        let histogram = probe::encode("one_way_delay_ns", "receiver", &taken.one_way);
+        findings.metric(id::ONE_WAY_DELAY_NS, median);
+        let histogram = probe::encode(id::ONE_WAY_DELAY_NS, "receiver", &taken.one_way);
         findings.0.histograms.extend(histogram);
     }
     trial.context.live.set_phase(Phase::Done);

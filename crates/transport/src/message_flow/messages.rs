@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
+use regatta_model::metric::id;
+
 use regatta_control::{Note, Role, SideReport};
 
 use super::{MessageWork, message_receiver};
@@ -103,7 +105,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
-    let (end, samples) = watch.finish();
+    let (end, counters) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     let handed_over = match end {
         SenderEnd::Deadline { sent, .. } => sent,
@@ -141,14 +143,14 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         findings.goodput(delivered, end.at().since(started));
     }
     work.report(&sent.work, &mut findings);
-    findings.samples(trial, &samples, end.at().since(started));
-    findings.count("bytes_sent", bytes);
-    findings.count("messages_sent", messages);
+    findings.counters(trial, &counters, end.at().since(started));
+    findings.count(id::BYTES_SENT, bytes);
+    findings.count(id::MESSAGES_SENT, messages);
     if let Some(arrived) = arrived {
         let lost = left.max(delivered.messages).saturating_sub(arrived);
-        findings.count("messages_lost", lost);
+        findings.count(id::MESSAGES_LOST, lost);
         if messages > 0 {
-            findings.metric("message_loss_ratio", lost as f64 / messages as f64);
+            findings.metric(id::MESSAGE_LOSS_RATIO, lost as f64 / messages as f64);
         }
     }
     if let (Some(left), Some(_)) = (sent.left, arrived) {

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::SideReport;
-use regatta_model::{Spread, units::format_duration};
+use regatta_model::{Spread, metric::id, units::format_duration};
 
 use super::{Messages, READY};
 use crate::{
@@ -211,7 +211,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         Err(error) => Err(error),
     };
     live.set_phase(Phase::Done);
-    let (end, samples) = watch.finish();
+    let (end, counters) = watch.finish();
     let (facts, result) = match result {
         Ok(facts) => (facts, Ok(())),
         Err(error) => (BTreeMap::new(), Err(error)),
@@ -220,16 +220,16 @@ pub(super) async fn run<E: StreamEndpoint>(
 
     let ended = end.at();
     findings.span(started, ended);
-    findings.metric("transfer_time_ns", (ended - started) as f64);
+    findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
     set_up.report("set_up_time", "sender", &mut findings);
     if work.streams == 1 || work.spread == Spread::Streams {
-        findings.samples(trial, &samples, ended.since(started));
+        findings.counters(trial, &counters, ended.since(started));
     }
     // The counters lag behind by the messages under way when the deadline came.
     let bytes = live.bytes_sent.load(Ordering::Relaxed);
     let messages = live.messages_sent.load(Ordering::Relaxed);
-    findings.count("bytes_sent", bytes.max(delivered.bytes));
-    findings.count("messages_sent", messages.max(delivered.messages));
+    findings.count(id::BYTES_SENT, bytes.max(delivered.bytes));
+    findings.count(id::MESSAGES_SENT, messages.max(delivered.messages));
     let by_deadline = matches!(end, SenderEnd::Deadline { .. });
     if by_deadline {
         findings.warn(
@@ -245,7 +245,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         );
     } else {
         findings.count(
-            "messages_lost",
+            id::MESSAGES_LOST,
             work.count - delivered.messages.min(work.count),
         );
     }

@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::metric::id;
+
 use regatta_control::{Note, Role, SideReport};
 
 use super::{Flows, Shared, receiving, sending};
@@ -143,11 +145,14 @@ fn own_samples(findings: &mut Findings, shared: &Shared<'_>) {
         return;
     };
     let again = last.retransmitted_packets.map(|count| count as f64);
-    findings.metric("retransmitted_packets", again);
+    findings.metric(id::RETRANSMITTED_PACKETS, again);
     if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
-        findings.metric("retransmit_ratio", again / sent as f64);
+        findings.metric(id::RETRANSMIT_RATIO, again / sent as f64);
     }
-    findings.metric("min_rtt_ns", last.min_rtt.map(|rtt| rtt.as_nanos() as f64));
+    findings.metric(
+        id::MIN_RTT_NS,
+        last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
+    );
 }
 
 /// Serves a connection, and beside it all that come after it, until every flow has ended.

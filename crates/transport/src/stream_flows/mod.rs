@@ -22,7 +22,7 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind};
+use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind, metric::id};
 
 use crate::{
     clock::MonotonicTime,
@@ -322,13 +322,13 @@ impl<'a> Shared<'a> {
                 sent.bytes = sent.bytes.max(theirs.bytes);
                 sent.messages = sent.messages.max(theirs.messages);
             }
-            findings.count("bytes_sent", sent.bytes);
-            findings.count("messages_sent", sent.messages);
+            findings.count(id::BYTES_SENT, sent.bytes);
+            findings.count(id::MESSAGES_SENT, sent.messages);
             if let Some(theirs) = theirs.filter(|_| self.abandons()) {
                 let lost = sent.messages - theirs.messages;
-                findings.count("messages_lost", lost);
+                findings.count(id::MESSAGES_LOST, lost);
                 findings.metric(
-                    "message_loss_ratio",
+                    id::MESSAGE_LOSS_RATIO,
                     lost as f64 / (sent.messages as f64).max(1.0),
                 );
             }
@@ -344,7 +344,7 @@ impl<'a> Shared<'a> {
             if !options.warm_up.is_zero() {
                 let warm = live.bytes_in_warm_up.load(Ordering::Relaxed);
                 // What comes after the deadline is in neither.
-                findings.count("warm_up_bytes", warm.min(ours.bytes));
+                findings.count(id::WARM_UP_BYTES, warm.min(ours.bytes));
             }
             if options.verify == regatta_model::Verify::Digest {
                 let digest = self.digest_delivered.load(Ordering::Relaxed);
@@ -352,7 +352,7 @@ impl<'a> Shared<'a> {
             }
         }
         if !options.warm_up.is_zero() && self.trial.order.connects() {
-            findings.metric("warm_up_ns", options.warm_up.as_nanos() as f64);
+            findings.metric(id::WARM_UP_NS, options.warm_up.as_nanos() as f64);
         }
         if let Some(exchange) = &self.flows.exchange {
             if let Some(asked) = &tally.asked {

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use regatta_model::metric::id;
+
 use regatta_control::SideReport;
 
 use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer};
@@ -117,7 +119,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if !warm_up.length().is_zero() {
         let warm = trial.context.live.bytes_in_warm_up.load(Ordering::Acquire);
         // What comes after the deadline is in neither.
-        findings.count("warm_up_bytes", warm.min(delivered.bytes));
+        findings.count(id::WARM_UP_BYTES, warm.min(delivered.bytes));
     }
     findings.refused(refused);
     findings.0.facts.extend(endpoint.facts());

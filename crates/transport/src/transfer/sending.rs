@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use regatta_model::metric::id;
+
 use regatta_control::SideReport;
 
 use super::{Connections, Content, Outgoing, TransferEndpoint, offer::await_offer};
@@ -80,7 +82,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         .await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
-    let (end, samples) = watch.finish();
+    let (end, counters) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
         let got = Acknowledgement::of(&mut control, Vec::new())
@@ -103,9 +105,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
     );
     findings.goodput(delivered, time);
     if !warm_up.length().is_zero() {
-        findings.metric("warm_up_ns", warm_up.length().as_nanos() as f64);
+        findings.metric(id::WARM_UP_NS, warm_up.length().as_nanos() as f64);
     }
-    findings.samples(trial, &samples, time);
+    findings.counters(trial, &counters, time);
     report_sent(&mut findings, live, delivered);
     if let Some(probed) = &probed {
         findings.load_probe(trial, probed, (loaded, &end));
@@ -152,6 +154,6 @@ async fn open_control<E: StreamEndpoint>(
 /// what was read for the connections and has not left.
 fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivered) {
     let sent = Delivered::sent(live);
-    findings.count("bytes_sent", sent.bytes.max(delivered.bytes));
-    findings.count("messages_sent", sent.messages.max(delivered.messages));
+    findings.count(id::BYTES_SENT, sent.bytes.max(delivered.bytes));
+    findings.count(id::MESSAGES_SENT, sent.messages.max(delivered.messages));
 }

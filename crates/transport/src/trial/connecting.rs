@@ -29,7 +29,6 @@ impl Trial {
             &self.context,
             &transfer,
             (self.order.connect_deadline, self.order.deadline),
-            self.order.sample_interval,
         )?;
         self.context.live.set_phase(Phase::Transfer);
         let started = watch.arm();

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use regatta_control::{PathHints, SideReport};
-use regatta_model::{ProbePlacement, Warning, WorkloadKind, units::format_duration};
+use regatta_model::{ProbePlacement, Warning, WorkloadKind, metric::id, units::format_duration};
 
 use super::{
     Trial,
-    watch::{Delivered, ReceiverEnd, ReceiverWatch, Samples, SenderEnd},
+    watch::{Delivered, ReceiverEnd, ReceiverWatch, SenderEnd},
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, StatisticsSource},
+    context::{Phase, ProtocolSample, StatisticsSource},
     driver::TransportError,
     probe::Probed,
     stream::StreamEndpoint,
@@ -82,8 +82,8 @@ impl Findings {
 
     /// Adds that every message which was sent was delivered.
     pub(crate) fn nothing_lost(&mut self) {
-        self.count("messages_lost", 0);
-        self.metric("message_loss_ratio", 0.0);
+        self.count(id::MESSAGES_LOST, 0);
+        self.metric(id::MESSAGE_LOSS_RATIO, 0.0);
     }
 
     pub(crate) fn span(&mut self, started: MonotonicTime, ended: MonotonicTime) {
@@ -107,8 +107,11 @@ impl Findings {
         };
         self.fact("acknowledgement", acknowledgement);
         self.span(started, ended);
-        self.metric("transfer_time_ns", (ended - started) as f64);
-        self.metric("set_up_time_ns", set_up.map(|time| time.as_nanos() as f64));
+        self.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
+        self.metric(
+            id::SET_UP_TIME_NS,
+            set_up.map(|time| time.as_nanos() as f64),
+        );
         if matches!(end, SenderEnd::Deadline { .. }) {
             let what = match &trial.order.workload.kind {
                 WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
@@ -136,30 +139,36 @@ impl Findings {
     pub(crate) fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
         let nanoseconds = transfer.as_nanos() as f64;
         self.metric(
-            "goodput_bps",
+            id::GOODPUT_BPS,
             delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
         );
     }
 
-    /// The sender's counters from its stack. Its levels (window, RTT) are the observer's to report.
-    pub(crate) fn samples(&mut self, trial: &Trial, samples: &Samples, transfer: Duration) {
-        let last = &samples.last;
-        self.metric("min_rtt_ns", last.min_rtt.map(|rtt| rtt.as_nanos() as f64));
+    /// Adds the sender's counters from its stack, at the end of the transfer. Its levels (window, RTT)
+    /// are the observer's to report.
+    pub(crate) fn counters(&mut self, trial: &Trial, last: &ProtocolSample, transfer: Duration) {
         self.metric(
-            "retransmitted_packets",
+            id::MIN_RTT_NS,
+            last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
+        );
+        self.metric(
+            id::RETRANSMITTED_PACKETS,
             last.retransmitted_packets.map(|count| count as f64),
         );
         if let (Some(again), Some(sent)) = (last.retransmitted_packets, last.packets_sent)
             && sent > 0
         {
-            self.metric("retransmit_ratio", again as f64 / sent as f64);
+            self.metric(id::RETRANSMIT_RATIO, again as f64 / sent as f64);
         }
         // Without a bottleneck on the path the receiver's pace is the limit, as it must be. A window
         // that fills the path only keeps its queue short.
         if let Some(limited) = last.window_limited
             && trial.order.path.link_rate_bps.is_some()
             && limited.time > transfer / 5
-            && !fills(&trial.order.path, samples.in_flight_max)
+            && !fills(
+                &trial.order.path,
+                trial.context.observer.max_bytes_in_flight(),
+            )
         {
             self.warn(
                 "window_limited",
@@ -183,11 +192,11 @@ impl Findings {
     /// Adds the metrics of the idle probe.
     pub(crate) fn idle_probe(&mut self, trial: &Trial, probed: &Probed) {
         let delays = &probed.delays;
-        self.metric("round_trip_delay_idle_ns", delays.median());
-        self.metric("round_trip_delay_idle_p99_ns", delays.p99());
+        self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
+        self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
         self.0
             .histograms
-            .extend(delays.histogram("round_trip_delay_idle_ns"));
+            .extend(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
         let asked = trial.probe.idle_messages;
         if delays.answers() < u64::from(asked) {
             let why = probed
@@ -227,8 +236,8 @@ impl Findings {
         self.metric(&name("_p95"), delays.quantile(0.95));
         self.metric(&name("_p99"), delays.p99());
         self.metric(&name("_max"), delays.max());
-        self.count("probe_messages_sent", delays.sent());
-        self.count("probe_messages_lost", delays.unanswered());
+        self.count(id::PROBE_MESSAGES_SENT, delays.sent());
+        self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
         self.0.histograms.extend(delays.histogram(&name("")));
         if delays.answers() > 0 {
             self.0.series.push(delays.series(&name("")));
@@ -251,16 +260,16 @@ impl Findings {
         corrupted: u64,
         deliveries: Option<Deliveries>,
     ) {
-        self.count("bytes_delivered", delivered.bytes);
-        self.count("messages_delivered", delivered.messages);
-        self.count("messages_corrupted", corrupted);
+        self.count(id::BYTES_DELIVERED, delivered.bytes);
+        self.count(id::MESSAGES_DELIVERED, delivered.messages);
+        self.count(id::MESSAGES_CORRUPTED, corrupted);
         self.metric(
-            "receiver_goodput_bps",
+            id::RECEIVER_GOODPUT_BPS,
             deliveries.and_then(|deliveries| deliveries.goodput(delivered.bytes)),
         );
         if corrupted > 0 {
             self.warn(
-                "messages_corrupted",
+                id::MESSAGES_CORRUPTED,
                 format!("{corrupted} messages arrived damaged"),
                 "",
             );

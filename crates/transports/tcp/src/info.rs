@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, mem, os::fd::RawFd, time::Duration};
 
+use regatta_model::metric::id;
+
 use regatta_transport::{ProtocolSample, WindowLimited};
 
 /// The beginning of the kernel's `struct tcp_info` (`linux/tcp.h`), as far as it is used. An older
@@ -109,8 +111,8 @@ impl TcpInfo {
         }
         let recovery = Duration::from_millis(self.total_rto_time.into());
         BTreeMap::from([
-            ("retransmission_timeouts", f64::from(self.total_rto)),
-            ("timeout_recovery_time_ns", recovery.as_nanos() as f64),
+            (id::RETRANSMISSION_TIMEOUTS, f64::from(self.total_rto)),
+            (id::TIMEOUT_RECOVERY_TIME_NS, recovery.as_nanos() as f64),
         ])
     }
 

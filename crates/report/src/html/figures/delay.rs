@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
-use regatta_model::Unit;
+use regatta_model::{Unit, metric::id};
 
 use super::{
     Figure, anchor, drawn,
@@ -20,28 +20,32 @@ pub type What = (&'static str, &'static str, &'static str);
 /// Histograms in the order of the page.
 pub const HISTOGRAMS: [What; 6] = [
     (
-        "round_trip_delay_ns",
+        id::ROUND_TRIP_DELAY_NS,
         "round-trip delay",
         "Round-trip delay of the messages under load",
     ),
     (
-        "stream_round_trip_delay_ns",
+        id::STREAM_ROUND_TRIP_DELAY_NS,
         "round-trip delay",
         "Round-trip delay of the messages under load, on a stream of the transfer's connection",
     ),
     (
-        "one_way_delay_ns",
+        id::ONE_WAY_DELAY_NS,
         "one-way delay",
         "One-way delay of the messages",
     ),
-    ("message_delay_ns", "message delay", "Delay of the messages"),
     (
-        "time_to_first_byte_ns",
+        id::MESSAGE_DELAY_NS,
+        "message delay",
+        "Delay of the messages",
+    ),
+    (
+        id::TIME_TO_FIRST_BYTE_NS,
         "time to first byte",
         "Time to the first byte of the answer, of each connection",
     ),
     (
-        "time_to_completion_ns",
+        id::TIME_TO_COMPLETION_NS,
         "time to completion",
         "Time to the whole answer, of each connection",
     ),

@@ -9,7 +9,7 @@ mod over_time;
 mod steps;
 mod svg;
 
-use regatta_model::{MetricDefinition, metric};
+use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
 
 use crate::{RunData, Summary};
@@ -61,21 +61,21 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     };
     let means = |names: &[&str]| metrics(names, &|metric| means::draw(data, summary, metric));
     let mut headline = means(&primary);
-    headline.extend(metrics(&["message_delay_p95_ns"], &|metric| {
+    headline.extend(metrics(&[id::MESSAGE_DELAY_P95_NS], &|metric| {
         means::draw_spread(data, summary, metric)
     }));
     let mut trials = metrics(
         &[
-            "goodput_bps",
-            "message_delay_p95_ns",
-            "time_to_completion_p50_ns",
-            "round_trip_delay_ns",
-            "goodput_per_core_percent_bps",
+            id::GOODPUT_BPS,
+            id::MESSAGE_DELAY_P95_NS,
+            id::TIME_TO_COMPLETION_P50_NS,
+            id::ROUND_TRIP_DELAY_NS,
+            id::GOODPUT_PER_CORE_PERCENT_BPS,
         ],
         &|metric| distribution::draw(data, metric),
     );
     trials.extend(metrics(
-        &["goodput_bps", "round_trip_delay_ns", "cpu_host_ratio"],
+        &[id::GOODPUT_BPS, id::ROUND_TRIP_DELAY_NS, id::CPU_HOST_RATIO],
         &|metric| by_trial::draw(data, metric),
     ));
     let over_time = |series: &[over_time::What]| {
@@ -85,10 +85,10 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     Figures {
         headline,
         means: means(&[
-            "time_to_first_byte_p50_ns",
-            "round_trip_delay_ns",
-            "cpu_host_ratio",
-            "goodput_per_core_percent_bps",
+            id::TIME_TO_FIRST_BYTE_P50_NS,
+            id::ROUND_TRIP_DELAY_NS,
+            id::CPU_HOST_RATIO,
+            id::GOODPUT_PER_CORE_PERCENT_BPS,
         ]),
         over_time: over_time(&over_time::TRANSFER),
         trials,

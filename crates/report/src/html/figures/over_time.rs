@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{TrialRecord, metric};
+use regatta_model::{TrialRecord, metric, metric::id};
 
 use super::{
     Figure, Place, anchor, drawn,
@@ -33,7 +33,7 @@ pub struct What {
 /// Quantities of the transfer and its hosts.
 pub const TRANSFER: [What; 4] = [
     What {
-        series: "goodput_bps",
+        series: id::GOODPUT_BPS,
         sides: &["receiver"],
         title: "Goodput over the time of a trial",
         how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
@@ -45,7 +45,7 @@ pub const TRANSFER: [What; 4] = [
         how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
     },
     What {
-        series: "round_trip_delay_ns",
+        series: id::ROUND_TRIP_DELAY_NS,
         sides: &["sender"],
         title: "Round-trip delay under load over the time of a trial",
         how: "Each probe message counts at its scheduled departure.",
@@ -67,7 +67,7 @@ pub const INSIDE: [What; 3] = [
         how: "As the sending stack itself reports it.",
     },
     What {
-        series: "retransmitted_packets",
+        series: id::RETRANSMITTED_PACKETS,
         sides: &["sender"],
         title: "Retransmissions over the time of a trial",
         how: "Retransmitted segments, or packets declared lost, in each interval between samples.",

@@ -1,5 +1,7 @@
 //! Tables of the measured values.
 
+use regatta_model::metric::id;
+
 use super::{
     Columns, Entry, Row, Table, cells_of, definitions, figure, figure_over, mean_entry, none,
     outcome_words, places, row, scale, transport_row,
@@ -12,16 +14,16 @@ use crate::{
 
 /// Metrics in the columns of the table of means.
 const COLUMNS: [&str; 10] = [
-    "goodput_bps",
-    "requests_per_second",
-    "message_delay_p95_ns",
-    "time_to_first_byte_p50_ns",
-    "time_to_completion_p50_ns",
-    "round_trip_delay_ns",
-    "stream_round_trip_delay_ns",
-    "cpu_host_ratio",
-    "goodput_per_core_percent_bps",
-    "message_loss_ratio",
+    id::GOODPUT_BPS,
+    id::REQUESTS_PER_SECOND,
+    id::MESSAGE_DELAY_P95_NS,
+    id::TIME_TO_FIRST_BYTE_P50_NS,
+    id::TIME_TO_COMPLETION_P50_NS,
+    id::ROUND_TRIP_DELAY_NS,
+    id::STREAM_ROUND_TRIP_DELAY_NS,
+    id::CPU_HOST_RATIO,
+    id::GOODPUT_PER_CORE_PERCENT_BPS,
+    id::MESSAGE_LOSS_RATIO,
 ];
 
 /// Returns tables of means with their interval, one for each condition.
@@ -102,7 +104,10 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
     ];
     let mut tables = Vec::new();
     let [before @ .., last] = HEADLINE_METRICS;
-    let names: Vec<&str> = before.into_iter().chain(["cpu_host_ratio", last]).collect();
+    let names: Vec<&str> = before
+        .into_iter()
+        .chain([id::CPU_HOST_RATIO, last])
+        .collect();
     for definition in definitions(&names) {
         let scale = scale(summary, definition);
         let value = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
@@ -143,14 +148,14 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
 /// Returns the tables of losses, by the place where they occurred.
 pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     let metrics = definitions(&[
-        "message_loss_ratio",
-        "messages_duplicated",
-        "messages_reordered",
-        "messages_corrupted",
-        "receive_buffer_errors",
-        "path_loss_ratio",
-        "path_queue_drops",
-        "retransmit_ratio",
+        id::MESSAGE_LOSS_RATIO,
+        id::MESSAGES_DUPLICATED,
+        id::MESSAGES_REORDERED,
+        id::MESSAGES_CORRUPTED,
+        id::RECEIVE_BUFFER_ERRORS,
+        id::PATH_LOSS_RATIO,
+        id::PATH_QUEUE_DROPS,
+        id::RETRANSMIT_RATIO,
     ]);
     let columns = Columns::present(summary, &metrics, |_| true);
     if columns.0.is_empty() {

@@ -12,8 +12,7 @@ const DEADLINE: Duration = Duration::from_millis(20);
 fn ended_after(act: impl FnOnce(&SenderWatch, MonotonicTime)) -> Duration {
     let (context, _) = testing::trial_context();
     let transfer = Stop::new();
-    let interval = Duration::from_secs(1);
-    let watch = SenderWatch::new(&context, &transfer, (CONNECT, DEADLINE), interval)
+    let watch = SenderWatch::new(&context, &transfer, (CONNECT, DEADLINE))
         .expect("a thread can be started");
     let started = watch.arm();
     act(&watch, started);

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
+use regatta_model::metric::id;
+
 use regatta_control::{Note, SideReport};
 use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
 
@@ -206,10 +208,10 @@ impl ProgramSession {
         };
         let messages = self.content.messages(done.bytes) as f64;
         report.metrics = [
-            ("bytes_delivered", done.bytes as f64),
-            ("messages_delivered", messages),
+            (id::BYTES_DELIVERED, done.bytes as f64),
+            (id::MESSAGES_DELIVERED, messages),
             // The check holds for every byte, or the trial has failed.
-            ("messages_corrupted", 0.0),
+            (id::MESSAGES_CORRUPTED, 0.0),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();

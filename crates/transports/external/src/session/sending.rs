@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Warning, units::format_duration};
+use regatta_model::{Warning, metric::id, units::format_duration};
 use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{ABANDON, Failure, ProgramSession, out_of_turn, wrong};
@@ -193,17 +193,17 @@ impl ProgramSession {
         let mut put = |name: &str, value: f64| {
             report.metrics.insert(name.to_owned(), value);
         };
-        put("transfer_time_ns", time);
-        put("goodput_bps", sent.delivered as f64 * 8e9 / time);
-        put("set_up_time_ns", (connected - started) as f64);
-        put("bytes_sent", bytes as f64);
-        put("messages_sent", self.content.messages(bytes) as f64);
+        put(id::TRANSFER_TIME_NS, time);
+        put(id::GOODPUT_BPS, sent.delivered as f64 * 8e9 / time);
+        put(id::SET_UP_TIME_NS, (connected - started) as f64);
+        put(id::BYTES_SENT, bytes as f64);
+        put(id::MESSAGES_SENT, self.content.messages(bytes) as f64);
         let acknowledgement = match &sent.done {
             Some(_) => {
                 let messages = self.content.messages(bytes);
                 let lost = messages - self.content.messages(sent.delivered);
-                put("messages_lost", lost as f64);
-                put("message_loss_ratio", lost as f64 / messages.max(1) as f64);
+                put(id::MESSAGES_LOST, lost as f64);
+                put(id::MESSAGE_LOSS_RATIO, lost as f64 / messages.max(1) as f64);
                 if self.abandons { "control" } else { "in_band" }
             }
             None => "control",

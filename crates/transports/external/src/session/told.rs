@@ -1,7 +1,7 @@
 //! Facts and metrics that a program reports about itself and its stack.
 
 use regatta_control::SideReport;
-use regatta_model::{Warning, metric};
+use regatta_model::{Warning, metric, metric::id};
 
 use super::ProgramSession;
 use crate::contract::Done;
@@ -14,13 +14,13 @@ const LONGEST_FACT: usize = 200;
 /// Metrics that a program may report, by name in `regatta_model::METRICS`. All others are measured
 /// from outside.
 const METRICS: &[&str] = &[
-    "bytes_in_flight_max_bytes",
-    "congestion_window_max_bytes",
-    "congestion_window_mean_bytes",
-    "min_rtt_ns",
-    "retransmit_ratio",
-    "retransmitted_packets",
-    "smoothed_rtt_ns",
+    id::BYTES_IN_FLIGHT_MAX_BYTES,
+    id::CONGESTION_WINDOW_MAX_BYTES,
+    id::CONGESTION_WINDOW_MEAN_BYTES,
+    id::MIN_RTT_NS,
+    id::RETRANSMIT_RATIO,
+    id::RETRANSMITTED_PACKETS,
+    id::SMOOTHED_RTT_NS,
 ];
 
 impl ProgramSession {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{stack, units::format_duration};
+use regatta_model::{metric::id, stack, units::format_duration};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
@@ -98,7 +98,7 @@ fn facts(seen: &Seen) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("congestion_control", CONGESTION_CONTROL.to_owned()),
         (
-            "retransmitted_packets",
+            id::RETRANSMITTED_PACKETS,
             "DATA chunks that the kernel sent again; one of full size is one packet".to_owned(),
         ),
         ("sctp.streams", format!("{out} out, {into} in")),
@@ -170,7 +170,7 @@ impl StatisticsSource for Statistics {
         paths
             .filter(|_| self.side == "receiver")
             .and_then(|paths| paths.fail_over_time())
-            .map(|time| ("fail_over_time_ns", time.as_nanos() as f64))
+            .map(|time| (id::FAIL_OVER_TIME_NS, time.as_nanos() as f64))
             .into_iter()
             .collect()
     }

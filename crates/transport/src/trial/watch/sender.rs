@@ -1,0 +1,259 @@
+//! The sender's watch: deadline, and the counters of the stack at the end.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use regatta_control::Note;
+
+use super::Delivered;
+use crate::{
+    clock::MonotonicTime,
+    context::{ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
+    driver::TransportError,
+    opening::Purpose,
+    stop::Stop,
+};
+
+/// Outcome of a transfer at its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SenderEnd {
+    /// The receiver's acknowledgement arrived.
+    Acknowledged {
+        at: MonotonicTime,
+        delivered: Delivered,
+    },
+    /// The deadline came first, and the receiver was told so: `sent` was handed over by then, and
+    /// `delivered` had come to this end, where the other one sends as well.
+    Deadline {
+        at: MonotonicTime,
+        sent: Delivered,
+        delivered: Delivered,
+    },
+}
+
+impl SenderEnd {
+    pub(crate) const fn at(&self) -> MonotonicTime {
+        match self {
+            Self::Acknowledged { at, .. } | Self::Deadline { at, .. } => *at,
+        }
+    }
+}
+
+#[derive(Default)]
+struct SenderState {
+    started: Option<MonotonicTime>,
+    /// Moment from which the transfer could carry data.
+    connected: Option<MonotonicTime>,
+    end: Option<SenderEnd>,
+    finished: bool,
+    source: Option<Weak<dyn StatisticsSource>>,
+    /// Counters of the transfer's connection at its end.
+    last: ProtocolSample,
+}
+
+struct SenderShared {
+    state: Mutex<SenderState>,
+    changed: Condvar,
+    context: TrialContext,
+    transfer: Stop,
+    /// Longest time from the first connect call until the transfer can carry data.
+    connect_deadline: Duration,
+    /// Longest time from then on until the end of the transfer.
+    deadline: Duration,
+}
+
+impl SenderShared {
+    fn lock(&self) -> MutexGuard<'_, SenderState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connected(&self, at: MonotonicTime) -> MonotonicTime {
+        let mut state = self.lock();
+        let at = *state.connected.get_or_insert(at);
+        drop(state);
+        self.changed.notify_all();
+        at
+    }
+
+    fn sample(state: &mut SenderState) {
+        let source = state.source.as_ref().and_then(Weak::upgrade);
+        if let Some(sample) = source.and_then(|source| source.sample()) {
+            state.last = sample;
+        }
+    }
+
+    fn watch(&self) {
+        let mut state = self.lock();
+        while !state.finished && state.end.is_none() {
+            let Some(started) = state.started else {
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let deadline = match state.connected {
+                Some(connected) => connected + self.deadline,
+                None => started + self.connect_deadline,
+            };
+            let now = MonotonicTime::now();
+            if now >= deadline {
+                let live = &self.context.live;
+                let sent = Delivered::sent(live);
+                state.end = Some(SenderEnd::Deadline {
+                    at: deadline,
+                    sent,
+                    delivered: Delivered::here(live),
+                });
+                Self::sample(&mut state);
+                drop(state);
+                self.stop_at_deadline(sent);
+                return;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, deadline.since(now))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn stop_at_deadline(&self, sent: Delivered) {
+        // The note goes first: what the receiver has when it comes is what counts.
+        self.context.observer.send_note(Note::Sent {
+            messages: sent.messages,
+            bytes: sent.bytes,
+            deadline_reached: true,
+        });
+        self.context.observer.on_window(WindowEdge::End);
+        self.transfer.stop();
+    }
+}
+
+/// The sender's watch. Dropping it ends its thread.
+pub(crate) struct SenderWatch {
+    shared: Arc<SenderShared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SenderWatch {
+    /// Starts the thread; the time to connect runs from [`SenderWatch::arm`], the deadline from
+    /// [`SenderWatch::connected`].
+    pub(crate) fn new(
+        context: &TrialContext,
+        transfer: &Stop,
+        (connect_deadline, deadline): (Duration, Duration),
+    ) -> Result<Self, TransportError> {
+        let shared = Arc::new(SenderShared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            context: context.clone(),
+            transfer: transfer.clone(),
+            connect_deadline,
+            deadline,
+        });
+        let watched = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("sender-watch".to_owned())
+            .spawn(move || watched.watch())
+            .map_err(TransportError::thread)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Opens the transfer window; returns the moment from which the transfer time counts.
+    pub(crate) fn arm(&self) -> MonotonicTime {
+        self.shared.context.observer.on_window(WindowEdge::Start);
+        let started = MonotonicTime::now();
+        self.shared.lock().started = Some(started);
+        self.shared.changed.notify_all();
+        started
+    }
+
+    /// Starts the deadline: the transfer can carry data since `at`, unless another of its
+    /// connections could before. Returns the moment since which it can.
+    pub(crate) fn connected(&self, at: MonotonicTime) -> MonotonicTime {
+        self.shared.connected(at)
+    }
+
+    /// Returns a function that does what [`SenderWatch::connected`] does, for callers that outlive
+    /// a borrow of the watch.
+    pub(crate) fn on_connected(&self) -> impl Fn() + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            shared.connected(MonotonicTime::now());
+        }
+    }
+
+    /// Returns the moment from which the transfer's time counts.
+    pub(crate) fn started(&self) -> MonotonicTime {
+        let started = self.shared.lock().started;
+        started.unwrap_or_else(MonotonicTime::now)
+    }
+
+    /// Since when the transfer could carry data; since it began, before that.
+    pub(crate) fn loaded_since(&self) -> MonotonicTime {
+        let connected = self.shared.lock().connected;
+        connected.unwrap_or_else(|| self.started())
+    }
+
+    /// Takes the counters of this connection at the end.
+    pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
+        let weak = Arc::downgrade(source);
+        self.shared
+            .context
+            .observer
+            .on_connection(Purpose::Transfer, weak.clone());
+        self.shared.lock().source = Some(weak);
+    }
+
+    /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
+    pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
+        let mut state = self.shared.lock();
+        if state.end.is_some() {
+            return;
+        }
+        state.end = Some(SenderEnd::Acknowledged { at, delivered });
+        SenderShared::sample(&mut state);
+        drop(state);
+        self.shared.context.observer.on_window(WindowEdge::End);
+        self.shared.changed.notify_all();
+    }
+
+    /// Returns the bytes and messages that were handed over when the deadline stopped the transfer;
+    /// `None` before that, and for a transfer that ended otherwise.
+    pub(crate) fn stopped_with(&self) -> Option<Delivered> {
+        match self.shared.lock().end {
+            Some(SenderEnd::Deadline { sent, .. }) => Some(sent),
+            _ => None,
+        }
+    }
+
+    /// Ends the thread; returns the outcome of the transfer, if it has ended, and the counters of its
+    /// connection then.
+    pub(crate) fn finish(mut self) -> (Option<SenderEnd>, ProtocolSample) {
+        self.end_thread();
+        let state = self.shared.lock();
+        (state.end, state.last)
+    }
+
+    fn end_thread(&mut self) {
+        self.shared.lock().finished = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened; the transfer's own end stands.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for SenderWatch {
+    fn drop(&mut self) {
+        self.end_thread();
+    }
+}
